@@ -1,1 +1,1 @@
-"""What code can reach of Python's world: what it reads, what it changes, and how that is put back."""
+"""What code can reach of Python's world: what it reads and changes, and how it is put back."""

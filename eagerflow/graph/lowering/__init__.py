@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace
+from eagerflow.graph.lowering.flat import FlatGraph, FramePath
 from eagerflow.graph.lowering.loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.lowering.steering import is_steering
@@ -86,6 +86,6 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
     """
     flat = FlatGraph(graph.name, whole, lower_loop)
     operands = [flat.graph.add_input(v.type, v.name, v.device) for v in graph.inputs]
-    part = LoweredPart(flat, graph, operands, FlatPlace())
+    part = LoweredPart(flat, graph, operands, FramePath())
     flat.graph.outputs = part.run()
     return flat.graph

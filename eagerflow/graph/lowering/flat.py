@@ -11,7 +11,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "in_sizes", "lone_names", "sizes_of",
+__all__ = ["FlatGraph", "FramePath", "axes_of", "free_name", "in_sizes", "lone_names", "sizes_of",
            "used_inputs"]  # fmt: skip
 
 
@@ -36,7 +36,7 @@ class FlatGraph:
 
 
 @final
-class FlatPlace:
+class FramePath:
     """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:

@@ -10,7 +10,7 @@ from eagerflow.graph.edit import named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
-    FlatPlace,
+    FramePath,
     axes_of,
     free_name,
     lone_names,
@@ -86,8 +86,8 @@ class _Loop:
         loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
         loose += [*self.fixed.values(), *self.size_values()]
         first = self.iteration or next(iter(self.carried.values()))
-        switches = self.switch(FlatPlace(loose, first))
-        self.iterate(switches, FlatPlace(loose, switches[first].outputs[0]))
+        switches = self.switch(FramePath(loose, first))
+        self.iterate(switches, FramePath(loose, switches[first].outputs[0]))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
         if self.iteration is not None and not self.pure:
@@ -96,7 +96,7 @@ class _Loop:
             self.part.effects.append(end)
         return self.results(left)
 
-    def switch(self, place: FlatPlace) -> dict[Node, Node]:
+    def switch(self, place: FramePath) -> dict[Node, Node]:
         """For each loop-carried value the node at which it stays or leaves."""
         goes_on, effects = self.test(place)
         merges = [
@@ -112,7 +112,7 @@ class _Loop:
             for m in merges
         }  # fmt: skip
 
-    def iterate(self, switches: Mapping[Node, Node], place: FlatPlace) -> None:
+    def iterate(self, switches: Mapping[Node, Node], place: FramePath) -> None:
         """One iteration."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
@@ -168,7 +168,7 @@ class _Loop:
         inside = self.enter(value, after, invariant=False)
         return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
 
-    def next(self, merge: Node, value: Value, place: FlatPlace) -> None:
+    def next(self, merge: Node, value: Value, place: FramePath) -> None:
         made = self.part.add("NextIteration", [value], (), place=place, name="next", **self.rest)
         merge.attrs["back"] = made.name
 
@@ -177,21 +177,21 @@ class _Loop:
         made = self.graph.add_node("Exit", [value], [value.type], name="exit", **self.rest)
         return made.outputs[0]
 
-    def constant(self, value: int, place: FlatPlace | None = None) -> Value:
+    def constant(self, value: int, place: FramePath | None = None) -> Value:
         attrs = {"value": value}
         return self.part.add(
             "constant", (), [_INT], attrs, name="iteration", place=place, **self.rest
         ).outputs[0]
 
     def number(
-        self, op: str, *inputs: Value, place: FlatPlace, after: Sequence[Node] = ()
+        self, op: str, *inputs: Value, place: FramePath, after: Sequence[Node] = ()
     ) -> Value:
         made = self.part.add(op, inputs, [_INT], after=after, place=place, **self.rest)
         return made.outputs[0]
 
     # --- whether there is another iteration ---
 
-    def test(self, place: FlatPlace) -> tuple[Value, list[Node]]:
+    def test(self, place: FramePath) -> tuple[Value, list[Node]]:
         """Whether there is another iteration, and the effects of finding that out."""
         if self.node.op == "scan":
             return self.less("length", place), []
@@ -207,7 +207,7 @@ class _Loop:
         )  # fmt: skip
         return goes_on, effects
 
-    def less(self, limit: str, place: FlatPlace) -> Value:
+    def less(self, limit: str, place: FramePath) -> Value:
         """Whether there were fewer iterations."""
         assert self.iteration is not None
         operands = (self.iteration.outputs[0], self.fixed[limit])
@@ -239,14 +239,14 @@ class _Loop:
 
     # --- what scan takes apart and stacks ---
 
-    def position(self, iteration: Value, place: FlatPlace) -> Value:
+    def position(self, iteration: Value, place: FramePath) -> Value:
         """Which element along the first axis it is the iteration of."""
         if not self.node.attrs.get("reverse"):
             return iteration
         left = self.number("python_sub", self.fixed["length"], iteration, place=place)
         return self.number("python_sub", left, self.constant(1, place), place=place)
 
-    def slice(self, values: Value, at: Value, place: FlatPlace) -> Value:
+    def slice(self, values: Value, at: Value, place: FramePath) -> Value:
         assert isinstance(values.type, TensorType)
         kind = values.type.like(shape=values.type.shape[1:])
         return self.part.add("Slice", (values, at), [kind], place=place, **self.rest).outputs[0]
@@ -261,7 +261,7 @@ class _Loop:
             )  # fmt: skip
             yield made.outputs[0]
 
-    def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
+    def put(self, values: Value, at: Value, y: Value, place: FramePath) -> Value:
         """The list with the result of an iteration."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])

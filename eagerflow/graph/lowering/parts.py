@@ -8,14 +8,14 @@ from typing import Any, final
 from eagerflow.dims import substitute
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, in_sizes, sizes_of, used_inputs
+from eagerflow.graph.lowering.flat import FlatGraph, FramePath, in_sizes, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
 
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
-BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
+BranchBuilder = Callable[[FramePath, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
 @final
@@ -34,7 +34,7 @@ class LoweredPart:
     """
 
     def __init__(
-        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FlatPlace,
+        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FramePath,
         before: Sequence[Node] = (),
     ) -> None:  # fmt: skip
         self.flat = flat
@@ -70,7 +70,7 @@ class LoweredPart:
     def add(
         self, op: str, inputs: Sequence[Value], types: Sequence[ValueType],
         attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
-        name: str = "", pure: bool = True, place: FlatPlace | None = None, **rest: Any,
+        name: str = "", pure: bool = True, place: FramePath | None = None, **rest: Any,
     ) -> Node:  # fmt: skip
         """Append a node, which waits for its path to be reached."""
         place = place or self.place
@@ -132,7 +132,7 @@ class LoweredPart:
 
     def builder(self, graph: Graph) -> BranchBuilder:
         def build(
-            place: FlatPlace, operands: Sequence[Value], chosen: Value
+            place: FramePath, operands: Sequence[Value], chosen: Value
         ) -> tuple[Sequence[Value], list[Node]]:
             part = LoweredPart(self.flat, graph, operands, place)
             return part.run(), part.effects
@@ -142,7 +142,7 @@ class LoweredPart:
     def select(
         self, inputs: Sequence[Value], used: set[int], builders: Sequence[BranchBuilder],
         types: Sequence[ValueType], after: Sequence[Node], node: Node,
-        place: FlatPlace | None = None,
+        place: FramePath | None = None,
     ) -> tuple[list[Value], list[Node]]:  # fmt: skip
         """Branches, of which the first of ``inputs`` chooses one.
 
@@ -175,7 +175,7 @@ class LoweredPart:
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
             chosen = token.outputs[i]
-            outputs, effects = build(FlatPlace(gate=chosen), given, chosen)
+            outputs, effects = build(FramePath(gate=chosen), given, chosen)
             results.append(outputs)
             ends.append((chosen, effects))
         merged = [

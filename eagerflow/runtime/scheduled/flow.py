@@ -26,7 +26,7 @@ from eagerflow.runtime.scheduled.actions import (
 )
 from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
-from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
+from eagerflow.runtime.scheduled.regions import FramePath, FramePaths, find_regions
 from eagerflow.types import TensorType
 
 __all__ = ["Flow", "FlowFrame"]
@@ -159,7 +159,7 @@ class _Record:
     """
 
     kind: int
-    place: Place
+    place: FramePath
     nodes: Sequence[Node]
     action: EntryAction
     inputs: list[Value]
@@ -179,9 +179,9 @@ class _Maker:
         self.overlap = overlap
         self.seconds = seconds
         self.number = number
-        self.places = Places(graph)
+        self.frame_paths = FramePaths(graph)
         self.frames = [FlowFrame("", None)]
-        self.frame_of: dict[Place, int] = {(): 0}
+        self.frame_of: dict[FramePath, int] = {(): 0}
         self.parents: list[int] = []
         self.limits: list[int] = []
         self.slots: dict[Value, int] = {}
@@ -202,7 +202,7 @@ class _Maker:
         for node in self.graph.nodes:
             if node.op != "Enter":
                 continue
-            place = self.places.values[node.outputs[0]]
+            place = self.frame_paths.values[node.outputs[0]]
             if place not in self.frame_of:
                 self.parents.append(self.frame(place[:-1]))
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
@@ -210,7 +210,7 @@ class _Maker:
                 self.frame_of[place] = len(self.parents)
                 self.frames.append(FlowFrame(node.attrs["frame"], node.source))
 
-    def frame(self, place: Place) -> int:
+    def frame(self, place: FramePath) -> int:
         """The frame of a frame path, which may end in a branch."""
         while place not in self.frame_of:
             place = place[:-1]
@@ -220,7 +220,7 @@ class _Maker:
         """Where a value is kept, in its frame."""
         slot = self.slots.get(value)
         if slot is None:
-            frame = self.frames[self.frame(self.places.values[value])]
+            frame = self.frames[self.frame(self.frame_paths.values[value])]
             slot = self.slots[value] = frame.slot()
         return slot
 
@@ -237,7 +237,7 @@ class _Maker:
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
             for name in sorted(_sizes_named_by(node) - known):
-                place = self.places.nodes[node]
+                place = self.frame_paths.nodes[node]
                 there = self._size_value(named.get(name, ()), place)
                 if there is not None:
                     size_values.setdefault(node, []).append(there)
@@ -248,11 +248,11 @@ class _Maker:
                         named.setdefault(name, []).append(value)
         return size_values
 
-    def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
+    def _size_value(self, values: Sequence[Value], place: FramePath) -> Value | None:
         """The first of ``values`` that exists at that frame path."""
         frame = self.frame(place)
         for value in values:
-            there = self.places.values[value]
+            there = self.frame_paths.values[value]
             if self.frame(there) == frame and place[: len(there)] == there:
                 return value
         return None
@@ -261,7 +261,9 @@ class _Maker:
 
     def plan(self) -> Plan:
         """Make all entries."""
-        groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
+        groups = find_regions(
+            self.graph, self.frame_paths, self.seconds, self._before, self.workers
+        )
         self.branches = any(len(parts) > 1 for parts in groups)
         regions = [nodes for parts in groups for nodes in parts]
         for nodes in regions:
@@ -289,7 +291,7 @@ class _Maker:
     def _record(
         self, kind: int, nodes: Sequence[Node], action: EntryAction, inputs: Sequence[Value]
     ) -> None:
-        record = _Record(kind, self.places.nodes[nodes[0]], nodes, action, list(inputs))
+        record = _Record(kind, self.frame_paths.nodes[nodes[0]], nodes, action, list(inputs))
         self.records.append(record)
         self.maker.update(dict.fromkeys(nodes, record))
         for value in inputs:
@@ -322,11 +324,11 @@ class _Maker:
             action.chooses = node.op == "Switch"
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
-                frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
+                frame = self.frames[self.frame(self.frame_paths.values[node.outputs[0]])]
                 frame.backwards = outputs[0]
                 frame.readers[outputs[0]] += 1
             if node.op == "NextIteration":
-                frame = self.frames[self.frame(self.places.nodes[node])]
+                frame = self.frames[self.frame(self.frame_paths.nodes[node])]
                 slot = self.next_slots[node.name] = frame.slot()
                 frame.readers[slot] += 1
                 action.outputs = (slot,)
@@ -374,7 +376,7 @@ class _Maker:
         frame = self.frame(record.place)
         sources: dict[tuple[int, int], None] = {}
         for port, value in enumerate(record.inputs):
-            if self.frame(self.places.values[value]) != frame:
+            if self.frame(self.frame_paths.values[value]) != frame:
                 raise GraphError(f"%{value.name} is taken in another loop than it is made in")
             if value.node is None:
                 continue
@@ -413,7 +415,9 @@ class _Maker:
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
-            self.places.values[v] == record.place and v.node is not None and v.node.op != "Enter"
+            self.frame_paths.values[v] == record.place
+            and v.node is not None
+            and v.node.op != "Enter"
             for v in record.inputs
         )
 
@@ -447,7 +451,7 @@ class _Maker:
             entry = PlanEntry(record.kind, frame)
             entry.label = first.name if first is last else f"{first.name} … {last.name}"
             if record.kind == ENTER:
-                entry.into = self.frame(self.places.values[first.outputs[0]])
+                entry.into = self.frame(self.frame_paths.values[first.outputs[0]])
                 entry.invariant = bool(first.attrs.get("invariant"))
             entry.ports = len(first.outputs)
             entry.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
