@@ -30,22 +30,14 @@ class Reason:
     culprit: str = ""
 
 
-def reason_of(call: Call, cache: Cache, *, before: bool) -> Reason:
-    """Why a call cannot use a trace of a cache.
-
-    Args:
-        call: the call.
-        cache: the traces.
-        before: whether there were any before.
-    """
+def reason_of(call: Call, cache: Cache) -> Reason:
+    """Why a call, not the first one, cannot use a trace of a cache."""
     group = cache.group(call)
     if group is not None and group.entries:
         return _entry_differs(group.entries[0], call)
     records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
-    if not records and before:
-        return Reason("earlier traces went with objects that they were for")
     if not records:
-        return Reason("the first call")
+        return Reason("earlier traces went with objects that they were for")
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
 
 

@@ -62,6 +62,8 @@ class Outside:
         TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
 
     Attributes:
+        branches: whether code has control flow of Python.
+        converts: whether the function is converted.
         asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
     """
@@ -74,9 +76,11 @@ class Outside:
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        converts = any(branches(site.code) for site in self.reads.sites)
+        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
+        self.branches = any(branches(site.code) for site in self.reads.sites)
+        self.converts = self.branches or cached
         for finding in self.reads.findings:
-            if converts and finding.what == "print":
+            if self.branches and finding.what == "print":
                 self._prints.append(finding)
             else:
                 self._report(finding)
@@ -130,8 +134,7 @@ class Outside:
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
-        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
-        if not cached and not any(branches(site.code) for site in self.reads.sites):
+        if not self.converts:
             return function
         return call(function)  # type: ignore[no-any-return]  # a callable
 
@@ -259,7 +262,7 @@ class Outside:
         for finding in self._prints:
             if not printed(self._tracer, finding.source):
                 self._report(finding)
-        for text in missed(self._tracer):
+        for text in missed(self._tracer) if self.converts else ():
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
 

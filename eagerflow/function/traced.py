@@ -36,6 +36,7 @@ __all__ = ["BoundFunction", "TracedFunction", "trace"]
 
 Compile = Literal["background", "now", "off"]
 _COMPILE: Final = ("background", "now", "off")
+_FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning
 _STORM: Final = 3
 #: forms of calls whose trace is found without looking at their structure
@@ -177,7 +178,9 @@ class TracedFunction:
         return None
 
     def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
-        reason = reason_of(call, self._cache, before=bool(self._records))
+        reason = _FIRST
+        if self._records or len(self._cache):
+            reason = reason_of(call, self._cache)
         if self._max_traces is not None and self._traced >= self._max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self._max_traces} traces",

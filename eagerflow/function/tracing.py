@@ -19,7 +19,7 @@ from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims import Dim, Size, number_of
+from eagerflow.dims import Dim, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
@@ -204,7 +204,7 @@ class _Maker:
     def _tensor(self, leaf: Leaf, pattern: Pattern, static: bool) -> Tensor:
         """The input, with a new name for each size that is to be symbolic, unless all is static."""
         kind = type_of(leaf.value)
-        sizes: list[Size] = []
+        sizes: list[Any] = []  # ints and dims
         for axis, (size, known) in enumerate(zip(kind.shape, pattern, strict=True)):
             if known is not None:
                 sizes.append(size)
@@ -429,9 +429,10 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
-        loops = unrolled_loops(self.tracer.graph)
-        record.unrolled += map(str, loops)
-        record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
+        if outside.converts:
+            loops = unrolled_loops(self.tracer.graph)
+            record.unrolled += map(str, loops)
+            record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
         return record
 
 
