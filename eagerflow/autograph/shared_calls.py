@@ -142,7 +142,7 @@ class _Shared:
         users = f
         while not isinstance(users, FunctionType) and hasattr(users, "__wrapped__"):
             users = users.__wrapped__  # a traced function
-        self._snapshot = Reachable([users, getattr(f, "__self__", None)])  # type: ignore[list-item]  # of a method
+        self._snapshot = Reachable([users, getattr(f, "__self__", None)])
         self._outside = tracer.known_names
         tensors = [x for x in leaves if type(x) is Tensor]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import Any, Final, final
@@ -27,6 +28,7 @@ _IGNORED: Final = frozenset({
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Class:
     """A class of the user's.
 
@@ -37,13 +39,10 @@ class _Class:
         done: the members that were looked at.
     """
 
-    __slots__ = ("constructs", "done", "path", "value")
-
-    def __init__(self, path: AccessPath | Root, value: type, constructs: bool) -> None:
-        self.path = path
-        self.value = value
-        self.constructs = constructs
-        self.done: set[tuple[int, str]] = set()
+    path: AccessPath | Root
+    value: type
+    constructs: bool
+    done: set[tuple[int, str]] = field(default_factory=set)
 
 
 @final

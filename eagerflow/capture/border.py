@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.paths import AccessPath
@@ -25,6 +26,7 @@ def fits(shape: Shape, pattern: Pattern) -> bool:
 
 
 @final
+@dataclass(slots=True, eq=False)
 class CapturedInput:
     """An input of the graph that is read from outside at each call.
 
@@ -38,19 +40,13 @@ class CapturedInput:
         data: what it has to hold, if Python looked at its elements.
     """
 
-    __slots__ = ("data", "foreign", "lane", "path", "pattern", "text", "used")
-
-    def __init__(
-        self, path: AccessPath, lane: Lane | None, pattern: Pattern, text: str, *,
-        foreign: bool = False, used: bool = True, data: Any = None,
-    ) -> None:  # fmt: skip
-        self.path = path
-        self.lane = lane
-        self.pattern = pattern
-        self.text = text
-        self.foreign = foreign
-        self.used = used
-        self.data = data
+    path: AccessPath
+    lane: Lane | None
+    pattern: Pattern
+    text: str
+    foreign: bool = False
+    used: bool = True
+    data: Any = None
 
     def accept(self, value: Any) -> Any:
         """What was read there as the tensor or number that it is; None if of another type."""

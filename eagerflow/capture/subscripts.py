@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.capture.bytecode import Load
@@ -32,6 +33,7 @@ _Mention = tuple[str, str, tuple[Any, ...]]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Container:
     """What is known of one container.
 
@@ -46,17 +48,14 @@ class _Container:
         missed: whether an item that code names was not there.
     """
 
-    __slots__ = ("mentions", "missed", "owners", "path", "unnamed", "value", "visited", "whole")
-
-    def __init__(self, path: AccessPath | Root, value: Any) -> None:
-        self.path = path
-        self.value = value
-        self.mentions: set[_Mention] = set()
-        self.owners: list[tuple[_Container, Any]] = []
-        self.unnamed = False
-        self.whole = issubclass(type(value), _SETS)
-        self.visited: set[Any] = set()
-        self.missed = False
+    path: AccessPath | Root
+    value: Any
+    mentions: set[_Mention] = field(default_factory=set)
+    owners: list[tuple[_Container, Any]] = field(default_factory=list)
+    unnamed: bool = False
+    whole: bool = False
+    visited: set[Any] = field(default_factory=set)
+    missed: bool = False
 
     @property
     def as_one(self) -> bool:
@@ -99,7 +98,7 @@ class Usage:
 
     def add(self, path: AccessPath | Root, value: Any) -> None:
         """Note a container."""
-        self._containers[id(value)] = _Container(path, value)
+        self._containers[id(value)] = _Container(path, value, whole=isinstance(value, _SETS))
         self.widen(path, value)
 
     def widen(self, path: AccessPath | Root, value: Any) -> None:

@@ -10,6 +10,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.capture.containers import is_container, merged
@@ -37,6 +38,7 @@ _AGAIN: Final = object()
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Leaf:
     """One leaf of the arguments.
 
@@ -48,14 +50,11 @@ class Leaf:
         token: its part of the key.
     """
 
-    __slots__ = ("foreign", "kind", "name", "token", "value")
-
-    def __init__(self, name: str, kind: str, value: Any, token: Any, foreign: bool = False) -> None:
-        self.name = name
-        self.kind = kind
-        self.value = value
-        self.token = token
-        self.foreign = foreign
+    name: str
+    kind: str
+    value: Any
+    token: Any
+    foreign: bool = False
 
     def __str__(self) -> str:
         if self.kind == "tensor":
