@@ -2,7 +2,8 @@
 
 Before the function runs there is a snapshot of what its code can reach; afterwards the two are
 compared. A value that was stored can be stored there again after each run; what was done to a
-container, such as appending, can only be told.
+container, such as appending, can only be told. The snapshot itself: `capture/snapshot.py`; what is
+stored again: `function/surroundings.py`.
 """
 
 from __future__ import annotations

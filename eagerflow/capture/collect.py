@@ -1,4 +1,8 @@
-"""`collect`: finds what a function reads from outside, by the names in the code it can reach."""
+"""`collect`: finds what a function reads from outside, by the names in the code it can reach.
+
+What objects and classes hold: `capture/attributes.py`; items: `capture/subscripts.py`; how values
+are compared later: `capture/guards.py`.
+"""
 
 from __future__ import annotations
 

@@ -178,50 +178,55 @@ class Location(NamedTuple):
         Raises:
             TypeError, AttributeError: nothing can be put there.
         """
-        kind, owner, key, _ = self
-        if kind == "list":
-            owner.extend(value)
-        elif value is GONE:
-            self._delete()
-        elif kind == "cell":
-            owner.cell_contents = value
-        elif kind == "attribute":
-            self._set_attribute(value)
+        _write(self.kind, self.owner, self.key, value)
+
+
+def _write(kind: str, owner: Any, key: Any, value: Any) -> None:
+    """See `Location.set`; apart, for the stores of each run."""
+    if value is GONE:
+        _delete(kind, owner, key)
+    elif kind == "item":
+        if isinstance(owner, dict):
+            dict.__setitem__(owner, key, value)
+        elif isinstance(owner, list):
+            list.__setitem__(owner, key, value)
         else:
-            for known in (dict, list):
-                if isinstance(owner, known):
-                    known.__setitem__(owner, key, value)  # type: ignore[index]  # the kind of the owner
-                    return
             owner[key] = value
+    elif kind == "attribute":
+        _set_attribute(owner, key, value)
+    elif kind == "cell":
+        owner.cell_contents = value
+    else:
+        owner.extend(value)
 
-    def _set_attribute(self, value: Any) -> None:
-        _, owner, name, _ = self
-        own = instance_dict(owner)
-        if isinstance(owner, type):
-            type.__setattr__(owner, name, value)
-        elif own is not None and (
-            name in own or not isinstance(getattr(type(owner), name, None), MemberDescriptorType)
-        ):
-            own[name] = value
-        else:
-            object.__setattr__(owner, name, value)
 
-    def _delete(self) -> None:
-        kind, owner, key, _ = self
-        if kind == "item" and not isinstance(owner, dict):
+def _set_attribute(owner: Any, name: str, value: Any) -> None:
+    own = instance_dict(owner)
+    if isinstance(owner, type):
+        type.__setattr__(owner, name, value)
+    elif own is not None and (
+        name in own or not isinstance(getattr(type(owner), name, None), MemberDescriptorType)
+    ):
+        own[name] = value
+    else:
+        object.__setattr__(owner, name, value)
+
+
+def _delete(kind: str, owner: Any, key: Any) -> None:
+    if kind == "item":
+        if not isinstance(owner, dict):
             raise TypeError("items of sequences are not taken away one by one")
-        if kind == "item":
-            dict.pop(owner, key, None)
-        elif kind == "cell":
-            with suppress(ValueError):  # nothing is bound
-                del owner.cell_contents
-        elif isinstance(owner, type):
-            if key in owner.__dict__:
-                type.__delattr__(owner, key)
-        elif key in (own := instance_dict(owner) or {}):
-            del own[key]
-        elif _held_attribute(owner, key) is not GONE:
-            object.__delattr__(owner, key)
+        dict.pop(owner, key, None)
+    elif kind == "cell":
+        with suppress(ValueError):  # nothing is bound
+            del owner.cell_contents
+    elif isinstance(owner, type):
+        if key in owner.__dict__:
+            type.__delattr__(owner, key)
+    elif key in (own := instance_dict(owner) or {}):
+        del own[key]
+    elif _held_attribute(owner, key) is not GONE:
+        object.__delattr__(owner, key)
 
 
 @final
@@ -273,24 +278,27 @@ class AccessPath:
 
     def put(self, owner: Any, value: Any) -> None:
         """Put a value there, as `set` does, in ``owner``, the object that it belongs to."""
-        self.at(owner).set(value)
+        _write(*self._resolved(owner), value)
 
-    def at(self, owner: Any) -> Location:
-        """The location in ``owner``, the object that it belongs to.
+    def location(self) -> Location:
+        """Where it leads to now.
 
         Raises:
             TypeError: nothing can be put there, or the object is gone.
         """
+        return Location(*self._resolved(self.parent.get()), self.text)
+
+    def _resolved(self, owner: Any) -> tuple[str, Any, Any]:
         how, key = self.how, self.key
         if self.fixed or owner is GONE or how == "class":
             raise TypeError(f"{self.text} cannot be set")
         if how == "global":
-            return Location("item", owner.__globals__, key, self.text)
+            return "item", owner.__globals__, key
         if how == "cell":
-            return Location("cell", owner.__closure__[key], self.text, self.text)
+            return "cell", owner.__closure__[key], self.text
         if how == "base":
-            return Location("attribute", owner.__mro__[key[0]], key[1], self.text)
-        return Location("item" if how == "item" else "attribute", owner, key, self.text)
+            return "attribute", owner.__mro__[key[0]], key[1]
+        return ("item" if how == "item" else "attribute"), owner, key
 
     @property
     def described(self) -> str:

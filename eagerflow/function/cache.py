@@ -251,8 +251,10 @@ class CacheEntry:
             for s in self.stores
         ]
         for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
-            if kind == "set" or kind == "delete":
-                target.put(owner, value if kind == "set" else GONE)
+            if kind == "set":
+                target.put(owner, value)
+            elif kind == "delete":
+                target.put(owner, GONE)
             elif kind == "append":
                 owner.extend(value)
             elif kind == "fill":

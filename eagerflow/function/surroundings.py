@@ -153,17 +153,11 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore_handles()
+        self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
         if kind is None:
             for path, new in self._kept:
                 path.set(new)
-
-    def _restore_handles(self) -> None:
-        """Give handles from outside back what they held."""
-        for handle, data, lane, mark in self._tracer.updated.values():
-            handle._data, handle._lane, handle._mark = data, lane, mark
-        self._tracer.updated.clear()
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
@@ -209,8 +203,7 @@ class Outside:
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
         return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
-            value is substitute
-            and path.at(path.parent.get()).identity == own.at(own.parent.get()).identity
+            value is substitute and path.location().identity == own.location().identity
             for own, substitute in self._substitutes
         )
 

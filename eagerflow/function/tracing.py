@@ -1,4 +1,7 @@
-"""Makes an entry: runs the function once with symbolic arguments, and finishes the graph."""
+"""Makes a cache entry: runs the function once with symbolic arguments, and finishes the graph.
+
+What it reads and stores outside: `function/surroundings.py`.
+"""
 
 from __future__ import annotations
 

@@ -144,6 +144,12 @@ class Tracer(AbstractTracer):
         self.created_resources, self._texts = [], []
         self._fresh, self._tensors, self._constants = {}, {}, Constants()
 
+    def restore_updated(self) -> None:
+        """Give handles from outside back what they held."""
+        for handle, data, lane, mark in self.updated.values():
+            handle._data, handle._lane, handle._mark = data, lane, mark
+        self.updated.clear()
+
     @property
     def is_alive(self) -> bool:
         """Whether it is under way."""

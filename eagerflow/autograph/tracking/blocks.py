@@ -171,9 +171,7 @@ class TracedBlock:
             return tree.map(_detached, result), result, self._found(tracer)
         finally:
             _under_way.pop()
-            for handle, data, lane, mark in tracer.updated.values():
-                handle._data, handle._lane, handle._mark = data, lane, mark
-            tracer.updated.clear()
+            tracer.restore_updated()
             self.snapshot.restore()
 
     def _found(self, tracer: Tracer) -> Found:
