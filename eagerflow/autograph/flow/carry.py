@@ -11,7 +11,7 @@ from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import (
     Again,
     Found,
-    Held,
+    HeldTensor,
     TracedBlock,
     UserCode,
     attempt,
@@ -257,7 +257,7 @@ class Loop:
         location.set(own)
         if type(own) is not Tensor:
             return None
-        held[id(own)] = Held(own, self._alone[key])
+        held[id(own)] = HeldTensor(own, self._alone[key])
         return own
 
     def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:

@@ -21,7 +21,7 @@ from eagerflow.tracing.tracer import Tracer, tracer_of
 __all__ = [
     "Again",
     "Found",
-    "Held",
+    "HeldTensor",
     "TracedBlock",
     "UserCode",
     "as_test",
@@ -215,7 +215,7 @@ def _refuse(location: Location) -> NoReturn:
     )
 
 
-class Held(NamedTuple):
+class HeldTensor(NamedTuple):
     """A tensor that a loop holds on to while an iteration is traced.
 
     Attributes:
@@ -228,7 +228,7 @@ class Held(NamedTuple):
 
 
 #: by the ids of the tensors
-held: Final[dict[int, Held]] = {}
+held: Final[dict[int, HeldTensor]] = {}
 
 
 def references_of_blocks(x: Tensor) -> int:
