@@ -228,12 +228,12 @@ class _Maker:
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
         done = self.containers.changes() if self.containers is not None else ()
-        changes = [
-            (kind, path, kept_lists(value, path.text, self._first_line))
-            for kind, path, value in done
-        ]
+        changes, changed = [], []
+        for kind, path, value in done:
+            owner: Any = path if kind in ("append", "fill") else path.parent
+            changed.append(owner)
+            changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
         stores = list(outside.stores(self._store))
-        changed = [path if kind in ("append", "fill") else path.parent for kind, path, _ in changes]
         entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
             *self._updated_arguments(),
