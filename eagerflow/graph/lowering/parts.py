@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.dims import substitute
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, FramePath, in_sizes, sizes_of, used_inputs
+from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
 __all__ = ["BranchBuilder", "LoweredPart"]
 
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
-BranchBuilder = Callable[[FramePath, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
+BranchBuilder = Callable[[FlatPlace, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
 @final
@@ -34,7 +34,7 @@ class LoweredPart:
     """
 
     def __init__(
-        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FramePath,
+        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], place: FlatPlace,
         before: Sequence[Node] = (),
     ) -> None:  # fmt: skip
         self.flat = flat
@@ -70,7 +70,7 @@ class LoweredPart:
     def add(
         self, op: str, inputs: Sequence[Value], types: Sequence[ValueType],
         attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
-        name: str = "", pure: bool = True, place: FramePath | None = None, **rest: Any,
+        name: str = "", pure: bool = True, place: FlatPlace | None = None, **rest: Any,
     ) -> Node:  # fmt: skip
         """Append a node, which waits for its path to be reached."""
         place = place or self.place
@@ -88,10 +88,10 @@ class LoweredPart:
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node], pure: bool
     ) -> tuple[Value, ...]:
         attrs = {k: in_sizes(v, self.sizes) for k, v in node.attrs.items()}
-        stated = [v.stated for v in node.outputs]
+        types = [in_sizes(v.type, self.sizes) for v in node.outputs]
         made = self.add(
-            node.op, inputs, [self.type(v.type) for v in node.outputs], attrs, after, pure=pure,
-            devices=stated if any(d is not None for d in stated) else None,
+            node.op, inputs, types, attrs, after, pure=pure,
+            devices=[v.stated for v in node.outputs],
             name=node.name, reuses=node.reuses, device=node.device, reason=node.reason,
             scope=node.scope, source=node.source,
         )  # fmt: skip
@@ -99,12 +99,6 @@ class LoweredPart:
         if not pure:
             self.effects.append(made)
         return made.outputs
-
-    def type(self, kind: ValueType) -> ValueType:
-        """The type with the sizes that its names stand for here."""
-        if isinstance(kind, NumberType) or not self.sizes:
-            return kind
-        return kind.like(shape=tuple([substitute(d, self.sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
 
     def call(self, node: Node, inputs: Sequence[Value], after: Sequence[Node]) -> Sequence[Value]:
         part = LoweredPart(self.flat, node.attrs["body"], inputs, self.place, after)
@@ -118,7 +112,7 @@ class LoweredPart:
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node]
     ) -> Sequence[Value]:
         graphs = node.attrs["branches"]
-        types = [self.type(v.type) for v in node.outputs]
+        types = [in_sizes(v.type, self.sizes) for v in node.outputs]
         used = set[int]().union(*(used_inputs(g) for g in graphs))
         outputs, end = self.select(
             inputs, used, [self.builder(g) for g in graphs], types, after, node
@@ -132,7 +126,7 @@ class LoweredPart:
 
     def builder(self, graph: Graph) -> BranchBuilder:
         def build(
-            place: FramePath, operands: Sequence[Value], chosen: Value
+            place: FlatPlace, operands: Sequence[Value], chosen: Value
         ) -> tuple[Sequence[Value], list[Node]]:
             part = LoweredPart(self.flat, graph, operands, place)
             return part.run(), part.effects
@@ -142,7 +136,7 @@ class LoweredPart:
     def select(
         self, inputs: Sequence[Value], used: set[int], builders: Sequence[BranchBuilder],
         types: Sequence[ValueType], after: Sequence[Node], node: Node,
-        place: FramePath | None = None,
+        place: FlatPlace | None = None,
     ) -> tuple[list[Value], list[Node]]:  # fmt: skip
         """Branches, of which the first of ``inputs`` chooses one.
 
@@ -175,7 +169,7 @@ class LoweredPart:
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
             chosen = token.outputs[i]
-            outputs, effects = build(FramePath(gate=chosen), given, chosen)
+            outputs, effects = build(FlatPlace(gate=chosen), given, chosen)
             results.append(outputs)
             ends.append((chosen, effects))
         merged = [

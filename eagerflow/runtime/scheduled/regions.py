@@ -1,4 +1,4 @@
-"""Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
+"""Regions: which nodes of a lowered graph run together, as one scheduled node.
 
 Nodes belong together if they are pure and have one *frame path*: the same frame and the same
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
@@ -17,19 +17,19 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
 from eagerflow.runtime.scheduled.coarsen import coarsen
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
-__all__ = ["FramePaths", "find_regions"]
+__all__ = ["Places", "find_regions"]
 
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
 
 #: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
-FramePath = tuple[tuple[Any, Any], ...]
+Place = tuple[tuple[Any, Any], ...]
 
 
 @final
-class FramePaths:
+class Places:
     """The frame paths of the nodes and values of a lowered graph.
 
     Args:
@@ -44,16 +44,16 @@ class FramePaths:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.nodes: dict[Node, FramePath] = {}
-        self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
+        self.nodes: dict[Node, Place] = {}
+        self.values: dict[Value, Place] = dict.fromkeys(graph.inputs, ())
         for node in graph.nodes:
             place = self._deepest(node)
             self.nodes[node] = place
             for i, value in enumerate(node.outputs):
                 self.values[value] = self._after(node, place, i)
 
-    def _deepest(self, node: Node) -> FramePath:
-        deepest: FramePath = ()
+    def _deepest(self, node: Node) -> Place:
+        deepest: Place = ()
         around = [self.values[v] for v in node.inputs]
         around += [self._left(n) for n in node.control_inputs]
         if node.op == "Merge":
@@ -65,7 +65,7 @@ class FramePaths:
             deepest = longer
         return deepest
 
-    def _merged(self, node: Node, around: Sequence[FramePath]) -> FramePath:
+    def _merged(self, node: Node, around: Sequence[Place]) -> Place:
         first = around[0]
         if "back" in node.attrs:
             return first
@@ -73,11 +73,11 @@ class FramePaths:
             raise GraphError(f"&{node.name} merges what comes from no branch")
         return first[:-1]
 
-    def _left(self, node: Node) -> FramePath:
+    def _left(self, node: Node) -> Place:
         """The frame path of the nodes that wait for a node."""
         return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
 
-    def _after(self, node: Node, place: FramePath, port: int) -> FramePath:
+    def _after(self, node: Node, place: Place, port: int) -> Place:
         if node.op == "Switch":
             return (*place, (node.inputs[1], port))
         if node.op == "Enter":
@@ -89,7 +89,7 @@ class FramePaths:
         return place
 
 
-def _loop(place: FramePath) -> FramePath:
+def _loop(place: Place) -> Place:
     """The innermost frame around."""
     while place and place[-1][0] != "frame":
         place = place[:-1]
@@ -98,7 +98,7 @@ def _loop(place: FramePath) -> FramePath:
 
 def find_regions(
     graph: Graph,
-    places: FramePaths,
+    places: Places,
     seconds: Callable[[Node], float],
     before: Callable[[Node], Iterable[Node]],
     workers: int = 0,
@@ -116,9 +116,9 @@ def find_regions(
             they are as small as they may be.
     """
     single = {n for n in graph.nodes if not _may_join(n, places.nodes[n])}
-    groups: dict[tuple[FramePath, int], list[Node]] = {}
+    groups: dict[tuple[Place, int], list[Node]] = {}
     levels: dict[Node, int] = {}
-    loops: dict[FramePath, int] = {}  # the highest level in each
+    loops: dict[Place, int] = {}  # the highest level in each
     for node in graph.nodes:
         if node.op == "constant":
             continue
@@ -140,7 +140,7 @@ def find_regions(
     return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
 
 
-def _may_join(node: Node, place: FramePath) -> bool:
+def _may_join(node: Node, place: Place) -> bool:
     """Whether it may be in a region.
 
     What reads or assigns a variable may, but not in branches and loops, where effects wait for
