@@ -6,7 +6,7 @@ import builtins
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from eagerflow.autograph.tracking.regions import refuse_reached, tracer_here
+from eagerflow.autograph.tracking.blocks import refuse_reached, tracer_here
 from eagerflow.autograph.values.calls import replacements
 from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.core import interpreter

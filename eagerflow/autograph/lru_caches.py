@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from eagerflow.autograph.tracking.regions import tracer_here
-from eagerflow.autograph.tracking.state import CACHED, Snapshot
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.calls import wrappers
 from eagerflow.autograph.values.texts import is_symbolic
+from eagerflow.capture.reachable import CACHED, Reachable
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError
 from eagerflow.source import Source, capture
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["check_remembered", "is_cached"]
+__all__ = ["cached_results", "check_remembered"]
 
 
 class _Given(NamedTuple):
@@ -34,18 +34,13 @@ class _Given(NamedTuple):
     """
 
     value: Any
-    before: Snapshot
+    before: Reachable
     name: str
     source: Source | None
 
 
 #: by trace, by the ids of the results
-_given: Final[WeakKeyDictionary[Tracer, dict[int, _Given]]] = WeakKeyDictionary()
-
-
-def is_cached(x: Any) -> bool:
-    """Whether something is a function with a cache."""
-    return type(x) is CACHED
+cached_results: Final[WeakKeyDictionary[Tracer, dict[int, _Given]]] = WeakKeyDictionary()
 
 
 def _remembering(function: Any) -> Callable[..., Any]:
@@ -55,10 +50,10 @@ def _remembering(function: Any) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         value = function(*args, **kwargs)
         if interpreter.is_traced():
-            known = _given.setdefault(tracer_here().root, {})
+            known = cached_results.setdefault(tracer_here().root, {})
             if id(value) not in known:
                 name = getattr(function, "__name__", "a function with a cache")
-                known[id(value)] = _Given(value, Snapshot([value]), name, capture())
+                known[id(value)] = _Given(value, Reachable([value]), name, capture())
         return value
 
     return call
@@ -67,11 +62,16 @@ def _remembering(function: Any) -> Callable[..., Any]:
 def check_remembered(tracer: Tracer) -> None:
     """Refuse values of a trace left in results of cached functions when it ends; remove them.
 
+    Args:
+        tracer: one with results.
+
     Raises:
         TraceError: there are such values.
     """
-    for _, before, name, source in _given.pop(tracer, {}).values():
-        changed = next((slot for slot, _, new in before.changes() if is_symbolic(new)), None)
+    for _, before, name, source in cached_results.pop(tracer).values():
+        changed = next(
+            (location for location, _, new in before.changes() if is_symbolic(new)), None
+        )
         if changed is not None:
             before.restore()
             raise TraceError(

@@ -17,7 +17,7 @@ from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_grap
 from eagerflow.autograph.flow.branches import Raised
 from eagerflow.autograph.flow.loops import endless, for_, while_
 from eagerflow.autograph.flow.reductions import reduced
-from eagerflow.autograph.tracking.regions import Again, tracer_here
+from eagerflow.autograph.tracking.blocks import Again, tracer_here
 from eagerflow.autograph.tracking.unbound import unbound_reason
 from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import NeedsArray, as_lists

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.failures.raising import is_stated
-from eagerflow.autograph.tracking.state import Snapshot
 from eagerflow.autograph.values.calls import call as converted
+from eagerflow.capture.reachable import Reachable
 from eagerflow.control.applying import apply
 from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import join, trace_subgraph
@@ -142,7 +142,7 @@ class _Shared:
         users = f
         while not isinstance(users, FunctionType) and hasattr(users, "__wrapped__"):
             users = users.__wrapped__  # a traced function
-        self._snapshot = Snapshot([users, getattr(f, "__self__", None)])  # type: ignore[list-item]  # of a method
+        self._snapshot = Reachable([users, getattr(f, "__self__", None)])
         self._outside = tracer.known_names
         tensors = [x for x in leaves if type(x) is Tensor]
 

@@ -1,1 +1,1 @@
-"""What a function reads and changes of the Python world around it."""
+"""What code can reach of Python's world: what it reads and changes, and how it is put back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.paths import AccessPath
@@ -25,6 +26,7 @@ def fits(shape: Shape, pattern: Pattern) -> bool:
 
 
 @final
+@dataclass(slots=True, eq=False)
 class CapturedInput:
     """An input of the graph that is read from outside at each call.
 
@@ -38,19 +40,13 @@ class CapturedInput:
         data: what it has to hold, if Python looked at its elements.
     """
 
-    __slots__ = ("data", "foreign", "lane", "path", "pattern", "text", "used")
-
-    def __init__(
-        self, path: AccessPath, lane: Lane | None, pattern: Pattern, text: str, *,
-        foreign: bool = False, used: bool = True, data: Any = None,
-    ) -> None:  # fmt: skip
-        self.path = path
-        self.lane = lane
-        self.pattern = pattern
-        self.text = text
-        self.foreign = foreign
-        self.used = used
-        self.data = data
+    path: AccessPath
+    lane: Lane | None
+    pattern: Pattern
+    text: str
+    foreign: bool = False
+    used: bool = True
+    data: Any = None
 
     def accept(self, value: Any) -> Any:
         """What was read there as the tensor or number that it is; None if of another type."""
@@ -79,7 +75,7 @@ class Output(NamedTuple):
 
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
-            argument itself), ``"argument"`` (a container among them), ``"place"`` (an object from
+            argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
             outside itself) or ``"constant"``.
         what: the index of the output or of the argument, the path in an argument, the access
             path, or the constant.
@@ -92,18 +88,20 @@ class Output(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Something that is done outside after each run.
+    """Something that is done outside, or to a container among the arguments, after each run.
 
     Attributes:
         kind: ``"update"`` puts the value into the handle that is there, ``"set"`` puts it there,
-            ``"append"`` appends the values to the list that is there, ``"change"`` applies its
-            target, a change of a container among the arguments.
-        target: the access path, the change, or the index of an argument whose handle is updated.
+            ``"delete"`` takes away what is there, ``"append"`` appends the values to the list
+            that is there, ``"fill"`` makes them all that the container there holds.
+        target: the access path, or the index of an argument whose handle is updated.
         treedef: the structure of the value.
         outputs: its leaves.
+        of_arguments: whether the path begins at the arguments of the call, by parameter.
     """
 
     kind: str
     target: Any
     treedef: Any
     outputs: tuple[Output, ...]
+    of_arguments: bool = False

@@ -12,7 +12,7 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["Facts", "Load", "facts_of", "nested", "plain"]
+__all__ = ["Facts", "Load", "facts_of", "nested", "sets_computed_names"]
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
@@ -88,7 +88,7 @@ class Facts:
         self.aliases: dict[str, tuple[str, int, str]] = {}
         self.attributes: set[str] = set()
         self.strings: set[str] = set()
-        instructions = plain(code)
+        instructions = _plain(code)
         for i in range(len(instructions)):
             self._note(instructions, i)
         passed = _Stack(instructions)
@@ -158,7 +158,7 @@ class Facts:
             self.strings.update(constants)
 
 
-def plain(code: CodeType) -> list[tuple[int, str, Any]]:
+def _plain(code: CodeType) -> list[tuple[int, str, Any]]:
     """The instructions as (offset, name, argument), those that do two things as two."""
     instructions: list[tuple[int, str, Any]] = []
     for one in dis.get_instructions(code):
@@ -332,3 +332,33 @@ def facts_of(code: CodeType) -> Facts:
     facts = Facts(code)
     _known[key] = (ref(code, lambda _: _known.pop(key, None)), facts)
     return facts
+
+
+#: names with which code sets attributes by names that do not show in it
+_COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
+#: and by names that are arguments
+_BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
+
+
+def sets_computed_names(code: CodeType) -> bool:
+    """Whether code may set attributes whose names are made at run time."""
+    if not _COMPUTED.isdisjoint(code.co_names):
+        return True
+    if _BY_NAME.isdisjoint(code.co_names):
+        return False
+    ops = [one for one in _plain(code) if one[1] != "COPY"]
+    return any(
+        name in _BY_NAME and op.startswith("LOAD_") and not _names_attribute(ops, i)
+        for i, (_, op, name) in enumerate(ops)
+    )
+
+
+def _names_attribute(ops: list[tuple[int, str, Any]], i: int) -> bool:
+    """Whether what is loaded is called with a constant for the name of the attribute."""
+    attribute = ops[i][1] not in ("LOAD_GLOBAL", "LOAD_NAME")
+    i += 1
+    if not attribute or ops[i - 2][2] == "object":  # the object comes first
+        i += 1
+        while i < len(ops) and ops[i][1] == "LOAD_ATTR":
+            i += 1
+    return i < len(ops) and ops[i][1] == "LOAD_CONST" and isinstance(ops[i][2], str)

@@ -1,4 +1,8 @@
-"""`collect`: finds what a function reads from outside, by the names in the code it can reach."""
+"""`collect`: finds what a function reads from outside, by the names in the code it can reach.
+
+What objects and classes hold: `capture/attributes.py`; items: `capture/subscripts.py`; how values
+are compared later: `capture/guards.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,20 @@ import functools
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from inspect import getattr_static
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     FunctionType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library, is_library_class
+from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
-from eagerflow.capture.class_attributes import Members
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
+from eagerflow.capture.library import is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.capture.subscripts import Usage
@@ -58,10 +60,7 @@ def collect(function: Callable[..., Any], roots: Sequence[tuple[str, Any]] = ())
     collector = _Collector(function)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
-    try:
-        return collector.run()
-    finally:
-        del collector.members  # it knows the collector: a cycle would keep the user's objects
+    return collector.run()
 
 
 @final
@@ -77,17 +76,17 @@ class _Collector:
         self.later: set[str] = set()  # of those that `ef.py_call` gets
         self.stored: set[str] = set()  # and of those that it sets
         self.every = False  # whether names are made at run time
-        self.usage = Usage(self.found.loads)
-        self.members = Members(self)
+        self.usage: Usage | None = None  # if there are containers
+        self.attributes: Attributes | None = None  # if there are objects or classes
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
-        self._paths: dict[tuple[int, str], AccessPath] = {}  # global names, by id of the namespace
-        self._attributes: set[tuple[int, str]] = set()
-        self._handed: set[tuple[int, str]] = set()  # those that are only called later
+        self.global_paths: dict[
+            tuple[int, str], AccessPath
+        ] = {}  # global names, by id of the namespace
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
-        self._scanned = 0  # how many objects
+        self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
@@ -105,11 +104,14 @@ class _Collector:
             whole = size == before
             before = size
             self._scan(whole=whole)
-        self._finish_objects()
-        self._finish_namespaces()
-        self.usage.finish(self.found)
+        if self.attributes is not None:
+            self.attributes.finish()
+        if self.usage is not None:
+            self.usage.finish(self.found)
         self._finish_arrays()
-        find_calls(self.found)
+        if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
+            find_calls(self.found)
+        self.attributes = self.usage = None  # they know it: a cycle would keep the user's objects
         return self.found
 
     def _drain(self) -> bool:
@@ -118,7 +120,7 @@ class _Collector:
             if len(self.found.reads) > MOST:
                 self.found.findings.append(Finding(
                     "unwatched", self.found.root.text or "the function",
-                    f"reaches more than {MOST:,} places: changes in the others are not seen",
+                    f"reaches more than {MOST:,} values: changes in the others are not seen",
                     "pass what it needs as arguments", None,
                 ))  # fmt: skip
                 return False
@@ -129,7 +131,12 @@ class _Collector:
         """What only grows, and grows whenever there may be more to find."""
         reads = self.found
         known = (self.names, self.stored, reads.sites, reads.reads, reads.objects, reads.classes)
-        return sum(map(len, known)) + len(reads.containers) + self.every + self.usage.changes
+        return (
+            sum(map(len, known))
+            + len(reads.containers)
+            + self.every
+            + (0 if self.usage is None else self.usage.changes)
+        )
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
@@ -137,11 +144,10 @@ class _Collector:
 
     def _scan(self, *, whole: bool) -> None:
         """Look at attributes, members and items: of all, or of what is new since last time."""
-        objects = self.found.objects
-        first, self._scanned = 0 if whole else self._scanned, len(objects)
-        for holder in objects[first:]:
-            self._scan_attributes(holder)
-        self.members.scan(whole=whole)
+        if self.found.objects or self.attributes is not None:
+            self._attributes().scan(whole=whole)
+        if self.usage is None:
+            return
         for path, value in self.usage.new_items(whole=whole):
             self.visit(path, value)
 
@@ -164,9 +170,10 @@ class _Collector:
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
         self.found.add(path, "alias", self._seen[id(value)])
-        self.usage.widen(path, value)
-        if issubclass(type(value), type):
-            self.members.constructs(value)
+        if self.usage is not None:
+            self.usage.widen(path, value)
+        if self.attributes is not None and issubclass(type(value), type):
+            self.attributes.constructs(value)
 
     def _look_first(self, path: AccessPath | Root, value: Any) -> None:
         kind = type(value)
@@ -182,7 +189,8 @@ class _Collector:
             self._look_at_wrapper(path, value)
         elif issubclass(kind, type):
             self.found.add(path, "identity", value)
-            self.members.add_class(path, value, constructs=True)
+            if not is_library_class(value):
+                self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
             self.found.add(path, "identity", value)
             if not is_library(vars(value)):
@@ -205,6 +213,8 @@ class _Collector:
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.found.add(path, "type", value)
         self.found.containers.append(Holder(path, value))
+        if self.usage is None:
+            self.usage = Usage(self)
         self.usage.add(path, value)
         if not is_library_class(type(value)):
             self._add_object(path, value)
@@ -257,6 +267,11 @@ class _Collector:
                 self.visit(AccessPath(path, "dict", name, _joined(path, ""), True), inner)
         return hidden
 
+    def _attributes(self) -> Attributes:
+        if self.attributes is None:
+            self.attributes = Attributes(self)
+        return self.attributes
+
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
         self.found.objects.append(Holder(path, value))
         cls = type(value)
@@ -264,7 +279,7 @@ class _Collector:
             self.names.add(_WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
-            self.members.add_instance(AccessPath(path, "class", None, text, True), value)
+            self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)
 
     # --- functions ---
 
@@ -275,18 +290,14 @@ class _Collector:
         loaded = {x.name for c in codes for x in facts_of(c).loads if x.kind == "cell"}
         later = {name for c in codes for kind, name in facts_of(c).later if kind == "cell"}
         now = {x.name for c in codes for x in _now(facts_of(c)) if x.kind == "cell"}
-        for i, (name, cell) in enumerate(
-            zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        ):
+        for i, name in enumerate(function.__code__.co_freevars):
             if name not in loaded:  # it is only set
                 continue
             made = AccessPath(path, "cell", i, name, library)
-            try:
-                value = cell.cell_contents
-            except ValueError:  # not bound yet, or not any more
+            value = made.get()
+            if value is GONE:  # not bound yet, or not any more
                 self.found.add(made, "absent", None)
-                continue
-            if name in later - now:
+            elif name in later - now:
                 self.found.add(made, "identity", value)
             else:
                 self.visit(made, value)
@@ -319,10 +330,11 @@ class _Collector:
         self.later |= {name for kind, name in facts.later if kind == "attribute"}
         self.names |= facts.strings
         self.asked |= facts.strings
-        self.usage.whole |= facts.strings
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
-            self.every = self.usage.every = True
+            self.every = True
+        if facts.imports or any(load.kind == "cell" for load in facts.loads):
+            self._doubtful = True
         if not known:
             for name in sorted(facts.globals):
                 self._look_at_global(site, name)
@@ -332,8 +344,10 @@ class _Collector:
     def _look_at_global(self, site: Site, name: str) -> None:
         namespace = site.function.__globals__
         key = (id(namespace), name)
-        if key in self._paths:
+        if key in self.global_paths:
             return
+        if getattr(namespace.get(name), "__name__", "") != "eagerflow":
+            self._doubtful = True
         text, home = name, self.found.sites[0].function.__globals__
         if namespace is not home:
             text = f"{str(namespace.get('__name__', '')).rpartition('.')[2]}.{name}".lstrip(".")
@@ -342,7 +356,7 @@ class _Collector:
             if name in namespace:
                 self.found.add(path, "identity", namespace[name])
             return
-        self._paths[key] = path
+        self.global_paths[key] = path
         if name in namespace:
             self.visit(path, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
@@ -361,79 +375,6 @@ class _Collector:
                 self.visit(AccessPath(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
-    # --- attributes ---
-
-    def _scan_attributes(self, holder: Holder) -> None:
-        path, value = holder
-        own = instance_dict(value)
-        every = self._takes_every(value)
-        for name in self._wanted(own or (), every):
-            self._look_at_attribute(path, value, name, (own or {})[name])
-        if issubclass(type(value), (ModuleType, FunctionType)):
-            return
-        for name in self._wanted(_slots(type(value)), every):
-            try:
-                attribute = getattr(value, name)
-            except AttributeError:
-                continue
-            self._look_at_attribute(path, value, name, attribute)
-
-    def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
-        if every:
-            return [n for n in names if isinstance(n, str)]
-        return [n for n in names if n in self.names or n in self.later]
-
-    def _look_at_attribute(
-        self, path: AccessPath | Root, owner: Any, name: str, value: Any
-    ) -> None:
-        module = issubclass(type(owner), ModuleType)
-        key = (id(owner), name)
-        if key in self._attributes or (module and (id(vars(owner)), name) in self._paths):
-            return
-        how = "attribute" if _is_plain(type(owner), name) else "dict"
-        made = AccessPath(path, how, name, _joined(path, f".{name}"))
-        if not self.wants(name):  # it is only called later: which one it is, counts
-            if key not in self._handed:
-                self._handed.add(key)
-                self.found.add(made, "identity", value)
-            return
-        self._attributes.add(key)
-        if module:
-            self._paths[id(vars(owner)), name] = made
-        self.visit(made, value)
-
-    def _finish_objects(self) -> None:
-        """Of the attributes that code reads, instances get no others of their own."""
-        for path, value in self.found.objects:
-            own = instance_dict(value)
-            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
-                continue
-            entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
-            if self._takes_every(value):
-                self.found.add(entries, "keys", own)
-                continue
-            names = frozenset(n for n in self.names if not n.startswith("__")) - own.keys()
-            if names:
-                self.found.add(entries, "unshadowed", names)
-
-    def _finish_namespaces(self) -> None:
-        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
-        modules = [h for h in self.found.objects if issubclass(type(h.value), ModuleType)]
-        for path, value in (*modules, *self.found.classes):
-            names = frozenset(
-                n
-                for n in self.asked
-                if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
-            )
-            if names:
-                entries = AccessPath(path, "attribute", "__dict__", path.text, True)
-                self.found.add(entries, "unshadowed", names)
-
-    def _takes_every(self, value: Any) -> bool:
-        """Whether attributes of an object may be read by names made at run time."""
-        cls = type(value)
-        return self.every and (is_bare_class(cls) or not is_library_class(cls))
-
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""
         reads = self.found.reads
@@ -445,24 +386,6 @@ class _Collector:
 def _now(facts: Facts) -> Iterator[Load]:
     """The loads of what is not only called later."""
     return (load for load in facts.loads if (load.kind, load.name) not in facts.later)
-
-
-def _slots(cls: type) -> Iterator[str]:
-    for base in cls.__mro__:
-        for name, member in list(base.__dict__.items()):
-            if isinstance(member, MemberDescriptorType):
-                yield name
-
-
-def _is_plain(cls: type, name: str) -> bool:
-    """Whether plain access to an attribute finds what the instance itself holds."""
-    for base in cls.__mro__:
-        if "__getattribute__" in base.__dict__ and not is_library_class(base):
-            return False
-        member = base.__dict__.get(name)
-        if member is not None and not isinstance(member, MemberDescriptorType):
-            return not hasattr(type(member), "__set__")
-    return True
 
 
 def _joined(path: AccessPath | Root, end: str) -> str:

@@ -11,21 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 
-__all__ = ["Apart", "ArgumentChange", "Containers", "Own", "at", "is_container", "merged"]
-
-#: from a parameter to a container: its number, then items and, with a leading dot, attributes
-_Path = tuple[Any, ...]
-
-
-def at(path: _Path, arguments: Sequence[Any]) -> Any:
-    """The value at the end of a path in the arguments of a call, which are given by parameter."""
-    number, *steps = path
-    value = arguments[number]
-    for name, key in steps:
-        value = getattr(value, name) if name else value[key]
-    return value
+__all__ = ["Apart", "Containers", "Own", "is_container", "merged"]
 
 
 def is_container(value: Any) -> bool:
@@ -78,32 +67,31 @@ class Own:
 
     __slots__ = ("path",)  # no tuple: trees are to take it for a leaf
 
-    def __init__(self, path: _Path) -> None:
+    def __init__(self, path: AccessPath) -> None:
         self.path = path
 
 
 class Apart(NamedTuple):
     """The check that no container among the arguments of a call is also used from outside.
 
-    In a trace these are two objects, so that a change of one is not seen in the other. It is
-    asked as changes are, before anything is done.
+    In a trace these are two objects, so that a change of one is not seen in the other.
 
     Attributes:
         pairs: paths in the arguments, and access paths that may lead to none of these objects.
         name: of the function.
     """
 
-    pairs: tuple[tuple[tuple[_Path, ...], tuple[AccessPath | Root, ...]], ...]
+    pairs: tuple[tuple[tuple[AccessPath, ...], tuple[AccessPath | Root, ...]], ...]
     name: str
 
-    def owner(self, arguments: Sequence[Any]) -> None:
+    def check(self, arguments: Sequence[Any]) -> None:
         """Look at the arguments of a call.
 
         Raises:
             TraceError: one is used from outside as well.
         """
         for paths, outside in self.pairs:
-            here = {id(at(path, arguments)) for path in paths}
+            here = {id(path.get(arguments)) for path in paths}
             for outer in outside:
                 value = outer.get()
                 if id(value) in here:
@@ -115,77 +103,32 @@ class Apart(NamedTuple):
                         hint="pass a copy, or do not use the same object by its name outside",
                     )
 
-    def apply(self, owner: None, value: Any) -> None:
-        """Nothing is to be done."""
-
-
-class ArgumentChange(NamedTuple):
-    """Something that was done to a container.
-
-    Attributes:
-        path: of the container.
-        how: ``"set"`` and ``"delete"`` for an item or attribute, ``"extend"``, or ``"fill"`` for
-            all of its items.
-        key: the item or attribute.
-    """
-
-    path: _Path
-    how: str
-    key: Any = None
-
-    def owner(self, arguments: Sequence[Any]) -> Any:
-        """The container of a call, whose arguments by parameter are given."""
-        return at(self.path, arguments)
-
-    def text(self, names: Sequence[str]) -> str:
-        """The name of the container in messages, given the names of the parameters."""
-        number, *steps = self.path
-        return names[number] + "".join([f".{n}" if n else f"[{k!r}]" for n, k in steps])
-
-    def apply(self, owner: Any, value: Any) -> None:
-        """Do it to a container."""
-        if self.how == "extend":
-            owner.extend(value)
-        elif self.how == "fill":
-            if isinstance(owner, list):
-                owner[:] = value
-            else:
-                owner.clear()
-                (owner.update if isinstance(owner, dict) else owner.extend)(value)
-        elif isinstance(owner, (dict, list, deque)):
-            if self.how == "set":
-                owner[self.key] = value
-            else:
-                del owner[self.key]
-        elif self.how == "set":
-            object.__setattr__(owner, self.key, value)
-        else:
-            object.__delattr__(owner, self.key)
-
 
 @final
 class Containers:
     """The containers among the arguments of a trace, as they are before the function runs.
 
     Args:
+        names: of the parameters.
         arguments: by parameter.
     """
 
-    def __init__(self, arguments: Sequence[Any]) -> None:
-        self._found: list[tuple[_Path, Any, Any]] = []
-        self._paths: dict[int, _Path] = {}
-        for i, argument in enumerate(arguments):
-            self._visit((i,), argument)
+    def __init__(self, names: Sequence[str], arguments: Sequence[Any]) -> None:
+        self._held: list[Held] = []
+        self._paths: dict[int, AccessPath] = {}
+        root = Root(None)
+        for i, (name, argument) in enumerate(zip(names, arguments, strict=True)):
+            self._visit(AccessPath(root, "item", i, name), argument)
 
     @property
-    def paths(self) -> tuple[_Path, ...]:
-        """The paths of all of them."""
+    def paths(self) -> tuple[AccessPath, ...]:
+        """The paths of all of them, from the arguments by parameter."""
         return tuple(self._paths.values())
 
     @property
     def values(self) -> list[Any]:
         """All of them, but for sets."""
-        return [owner for _, owner, _ in self._found]
+        return [held.owner for held in self._held]
 
     def marked(self, value: Any) -> Any:
         """``value`` with `Own` in the place of each of them."""
@@ -199,55 +142,51 @@ class Containers:
             return kind(map(self.marked, value))
         return value
 
-    def _visit(self, path: _Path, value: Any) -> None:
-        kind = type(value)
-        if is_container(value) and not isinstance(value, set):
-            if id(value) in self._paths:
-                return
-            self._paths[id(value)] = path
-        if isinstance(value, dict):
-            self._found.append((path, value, dict(value)))
-            items: Any = [("", key) for key in value]
-        elif isinstance(value, (list, tuple, deque)):
-            if not isinstance(value, tuple):
-                self._found.append((path, value, list(value)))
-            items = [("", i) for i in range(len(value))]
-        elif hasattr(kind, "__dataclass_fields__") and hasattr(value, "__dict__"):
-            self._found.append((path, value, dict(vars(value))))
-            items = [(name, None) for name in vars(value)]
-        else:
+    def _visit(self, path: AccessPath, value: Any) -> None:
+        if isinstance(value, tuple):
+            items: Any = enumerate(value)
+        elif not is_container(value) or isinstance(value, set) or id(value) in self._paths:
             return
-        for name, key in items:
-            self._visit((*path, (name, key)), getattr(value, name) if name else value[key])
+        else:
+            self._paths[id(value)] = path
+            held = Held.of_container(value, path.text, path)
+            if held is None and hasattr(value, "__dict__"):
+                held = Held("attributes", value, path.text, path)
+            if held is None:
+                return
+            self._held.append(held)
+            items = enumerate(value) if held.kind == "deque" else held.entries()
+        for key, item in list(items):
+            self._visit(_part(path, value, key), item)
 
-    def changes(self) -> Iterator[tuple[ArgumentChange, Any]]:
-        """What was done to them, with the new value."""
-        for path, owner, before in self._found:
-            if isinstance(before, list):
-                yield from _sequence_changes(path, before, owner)
-                continue
-            now = owner if isinstance(owner, dict) else vars(owner)
-            kept = [key for key in before if key in now]
-            if isinstance(owner, dict) and list(now)[: len(kept)] != kept:
-                yield ArgumentChange(path, "fill"), dict(owner)
-                continue
-            for key in before.keys() - now.keys():
-                yield ArgumentChange(path, "delete", key), None
-            for key, value in now.items():
-                if before.get(key, GONE) is not value:
-                    yield ArgumentChange(path, "set", key), value
+    def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
+        """What was done to them: kind, target and value of a store."""
+        for held in self._held:
+            yield from _changes_of(held)
 
 
-def _sequence_changes(
-    path: _Path, before: list[Any], owner: Any
-) -> Iterator[tuple[ArgumentChange, Any]]:
-    now = list(owner)
-    same = [a is b for a, b in zip(before, now, strict=False)]
-    if len(now) == len(before):
-        for i, unchanged in enumerate(same):
-            if not unchanged:
-                yield ArgumentChange(path, "set", i), now[i]
-    elif len(now) > len(before) and all(same):
-        yield ArgumentChange(path, "extend"), now[len(before) :]
-    else:
-        yield ArgumentChange(path, "fill"), now
+def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
+    """The path to an item or an attribute of a container."""
+    if hasattr(type(owner), "__dataclass_fields__"):
+        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
+    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
+
+
+def _changes_of(held: Held) -> Iterator[tuple[str, AccessPath, Any]]:
+    path, before, now = held.path, held.before, held.owner
+    changes = list(held.changes())
+    if held.kind in ("list", "deque"):
+        if len(now) > len(before) and all(a is b for a, b in zip(before, now, strict=False)):
+            yield "append", path, list(now)[len(before) :]
+            return
+        if changes and (held.kind == "deque" or len(now) != len(before)):
+            yield "fill", path, list(now)
+            return
+    elif held.kind == "dict":
+        kept = [key for key in before if key in now]
+        if list(now)[: len(kept)] != kept:
+            yield "fill", path, dict(now)
+            return
+    for location, _, value in changes:
+        part = _part(path, now, location.key)
+        yield ("delete", part, None) if value is GONE else ("set", part, value)

@@ -21,23 +21,26 @@ A guard is an access path, a kind and what is expected there:
 
 The checks are written as straight Python code, compiled at the first check: a loop over guards
 would take three times as long, at each call of a traced function. They hold the user's objects
-weakly where Python allows that.
+weakly where Python allows that. Which kind of guard a value gets: `capture/collect.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, Final, final
+from contextlib import suppress
+from operator import is_
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.capture.assumptions import AbstractAssumption
-from eagerflow.capture.compare import content_of, same_items, same_value
-from eagerflow.capture.guard_code import write
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.equality import content_of, same_items, same_value
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, read_item
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.static_keys import describe
 from eagerflow.core.tensor import AbstractArray, Tensor
+
+if TYPE_CHECKING:
+    from eagerflow.capture.modules.structure import Structures
 
 __all__ = ["Guard", "Guards"]
 
@@ -61,20 +64,10 @@ class Guard:
         self.kind = read.kind
         self.was = _describe(read)
         self.weak = False
-        self.expected = self._expect(read.value)
-
-    def _expect(self, value: Any) -> Any:
-        make = _EXPECT.get(self.kind)
-        if make is not None:
-            return make(value)
-        if self.kind == "identity":
-            try:
-                weak = ref(value)
-            except TypeError:
-                return value
-            self.weak = True
-            return weak
-        return value
+        self.expected = _KINDS[read.kind].expect(read.value)
+        if read.kind == "identity":
+            with suppress(TypeError):
+                self.expected, self.weak = ref(read.value), True
 
     def holds(self, value: Any) -> bool:
         """Whether the value that was read is as expected; slow and plain."""
@@ -86,7 +79,7 @@ class Guard:
         if self.weak and expected is None:  # it is dead, and None is another value
             return False
         try:
-            return _HOLDS[self.kind](value, expected)
+            return _KINDS[self.kind].holds(value, expected)
         except Exception:
             return False
 
@@ -106,7 +99,7 @@ class Guard:
             return f"{self.path.described} is not {self.was} any more"
         now = _describe(Read(self.path, self.kind, value))
         if now == self.was:
-            return f"{self.path.described} {_CHANGED.get(self.kind, 'is another object')}: {now}"
+            return f"{self.path.described} {_KINDS[self.kind].changed}: {now}"
         return f"{self.path.described}: was {self.was}, now {now}"
 
 
@@ -117,47 +110,68 @@ def _same_code(value: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
     )  # fmt: skip
 
 
-_CHANGED: Final = {
-    "content": "has other elements",
-    "items": "has other items",
-    "keys": "has other keys",
-}
-
-_EXPECT: Final[dict[str, Callable[[Any], Any]]] = {
-    "tensor": lambda _: Tensor,
-    "number": type,
-    "array": type,
-    "type": type,
-    "function": lambda f: (f.__code__, ref(f), id(f.__globals__)),
-    "length": lambda x: (type(x), len(x)),
-    "keys": lambda x: (type(x), list(x)),
-    "items": lambda x: (type(x), *_flat(x)),
-    "content": content_of,
-    "absent": lambda _: None,
-}
-
-_HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "tensor": lambda x, kind: type(x) is kind,
-    "number": lambda x, kind: type(x) is kind,
-    "array": lambda x, kind: type(x) is kind,
-    "type": lambda x, kind: type(x) is kind,
-    "value": same_value,
-    "identity": lambda x, expected: x is expected,
-    "alias": lambda x, other: x is other.get(),
-    "function": _same_code,
-    "length": lambda x, e: type(x) is e[0] and len(x) == e[1],
-    "keys": lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
-    "items": lambda x, e: type(x) is e[0] and same_items(_flat(x)[0], e[1]),
-    "content": lambda x, e: content_of(x) == e,
-    "unshadowed": lambda x, names: x.keys().isdisjoint(names),
-}
-
-
-def _flat(value: Any) -> tuple[list[Any]]:
+def _flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
     if isinstance(value, dict):
-        return ([x for item in value.items() for x in item],)
-    return (list(value),)
+        return [x for item in value.items() for x in item]
+    return list(value)
+
+
+class _Kind(NamedTuple):
+    """How guards of one kind check.
+
+    Attributes:
+        expect: makes what is to be there of the value that was read.
+        holds: whether a value is as expected; slow and plain.
+        fails: the code for the opposite, of the value ``x``, what is expected ``e`` and the guard
+            ``g``. It may ask the guard where the quick look does not do.
+        changed: what to say of values with one description.
+    """
+
+    expect: Callable[[Any], Any]
+    holds: Callable[[Any, Any], bool]
+    fails: str
+    changed: str = "is another object"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+_TYPE: Final = _Kind(type, lambda x, kind: type(x) is kind, "{x}.__class__ is not {e}")
+_KINDS: Final = {
+    "tensor": _TYPE,
+    "number": _TYPE,
+    "array": _TYPE,
+    "type": _TYPE,
+    "value": _Kind(_itself, same_value, "{x} is not {e} and not holds({g}, {x})"),
+    "identity": _Kind(_itself, is_, "{x} is not {e}"),
+    "alias": _Kind(_itself, lambda x, other: x is other.get(), "{x} is not {e}"),
+    "function": _Kind(
+        lambda f: (f.__code__, ref(f), id(f.__globals__)), _same_code,
+        "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
+    ),
+    "length": _Kind(
+        lambda x: (type(x), len(x)), lambda x, e: type(x) is e[0] and len(x) == e[1],
+        "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
+    ),
+    "keys": _Kind(
+        lambda x: (type(x), list(x)), lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
+        "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
+        "has other keys",
+    ),
+    "items": _Kind(
+        lambda x: (type(x), _flat(x)), lambda x, e: type(x) is e[0] and same_items(_flat(x), e[1]),
+        "not holds({g}, {x})", "has other items",
+    ),
+    "content": _Kind(
+        content_of, lambda x, e: content_of(x) == e, "not holds({g}, {x})", "has other elements"
+    ),
+    "absent": _Kind(lambda _: None, lambda x, _: x is GONE, ""),
+    "unshadowed": _Kind(
+        _itself, lambda x, names: x.keys().isdisjoint(names), "not {x}.keys().isdisjoint({e})"
+    ),
+}  # fmt: skip
 
 
 def _describe(read: Read) -> str:
@@ -196,13 +210,13 @@ class Guards:
         captured: access paths whose values `read` gives, in this order.
     """
 
-    __slots__ = ("_captured", "_guards", "_read", "_relied", "_root")
+    __slots__ = ("_captured", "_guards", "_read", "_root", "_structures")
 
     def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
         self._root = reads.root
         self._guards = [Guard(read) for read in reads.reads]
         self._captured = tuple(captured)
-        self._relied: tuple[AbstractAssumption, ...] = ()
+        self._structures: Structures | None = None
         self._renew()
 
     def __len__(self) -> int:
@@ -224,11 +238,13 @@ class Guards:
         run = self._read
         if run is None:
             try:
-                run = write(self._guards, self._captured)
+                # that the code of eagerflow itself stays what it is, is not looked at
+                checked = [guard for guard in self._guards if not _is_settled(guard)]
+                run = _Writer().write(checked, self._captured)
             except Exception:  # a path leads nowhere now
                 return None
-            if self._relied:
-                run = _relying(run, self._relied)
+            if self._structures is not None:
+                run = _and_structures(run, self._structures)
             self._read = run
         return run()
 
@@ -247,8 +263,8 @@ class Guards:
                 if not guard.holds(value):
                     broken.add(guard.path)
                     differences.append(guard.difference(value))
-        for one in self._relied:
-            differences += one.differences()
+        if self._structures is not None:
+            differences += self._structures.differences()
         return differences
 
     def specialise(self, path: AccessPath, value: Any) -> None:
@@ -280,9 +296,9 @@ class Guards:
             self._guards.append(new)
         self._renew()
 
-    def rely(self, assumptions: Iterable[AbstractAssumption]) -> None:
+    def rely(self, structures: Structures) -> None:
         """Set what is checked after all guards."""
-        self._relied = tuple(assumptions)
+        self._structures = structures
         self._renew()
 
     def capture(self, paths: Iterable[AccessPath]) -> None:
@@ -299,17 +315,170 @@ class Guards:
         self._renew()
 
 
-def _relying(
-    read: Callable[[], tuple[Any, ...] | None], relied: Sequence[AbstractAssumption]
+def _and_structures(
+    read: Callable[[], tuple[Any, ...] | None], structures: Structures
 ) -> Callable[[], tuple[Any, ...] | None]:
-    """``read``, which gives None also where an assumption does not hold."""
+    """``read``, which gives None also where a walk over parts would find something else."""
 
     def both() -> tuple[Any, ...] | None:
         values = read()
-        if values is not None:
-            for one in relied:
-                if not one.holds():
-                    return None
-        return values
+        return values if values is None or structures.holds() else None
 
     return both
+
+
+# --- their code -------------------------------------------------------------------------------
+
+#: how an access path is read, given the name of the variable that holds its owner
+_READ: Final = {
+    "global": "{owner}.__globals__[{key}]",
+    "cell": "{owner}.__closure__[{key}].cell_contents",
+    "attribute": "{owner}.{name}",
+    "dict": "own({owner})[{key}]",
+    "class": "{owner}.__class__",
+    "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
+}
+
+
+def _is_settled(guard: Guard) -> bool:
+    """Whether it is about a part of eagerflow's own code."""
+    path: AccessPath | Root = guard.path
+    if isinstance(path, AccessPath) and _is_own_name(path, guard.kind):
+        return True
+    while isinstance(path, AccessPath):
+        if _is_own_member(path):
+            return True
+        path = path.parent
+    return False
+
+
+def _is_own_name(path: AccessPath, kind: str) -> bool:
+    """Whether it is a global name in eagerflow that stands for code."""
+    if path.how != "global" or not _is_own(path.parent.get()):
+        return False
+    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
+
+
+def _is_own_member(path: AccessPath) -> bool:
+    """Whether it is a member of a class of eagerflow, a default or a constant there."""
+    owner = path.parent.get()
+    if path.how == "global":
+        return _is_own(owner) and path.key.isupper()
+    if path.how == "base":
+        owner = owner.__mro__[path.key[0]]
+    elif path.how not in ("attribute", "dict"):
+        return False
+    return isinstance(owner, type | FunctionType) and _is_own(owner)
+
+
+def _is_own(code: Any) -> bool:
+    """Whether a function or class is one of eagerflow."""
+    name = getattr(code, "__module__", None)
+    return isinstance(name, str) and name.startswith("eagerflow.")
+
+
+@final
+class _Writer:
+    """Writes one function; each access path is read once."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {
+            "Tensor": Tensor, "own": instance_dict, "item": read_item, "holds": Guard.holds,
+            "bound": _bound, "same": _same, "tuple_item": tuple.__getitem__,
+        }  # fmt: skip
+        self.variables: dict[AccessPath | Root, str] = {}
+
+    def write(
+        self, guards: Sequence[Guard], captured: Sequence[AccessPath]
+    ) -> Callable[[], tuple[Any, ...] | None]:
+        """The function that checks the guards and gives the captured values."""
+        for guard in guards:
+            self._guard(guard)
+        names = [self._variable(path) for path in captured]
+        self.lines.append(f"return ({''.join(f'{x}, ' for x in names)})")
+        body = "\n  ".join(self.lines)
+        text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
+        module = compile(text, "<guards>", "exec")
+        code = next(c for c in module.co_consts if isinstance(c, CodeType))
+        run: Any = FunctionType(code, self.names)
+        return run  # type: ignore[no-any-return]  # it was written so
+
+    def _key(self, value: Any) -> str:
+        return repr(value) if type(value) in (int, str) else self._constant(value)
+
+    def _constant(self, value: Any) -> str:
+        name = f"c{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def _variable(self, path: AccessPath | Root) -> str:
+        known = self.variables.get(path)
+        if known is None:
+            # its owner gets a variable first, so the number is not known before
+            expression = self._root(path) if isinstance(path, Root) else self._read(path)
+            known = f"v{len(self.variables)}"
+            self.variables[path] = known
+            self.lines.append(f"{known} = {expression}")
+        return known
+
+    def _root(self, root: Root) -> str:
+        return f"{self._constant(root.get)}()" if root.weak else self._constant(root.get())
+
+    def _read(self, path: AccessPath) -> str:
+        key = self._key(path.key)
+        parent = path.parent
+        if isinstance(parent, Root) and not parent.weak and path.how in ("global", "cell"):
+            # the function itself, whose namespace and cells stay what they are
+            function = parent.get()
+            if path.how == "global":
+                return f"{self._constant(function.__globals__)}[{key}]"
+            return f"{self._constant(function.__closure__[path.key])}.cell_contents"
+        owner = self._variable(parent)
+        if path.how == "item":
+            kind = type(parent.get())
+            if kind in (list, tuple, dict):
+                return f"{owner}[{key}]"
+            if issubclass(kind, tuple):  # of a named tuple; on anything else it raises
+                return f"tuple_item({owner}, {key})"
+            return f"item({owner}, {key})"
+        if path.how == "attribute" and not path.key.isidentifier():
+            return f"getattr({owner}, {key})"
+        return _READ[path.how].format(owner=owner, key=key, name=path.key)
+
+    def _guard(self, guard: Guard) -> None:
+        if guard.kind == "absent":
+            assert isinstance(guard.path, AccessPath)
+            owner, key = self._variable(guard.path.parent), guard.path.key
+            there = f"{key!r} in {owner}.__globals__"
+            if guard.path.how == "cell":
+                there = f"bound({owner}.__closure__[{key}])"
+            self.lines.append(f"if {there}: return None")
+            return
+        x = self._variable(guard.path)
+        expected, namespace = guard.expected, ""
+        if guard.kind == "alias":
+            e = self._variable(expected)
+        elif guard.kind == "function":
+            e = self._constant(expected[0])
+            function = expected[1]()
+            namespace = self._constant(None if function is None else function.__globals__)
+        else:
+            e = self._constant(expected) + ("()" if guard.weak else "")
+        test = _KINDS[guard.kind].fails.format(x=x, e=e, g=self._constant(guard), n=namespace)
+        if guard.weak:  # a dead reference gives None, which may be what is there now
+            test = f"{x} is None or {test}"
+        self.lines.append(f"if {test}: return None")
+
+
+def _bound(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018 - asking is what raises
+    except ValueError:
+        return False
+    return True
+
+
+def _same(keys: Any, expected: list[Any]) -> bool:
+    """Whether they are the very same objects, in the same order."""
+    return len(keys) == len(expected) and all(map(is_, keys, expected))

@@ -7,13 +7,13 @@ and keeps none of the user's objects alive.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import MemberDescriptorType
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["GONE", "AccessPath", "Root", "instance_dict", "joined"]
+__all__ = ["GONE", "AccessPath", "Location", "Root", "instance_dict", "joined", "read_item"]
 
 #: characters of a path in messages
 _LONG: Final = 200
@@ -99,7 +99,8 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
     return owner.__mro__[key[0]].__dict__[key[1]]
 
 
-def _item(owner: Any, key: Any) -> Any:
+def read_item(owner: Any, key: Any) -> Any:
+    """An item of a container, whatever its class makes of items."""
     for kind in (dict, list, tuple):
         if isinstance(owner, kind):
             return kind.__getitem__(owner, key)  # type: ignore[index]  # the kind of the owner
@@ -111,55 +112,121 @@ _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "cell": lambda function, index: function.__closure__[index].cell_contents,
     "attribute": getattr,
     "dict": _dict_entry,
-    "item": _item,
+    "item": read_item,
     "class": lambda owner, _: owner.__class__,
     "base": _of_bases,
 }
 
 
+def _held_attribute(owner: Any, name: str) -> Any:
+    """What an object or a class holds for a name, or the class for its objects, or `GONE`.
+
+    No code runs but that of slots.
+    """
+    is_class = isinstance(owner, type)
+    own: Any = owner.__dict__ if is_class else instance_dict(owner) or {}
+    if name in own:
+        return own[name]
+    for base in owner.__mro__ if is_class else type(owner).__mro__:
+        if name in base.__dict__:
+            value = base.__dict__[name]
+            if isinstance(value, MemberDescriptorType) and not is_class:
+                return getattr(owner, name, GONE)
+            return GONE if hasattr(type(value), "__get__") else value
+    return GONE
+
+
+class Location(NamedTuple):
+    """A variable, an attribute or an item of one object: where an access path leads to now.
+
+    Attributes:
+        kind: ``"cell"`` (a variable), ``"item"`` (of a dict, a namespace or a list),
+            ``"attribute"`` (of an object or a class), ``"list"`` (items appended to it),
+            ``"handle"`` (the value of a tensor), or ``"other"`` (any change of a container).
+        owner: the cell, container, object or tensor.
+        key: in it.
+        text: in the user's words.
+    """
+
+    kind: str
+    owner: Any
+    key: Any
+    text: str
+
+    @property
+    def identity(self) -> tuple[str, int, Any]:
+        """The same for all access paths that lead here."""
+        return self.kind, id(self.owner), self.key
+
+    def get(self) -> Any:
+        """What it holds, or `GONE`. Nothing of the user's code runs."""
+        kind, owner, key, _ = self
+        if kind == "cell":
+            try:
+                return owner.cell_contents
+            except ValueError:
+                return GONE
+        if kind == "attribute":
+            return _held_attribute(owner, key)
+        if kind == "item":
+            return dict.get(owner, key, GONE) if isinstance(owner, dict) else owner[key]
+        return [] if kind == "list" else owner
+
+    def set(self, value: Any) -> None:
+        """Put a value there without what a class does when it is set; `GONE` takes it away.
+
+        Raises:
+            TypeError, AttributeError: nothing can be put there.
+        """
+        _write(self.kind, self.owner, self.key, value)
+
+
+def _write(kind: str, owner: Any, key: Any, value: Any) -> None:
+    """See `Location.set`; apart, for the stores of each run."""
+    if value is GONE:
+        _delete(kind, owner, key)
+    elif kind == "item":
+        if isinstance(owner, dict):
+            dict.__setitem__(owner, key, value)
+        elif isinstance(owner, list):
+            list.__setitem__(owner, key, value)
+        else:
+            owner[key] = value
+    elif kind == "attribute":
+        _set_attribute(owner, key, value)
+    elif kind == "cell":
+        owner.cell_contents = value
+    else:
+        owner.extend(value)
+
+
 def _set_attribute(owner: Any, name: str, value: Any) -> None:
-    """Set an attribute without what the class does when it is set."""
     own = instance_dict(owner)
     if isinstance(owner, type):
         type.__setattr__(owner, name, value)
-    elif own is not None and (name in own or not _slot(owner, name)):
+    elif own is not None and (
+        name in own or not isinstance(getattr(type(owner), name, None), MemberDescriptorType)
+    ):
         own[name] = value
     else:
         object.__setattr__(owner, name, value)
 
 
-def _slot(owner: Any, name: str) -> bool:
-    return isinstance(getattr(type(owner), name, None), MemberDescriptorType)
-
-
-def _set_item(owner: Any, key: Any, value: Any) -> None:
-    for kind in (dict, list):
-        if isinstance(owner, kind):
-            kind.__setitem__(owner, key, value)  # type: ignore[index]  # the kind of the owner
-            return
-    owner[key] = value
-
-
-def _set_global(function: Any, name: str, value: Any) -> None:
-    function.__globals__[name] = value
-
-
-def _set_cell(function: Any, index: int, value: Any) -> None:
-    function.__closure__[index].cell_contents = value
-
-
-def _set_of_bases(owner: Any, key: tuple[int, str], value: Any) -> None:
-    type.__setattr__(owner.__mro__[key[0]], key[1], value)
-
-
-_WRITE: Final[dict[str, Callable[[Any, Any, Any], None]]] = {
-    "global": _set_global,
-    "cell": _set_cell,
-    "attribute": _set_attribute,
-    "dict": _set_attribute,
-    "item": _set_item,
-    "base": _set_of_bases,
-}
+def _delete(kind: str, owner: Any, key: Any) -> None:
+    if kind == "item":
+        if not isinstance(owner, dict):
+            raise TypeError("items of sequences are not taken away one by one")
+        dict.pop(owner, key, None)
+    elif kind == "cell":
+        with suppress(ValueError):  # nothing is bound
+            del owner.cell_contents
+    elif isinstance(owner, type):
+        if key in owner.__dict__:
+            type.__delattr__(owner, key)
+    elif key in (own := instance_dict(owner) or {}):
+        del own[key]
+    elif _held_attribute(owner, key) is not GONE:
+        object.__delattr__(owner, key)
 
 
 @final
@@ -186,12 +253,12 @@ class AccessPath:
         self.text = text
         self.fixed = fixed
 
-    def get(self) -> Any:
-        """What is there now, or `GONE`."""
+    def get(self, start: Any = GONE) -> Any:
+        """What is there now, or `GONE`; ``start`` is where the path begins, if not at its root."""
         steps = [self]  # no recursion: lists that are linked by attributes may be long
         while isinstance(steps[-1].parent, AccessPath):
             steps.append(steps[-1].parent)
-        value = steps[-1].parent.get()
+        value = steps[-1].parent.get() if start is GONE else start
         try:
             for step in reversed(steps):
                 if value is GONE:
@@ -211,12 +278,27 @@ class AccessPath:
 
     def put(self, owner: Any, value: Any) -> None:
         """Put a value there, as `set` does, in ``owner``, the object that it belongs to."""
-        if self.fixed or owner is GONE or self.how not in _WRITE:
+        _write(*self._resolved(owner), value)
+
+    def location(self) -> Location:
+        """Where it leads to now.
+
+        Raises:
+            TypeError: nothing can be put there, or the object is gone.
+        """
+        return Location(*self._resolved(self.parent.get()), self.text)
+
+    def _resolved(self, owner: Any) -> tuple[str, Any, Any]:
+        how, key = self.how, self.key
+        if self.fixed or owner is GONE or how == "class":
             raise TypeError(f"{self.text} cannot be set")
-        if value is GONE:
-            _delete(self.how, owner, self.key)
-        else:
-            _WRITE[self.how](owner, self.key, value)
+        if how == "global":
+            return "item", owner.__globals__, key
+        if how == "cell":
+            return "cell", owner.__closure__[key], self.text
+        if how == "base":
+            return "attribute", owner.__mro__[key[0]], key[1]
+        return ("item" if how == "item" else "attribute"), owner, key
 
     @property
     def described(self) -> str:
@@ -230,24 +312,3 @@ class AccessPath:
 
     def __repr__(self) -> str:
         return f"AccessPath({self.described})"
-
-
-def _delete(how: str, owner: Any, key: Any) -> None:
-    if how == "global":
-        owner.__globals__.pop(key, None)
-    elif how == "cell":
-        del owner.__closure__[key].cell_contents
-    elif how == "base":
-        type.__delattr__(owner.__mro__[key[0]], key[1])
-    elif how == "item":
-        if isinstance(owner, (list, deque)):
-            raise TypeError("items of sequences are not taken away one by one")
-        dict.pop(owner, key, None)
-    else:
-        own = instance_dict(owner)
-        if own is not None and not isinstance(owner, type) and key in own:
-            del own[key]
-        elif isinstance(owner, type):
-            type.__delattr__(owner, key)
-        else:
-            object.__delattr__(owner, key)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any, Final, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
-from eagerflow.capture.bytecode import Load
+from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.source import Source
 
-__all__ = ["Finding", "Read", "Reads"]
+__all__ = ["Collecting", "Finding", "Holder", "Read", "Reads", "Site"]
 
 
 class Read(NamedTuple):
@@ -119,6 +119,14 @@ class Reads:
         return [r for r in self.reads if r.kind in kinds]
 
     @property
+    def can_change(self) -> bool:
+        """Whether there is anything that the function may set or change."""
+        return bool(
+            self.objects or self.classes or self.containers or self.of_kind("content")
+            or any(facts_of(site.code).stores for site in self.sites)
+        )  # fmt: skip
+
+    @property
     def tensors(self) -> list[Read]:
         """The reads of tensors, each tensor once."""
         return self.of_kind("tensor")
@@ -132,13 +140,6 @@ class Reads:
     def arrays(self) -> list[Read]:
         """The reads of NumPy arrays that eagerflow alone looks into."""
         return self.of_kind("array")
-
-    def path_of(self, value: Any) -> AccessPath | None:
-        """The access path of an object, compared by identity; None if there is none."""
-        for read in self.reads:
-            if read.value is value and read.kind not in _NOT_HELD:
-                return read.path
-        return None
 
     def line_of(self, kind: str, name: str) -> Source | None:
         """The first line that reads a name."""
@@ -156,4 +157,29 @@ class Reads:
             yield from self.loads.get((how, name), ())
 
 
-_NOT_HELD: Final = frozenset({"alias", "unshadowed", "absent", "number", "value"})
+class Collecting(Protocol):
+    """What `collect` knows while it goes on.
+
+    Attributes:
+        found: what it gives in the end.
+        names: of attributes that reachable code reads.
+        asked: those that `getattr` and `hasattr` may be asked for.
+        later: those of which `ef.py_call` gets the value.
+        stored: those that are set.
+        every: whether names are made at run time.
+        global_paths: those of global names, by id of the namespace.
+    """
+
+    found: Reads
+    names: set[str]
+    asked: set[str]
+    later: set[str]
+    stored: set[str]
+    every: bool
+    global_paths: dict[tuple[int, str], AccessPath]
+
+    def visit(self, path: AccessPath | Root, value: Any) -> None:
+        """Look at a value later."""
+
+    def wants(self, name: str) -> bool:
+        """Whether reachable code may read an attribute of this name."""

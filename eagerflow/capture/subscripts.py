@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from types import CodeType
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library_class
 from eagerflow.capture.bytecode import Load
+from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
-from eagerflow.capture.reads import Finding, Reads
+from eagerflow.capture.reads import Collecting, Finding, Reads
 
 __all__ = ["LIMIT", "Usage"]
 
@@ -33,6 +33,7 @@ _Mention = tuple[str, str, tuple[Any, ...]]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Container:
     """What is known of one container.
 
@@ -47,17 +48,14 @@ class _Container:
         missed: whether an item that code names was not there.
     """
 
-    __slots__ = ("mentions", "missed", "owners", "path", "unnamed", "value", "visited", "whole")
-
-    def __init__(self, path: AccessPath | Root, value: Any) -> None:
-        self.path = path
-        self.value = value
-        self.mentions: set[_Mention] = set()
-        self.owners: list[tuple[_Container, Any]] = []
-        self.unnamed = False
-        self.whole = issubclass(type(value), _SETS)
-        self.visited: set[Any] = set()
-        self.missed = False
+    path: AccessPath | Root
+    value: Any
+    mentions: set[_Mention] = field(default_factory=set)
+    owners: list[tuple[_Container, Any]] = field(default_factory=list)
+    unnamed: bool = False
+    whole: bool = False
+    visited: set[Any] = field(default_factory=set)
+    missed: bool = False
 
     @property
     def as_one(self) -> bool:
@@ -86,25 +84,21 @@ class Usage:
     """The containers that were found.
 
     Args:
-        loads: where reachable code reads which name; it grows.
+        visitor: what knows the code that can be reached.
 
     Attributes:
-        whole: names of attributes that are looked up by strings.
-        every: whether attributes are looked up whose names are made at run time.
         changes: how often something was added.
     """
 
-    def __init__(self, loads: dict[tuple[str, str], list[tuple[CodeType, Load]]]) -> None:
-        self._loads = loads
+    def __init__(self, visitor: Collecting) -> None:
+        self._visitor = visitor
         self._containers: dict[int, _Container] = {}
         self._new: list[_Container] = []
-        self.whole: set[str] = set()
-        self.every = False
         self.changes = 0
 
     def add(self, path: AccessPath | Root, value: Any) -> None:
         """Note a container."""
-        self._containers[id(value)] = _Container(path, value)
+        self._containers[id(value)] = _Container(path, value, whole=isinstance(value, _SETS))
         self.widen(path, value)
 
     def widen(self, path: AccessPath | Root, value: Any) -> None:
@@ -151,9 +145,9 @@ class Usage:
         """The keys that constant subscripts name; may find that it is used as a whole."""
         named: list[Any] = []
         for kind, name, steps in one.mentions:
-            if self.every or name in self.whole:
+            if self._visitor.every or name in self._visitor.asked:
                 one.whole = True
-            for _, load in self._loads.get((kind, name), ()):
+            for _, load in self._visitor.found.loads.get((kind, name), ()):
                 keys, n = load.keys, len(steps)
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])

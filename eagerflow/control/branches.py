@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.merging import OutputPlace, merged
+from eagerflow.control.merging import OutputNumber, merged
 from eagerflow.control.structure.node import Structured
 from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
 from eagerflow.core import interpreter, tree
@@ -134,5 +134,5 @@ def _choose(
         kinds,
     )
     outputs = apply(whole, [predicate, *captured])
-    leaves = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
+    leaves = [outputs[x.number] if type(x) is OutputNumber else x for x in results]
     return tree.unflatten(parts[0].treedef, leaves)

@@ -16,7 +16,7 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]
+__all__ = ["NO_TEXT", "OutputNumber", "merged", "same_number"]
 
 #: the advice where branches give different texts
 NO_TEXT: Final = (
@@ -26,7 +26,7 @@ NO_TEXT: Final = (
 _KEY: Final = re.compile(r"\['([^']*)'\]")
 
 
-class OutputPlace(NamedTuple):
+class OutputNumber(NamedTuple):
     """The stand-in for a leaf that is an output of the node.
 
     Attributes:
@@ -48,7 +48,7 @@ def merged(
         outside: the names of sizes that are known there.
 
     Returns:
-        For each leaf an `OutputPlace`, or the outer value that all branches give; and the types
+        For each leaf an `OutputNumber`, or the outer value that all branches give; and the types
         of the outputs.
 
     Raises:
@@ -71,7 +71,7 @@ def merged(
         if common is not None:
             results.append(common[0])
             continue
-        results.append(OutputPlace(len(kinds)))
+        results.append(OutputNumber(len(kinds)))
         kinds.append(_merge(op, parts, i, tracer, outside))
     return results, kinds
 

@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
+from eagerflow.capture.reachable import Reachable
 from eagerflow.control.retracing import Outcome, note, outcome_of
-from eagerflow.control.side_effects import OutsideState
 from eagerflow.control.structure.node import effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
@@ -149,7 +149,7 @@ def trace_subgraph(
     own = getattr(users, "__name__", name)
     tracer = Tracer(name if own == "<lambda>" else own, parent)
     note(tracer, outcome)
-    outside = OutsideState(users)
+    before = Reachable([users])
     with tracer:
         try:
             result = function(*arguments(tracer))
@@ -162,10 +162,27 @@ def trace_subgraph(
                 hint="a function that calls itself in a branch has no end when it is traced, as "
                 "all branches are: write it as a loop, or let Python values decide where it ends",
             ) from None
-        outside.check(line_of(users))
+        _refuse_changes(before, line_of(users))
         subgraph = Subgraph(tracer, result, line_of(users), getattr(users, "said", None))
     outcome.done = True
     return subgraph
+
+
+def _refuse_changes(before: Reachable, where: str) -> None:
+    """Refuse changes of Python, which no graph repeats, and undo them.
+
+    A branch is traced once, whether it is taken or not, and a body until its types are known: an
+    append or a name that is set would happen a different number of times than eagerly.
+    """
+    changed = [location for location, *_ in before.changes()]
+    if changed:
+        before.restore()
+        raise TraceError(
+            "a branch or a loop of a traced function changes something outside",
+            given=f"{changed[0].text}, in {where}",
+            hint="return what it makes: what iterations change is the carry (init), and state "
+            "is kept in an ef.Variable",
+        )
 
 
 def check_callable(what: str, *functions: Any) -> None:

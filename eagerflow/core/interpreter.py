@@ -384,8 +384,8 @@ class installed:  # noqa: N801 - a context manager
         interpreter = self._interpreter
         interpreter.below = below = current()
         interpreter.looks_on = interpreter.observes and below is BASE
+        stack.count(1)  # it may raise where the stack of Python ends, so it comes first
         _current.set(interpreter)
-        stack.count(1)
 
     def __exit__(self, *raised: object) -> None:
         _unlink(_current, self._interpreter)
@@ -404,8 +404,8 @@ class monitored:  # noqa: N801 - a context manager
 
     def __enter__(self) -> None:
         self._interpreter.below = _monitor.get() or _PROCESS
+        stack.count(1, 1)  # it may raise where the stack of Python ends, so it comes first
         _monitor.set(self._interpreter)
-        stack.count(1, 1)
 
     def __exit__(self, *raised: object) -> None:
         _unlink(_monitor, self._interpreter)

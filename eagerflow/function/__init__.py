@@ -1,6 +1,5 @@
 """Traced functions: the cache of traces, what decides whether one may be used, and explanations."""
 
-from eagerflow.function.decorator import trace
-from eagerflow.function.traced import TracedFunction
+from eagerflow.function.traced import TracedFunction, trace
 
 __all__ = ["TracedFunction", "trace"]

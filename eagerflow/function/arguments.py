@@ -10,6 +10,7 @@ import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.capture.containers import is_container, merged
@@ -26,6 +27,8 @@ from eagerflow.types import Shape, TensorType
 __all__ = ["FOREIGN", "Call", "Leaf", "Signature"]
 
 _NUMBERS: Final = (float, int, complex)
+#: types of arguments that hold no others
+_FLAT: Final = frozenset({Tensor, float, int, complex, bool, str, type(None)})
 #: structures of arguments of which a function keeps the paths of the leaves
 _STRUCTURES: Final = 256
 #: ends the text of an array of another library
@@ -35,6 +38,7 @@ _AGAIN: Final = object()
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Leaf:
     """One leaf of the arguments.
 
@@ -46,14 +50,11 @@ class Leaf:
         token: its part of the key.
     """
 
-    __slots__ = ("foreign", "kind", "name", "token", "value")
-
-    def __init__(self, name: str, kind: str, value: Any, token: Any, foreign: bool = False) -> None:
-        self.name = name
-        self.kind = kind
-        self.value = value
-        self.token = token
-        self.foreign = foreign
+    name: str
+    kind: str
+    value: Any
+    token: Any
+    foreign: bool = False
 
     def __str__(self) -> str:
         if self.kind == "tensor":
@@ -91,6 +92,11 @@ class Call:
     def shapes(self) -> tuple[Shape, ...]:
         """The shapes of the tensors, in order."""
         return tuple([leaf.value._data.shape for leaf in self.leaves if leaf.kind == "tensor"])
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether all arguments are tensors and plain values."""
+        return all(type(x) in _FLAT for x in self.values)
 
 
 @final
@@ -168,6 +174,8 @@ class Signature:
             else:
                 parts = [_joined(rest) for _ in range(treedef.num_leaves)]
                 arguments.append(tree.unflatten(treedef, parts))
+        if call.is_flat:
+            return arguments
         known: dict[int, Any] = {}
         return [merged(a, b, known) for a, b in zip(call.values, arguments, strict=True)]
 
@@ -318,7 +326,7 @@ def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
     pairs = []
     for i, leaf in enumerate(leaves):
         if leaf.kind == "tensor":
-            place = first.setdefault(id(leaf.value), i)
-            if place != i:
-                pairs += [i, place]
+            earlier = first.setdefault(id(leaf.value), i)
+            if earlier != i:
+                pairs += [i, earlier]
     return tuple(pairs)

@@ -1,22 +1,305 @@
-"""The traces of a function: bounded, and weak where their keys are the user's objects."""
+"""The cache of a traced function: its traces, and what decides whether a call may use one.
+
+It is bounded, and weak where its keys are the user's objects.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import Any, Final, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal, final
 from weakref import ref
 
+from eagerflow.autodiff.tape import Tape
+from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
+from eagerflow.capture.containers import Apart
+from eagerflow.capture.guards import Guards
+from eagerflow.capture.paths import GONE, AccessPath
 from eagerflow.capture.static_keys import IdentityKey
+from eagerflow.capture.undoing import undoing
+from eagerflow.core import interpreter, tree
+from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call
-from eagerflow.function.entry import Trace
+from eagerflow.function.derivative import Derivative
+from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.hardware import Lane
+from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.replay import is_watched, replay
 
-__all__ = ["Cache", "TraceGroup"]
+__all__ = ["Cache", "CacheEntry", "TraceGroup"]
 
 #: traces that a function keeps
 LIMIT: Final = 128
 _FEW: Final = LIMIT // 4
+
+
+@final
+class CacheEntry:
+    """One trace, with all that decides whether a call may use it.
+
+    Attributes:
+        graph: as traced.
+        optimised: what the passes made of it.
+        executable: runs that.
+        leaves: which leaves of the arguments are inputs of the graph, in order.
+        patterns: the shapes of the tensors among the arguments.
+        numbers: the static numbers: which leaf, and its value.
+        captured: the inputs that follow those of the arguments.
+        shared: arguments that are read from outside as well: which leaf, and where.
+        guards: what else must be as it was.
+        treedef: the structure of the result.
+        outputs: its leaves.
+        stores: what is put back after each run.
+        apart: what is asked before that.
+        record: what users see of the trace.
+        locals: the values that local variables of the function were bound to at its end.
+        leaf_records: the arguments of the call that was traced, for messages.
+        makes_resources: whether the function makes variables.
+        own_rules: the names of functions with derivatives of their own, which the graph lacks.
+    """
+
+    __slots__ = (
+        "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single", "apart",
+        "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
+        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
+        "shared", "stores", "treedef", "updates",
+    )  # fmt: skip
+
+    graph: Graph
+    optimised: Graph
+    executable: Executable
+    leaves: tuple[int, ...]
+    leaf_records: tuple[LeafRecord, ...]
+    makes_resources: bool
+    own_rules: tuple[str, ...]
+    patterns: tuple[Pattern, ...]
+    numbers: tuple[tuple[int, Any], ...]
+    captured: tuple[CapturedInput, ...]
+    shared: tuple[tuple[int, AccessPath], ...]
+    guards: Guards
+    treedef: Any
+    outputs: tuple[Output, ...]
+    stores: tuple[Store, ...]
+    apart: Apart | None
+    record: TraceRecord
+    locals: dict[str, Any]
+
+    def __init__(self) -> None:
+        self._derivative: Derivative | Literal[False] | None = False  # not tried yet
+        self._distinct: int | None = None
+
+    def prepare(self) -> None:
+        """Make what runs it; to be called once all attributes are set."""
+        self.executable = Executable(self.optimised)
+        self._run: Callable[..., Any] = self.executable
+        self._replay: Callable[..., Any] = replay
+        if self.graph.resources:
+            self._run = undoing(self.executable, self.graph.resources.values())
+            self._replay = undoing(replay, self.graph.resources.values())
+        (first, *rest) = self.outputs or (None,)
+        plain = not rest and not self.stores and first is not None and first.kind == "value"
+        #: the lane of the result, if it is one tensor and nothing else is to be done
+        self._single: Lane | None = None
+        if plain and first is not None and self.treedef.num_nodes == 1:
+            self._single = self.executable.lanes[first.what]
+        #: whether some captured inputs are tensors
+        self.checks = any(one.lane is not None for one in self.captured)
+        #: whether tensors of the caller or from outside are updated in place
+        self.updates = any(store.kind == "update" for store in self.stores)
+        #: whether inputs are used as they come: leaf i is input i
+        self._plain = self.leaves == tuple(range(len(self.leaves)))
+
+    def executables(self) -> list[Executable]:
+        """What runs it, or its derivative."""
+        return [self.executable, *(self._derivative.executables if self._derivative else ())]
+
+    def takes(self, call: Call) -> bool:
+        """Whether the sizes and numbers of a call are those of the trace."""
+        return all(map(fits, call.shapes, self.patterns)) and all(
+            same_number(call.leaves[i].value, value) for i, value in self.numbers
+        )
+
+    def shares(self, call: Call) -> bool:
+        """Whether the same arguments as in the trace are read from outside as well.
+
+        Without updates in place, only the arguments that were shared while tracing matter.
+        """
+        if any(path.get() is not call.leaves[i].value for i, path in self.shared):
+            return False
+        if not any(store.kind == "update" for store in self.stores):
+            return True
+        known = {id(path) for _, path in self.shared}
+        handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
+        return not any(
+            id(one.path.get()) in handles
+            for one in self.captured
+            if one.lane is not None and id(one.path) not in known
+        )
+
+    def same_numbers(self, args: Sequence[Any]) -> bool:
+        """Whether numbers that became static are those of the trace."""
+        return all(same_number(args[i], value) for i, value in self.numbers if i < len(args))
+
+    def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
+        """Whether positional arguments are the first leaves, so that all others are defaults.
+
+        A handle that is updated may be another argument as well, which has to be looked at, and
+        of a static number the value.
+        """
+        leaves = call.leaves
+        return (
+            len(leaves) >= len(args)
+            and all(leaf.value is x or leaf.foreign for leaf, x in zip(leaves, args, strict=False))
+            and not any(
+                leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
+            )
+            and not self.shared
+            and not any(s.kind == "update" or s.of_arguments for s in self.stores)
+            and self.apart is None
+            and not any(
+                out.kind == "argument"
+                for outputs in (self.outputs, *[s.outputs for s in self.stores])
+                for out in outputs
+            )
+            and len({id(x) for x in args if type(x) is Tensor})
+            == sum(type(x) is Tensor for x in args)
+        )
+
+    def local(self, name: str) -> Value | None:
+        """The value in the optimised graph that a local variable was bound to."""
+        value = self.locals.get(name)
+        if value is None:
+            return None
+        if value.node is None or value in self.optimised.inputs:
+            return next((v for v in self.optimised.inputs if v.label == value.label), None)
+        made = (v for n in self.optimised.nodes for v in n.outputs)
+        return next((v for v in made if (v.label or v.name) == value.name), None)
+
+    def read(self) -> Sequence[Any] | None:
+        """The captured inputs as they are now; None if a guard or a type does not hold."""
+        values = self.guards.read()
+        if values and self.checks:
+            if self.updates and not self._as_distinct(values):
+                return None
+            accepted = []
+            for one, value in zip(self.captured, values, strict=True):
+                value = one.accept(value)
+                if value is None:
+                    return None
+                if one.used:
+                    accepted.append(value)
+            return accepted
+        return values
+
+    def _as_distinct(self, values: Sequence[Any]) -> bool:
+        """Whether as many of the captured tensors are different objects as were at first.
+
+        An update of one in place is seen wherever the same object is held.
+        """
+        count = len({id(x) for x in values if type(x) is Tensor})
+        if self._distinct is None:
+            self._distinct = count
+        return count == self._distinct
+
+    def run(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
+    ) -> Any:
+        """Run with these leaves of the arguments (tensors and numbers where they are inputs)."""
+        if self._plain and len(leaves) == len(self.leaves):
+            inputs = [*leaves, *captured]
+        else:
+            inputs = [*[leaves[i] for i in self.leaves], *captured]
+        if not (interpreter.stack.installed and is_watched()):
+            raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
+            if self._single is not None:
+                return make_tensor(raw[0], self._single)
+            return self.finish(raw, leaves, arguments)
+        return self._finish(self._run_watched(inputs), leaves, arguments)
+
+    def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+        """Arrays and numbers of a run that the caller performs."""
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return [x._data if type(x) is Tensor else x for x in inputs]
+
+    def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        """Do what is to be done after a run, which gave these arrays and numbers."""
+        return self._finish(self.executable.wrap(raw), leaves, arguments)
+
+    def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Run for a tape, as one step of it if it is alone; all others see each op."""
+        top = interpreter.current()
+        alone = type(top) is Tape and top.below is interpreter.BASE and not self.updates
+        if alone and next(interpreter.monitors(), None) is None:
+            assert type(top) is Tape
+            if self._derivative is False:
+                self._derivative = Derivative.of(self.graph)
+            if self._derivative is not None:
+                return self._derivative.call(top, inputs)
+        outputs: Sequence[Any] = self._replay(self.graph, inputs)
+        return outputs
+
+    def _finish(
+        self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
+        """Put back what is stored outside, and build the result."""
+        results = [_output(out, values, leaves, arguments) for out in self.outputs]
+        if self.apart is not None:
+            self.apart.check(arguments)
+        # both before anything is done: one may be taken out of another, or store it
+        owners = [_owner(store, leaves, arguments) for store in self.stores]
+        made = [
+            tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
+            for s in self.stores
+        ]
+        for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
+            if kind == "set":
+                target.put(owner, value)
+            elif kind == "delete":
+                target.put(owner, GONE)
+            elif kind == "append":
+                owner.extend(value)
+            elif kind == "fill":
+                owner.clear()
+                (owner.update if isinstance(owner, dict) else owner.extend)(value)
+            else:
+                interpreter.current().rebind(owner, value)
+        return tree.unflatten(self.treedef, results)
+
+
+def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
+    """The object that a store changes."""
+    target = store.target
+    if isinstance(target, int):
+        return leaves[target]
+    path = target.parent if store.kind in ("set", "delete") else target
+    return path.get(arguments) if store.of_arguments else path.get()
+
+
+def _output(
+    output: Output, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+) -> Any:
+    kind, what, shape = output
+    if kind == "value":
+        return values[what]
+    if kind == "leaf":
+        return leaves[what]
+    if kind == "outside":
+        return what.get()
+    if kind == "argument":
+        return what.get(arguments)
+    if kind == "slices":
+        return IndexedSlices(values[what], values[what + 1], shape)
+    if kind == "copy":
+        return what.copy()
+    return what
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are one and the same: of one kind, and as they print."""
+    return type(a) is type(b) and (a == b if type(a) is int else repr(a) == repr(b))
 
 
 @final
@@ -31,7 +314,7 @@ class TraceGroup:
     __slots__ = ("entries", "sizes", "watches")
 
     def __init__(self) -> None:
-        self.entries: list[Trace] = []
+        self.entries: list[CacheEntry] = []
         self.watches: list[Any] = []  # weak references that tell of the death of objects
         self.sizes: tuple[tuple[int | None, ...], ...] | None = None
 
@@ -64,7 +347,7 @@ class Cache:
     def __len__(self) -> int:
         return sum(len(g.entries) for g in self._groups.values())
 
-    def entries(self) -> Iterator[Trace]:
+    def entries(self) -> Iterator[CacheEntry]:
         """All traces, those of the key used last at the end."""
         for group in list(self._groups.values()):
             yield from group.entries
@@ -78,7 +361,7 @@ class Cache:
                     self._groups.move_to_end(call.key)
         return group
 
-    def add(self, call: Call, entry: Trace) -> None:
+    def add(self, call: Call, entry: CacheEntry) -> None:
         """Keep a trace; drop the ones used longest ago where there are too many."""
         with self._lock:
             group = self._ensure(call.key)
@@ -106,7 +389,7 @@ class Cache:
                 group.watches.append(item.watch(lambda: _forget(here, key)))
         return group
 
-    def prefer(self, group: TraceGroup, entry: Trace) -> None:
+    def prefer(self, group: TraceGroup, entry: CacheEntry) -> None:
         """Look at ``entry`` first from now on."""
         with self._lock:
             if entry in group.entries:
@@ -123,12 +406,12 @@ class Cache:
         """All keys with their traces."""
         return list(self._groups.items())
 
-    def latest(self) -> Iterator[Trace]:
+    def latest(self) -> Iterator[CacheEntry]:
         """All traces, the one used last first."""
         for group in reversed(list(self._groups.values())):
             yield from group.entries
 
-    def take(self, key: Any, group: TraceGroup, entry: Trace) -> None:
+    def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
         """Keep a trace that another function had under this key."""
         with self._lock:
             mine = self._ensure(key)

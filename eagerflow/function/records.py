@@ -1,15 +1,20 @@
-"""What users see of traces: why each was made, and what it depends on."""
+"""What users see of traces: what each depends on, and what `f.explain()` prints.
+
+Why a trace is made: `function/reasons.py`.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, final
 
-from eagerflow.function.arguments import FOREIGN, Call
+__all__ = ["Explanation", "LeafRecord", "TraceRecord"]
 
-__all__ = ["LeafRecord", "Reason", "TraceRecord", "difference", "distance"]
+
+#: notebooks put the texts of tables at the right
+_LEFT: Final = ' style="text-align: left"'
 
 
 @final
@@ -26,20 +31,6 @@ class LeafRecord:
     name: str
     text: str
     token: Any
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Why a call needed a trace of its own.
-
-    Attributes:
-        text: in words.
-        culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
-    """
-
-    text: str
-    culprit: str = ""
 
 
 @final
@@ -115,30 +106,51 @@ def _grouped(items: Sequence[str], most: int = 4) -> list[str]:
     ]
 
 
-def distance(call: Call, before: Sequence[LeafRecord]) -> int:
-    """In how many arguments a call has another key than an earlier one."""
-    same = {(r.name, r.token) for r in before}
-    return sum((leaf.name, leaf.token) not in same for leaf in call.leaves)
+@final
+class Explanation:
+    """Prints as text, and as a table in notebooks.
 
+    Args:
+        name: of the function.
+        records: its traces.
+        tier: what runs it.
 
-def difference(call: Call, before: Sequence[LeafRecord]) -> Reason:
-    """How the arguments of a call differ from those of an earlier one."""
-    now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
-    if [r.name for r in now] != [r.name for r in before]:
-        names = {r.name for r in now} ^ {r.name for r in before}
-        shown = ", ".join(sorted(names)) or "their order"
-        return Reason(f"the structure of the arguments differs: {shown}", "the structure")
-    parts, culprits = [], []
-    keys_differ = any(a.token != b.token for a, b in zip(now, before, strict=True))
-    for a, b in zip(now, before, strict=True):
-        # sizes alone are no part of the key
-        if a.token != b.token or (a.text != b.text and not keys_differ):
-            what = f"{a.text} once more another object" if a.text == b.text else a.text
-            parts.append(f"{a.name}: now {what}, before {b.text}")
-            culprits.append(a.name)
-    if not parts:
-        text = "other devices, another order of keys, or arguments that are one object"
-        return Reason(text, "the device")
-    if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
-        parts.append("made tensors by ef.asarray, arrays need no trace of their own")
-    return Reason("; ".join(parts), culprits[0])
+    Attributes:
+        name: of the function.
+        records: its traces.
+    """
+
+    def __init__(
+        self, name: str, records: Sequence[TraceRecord], tier: str = "interpreter"
+    ) -> None:
+        self.name = name
+        self.records = tuple(records)
+        self.tier = tier
+
+    def __str__(self) -> str:
+        count = len(self.records)
+        if not count:
+            return f"{self.name}: not traced yet"
+        traces = "1 trace" if count == 1 else f"{count} traces"
+        lines = [f"{self.name}: {traces}, run by the {self.tier} tier"]
+        for i, record in enumerate(self.records, 1):
+            first, *rest = str(record).split("\n")
+            lines.append(f"{i}. {first}")
+            lines += [f"   {line}" for line in rest]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
+
+        titles = ("", "signature", "nodes", "traced in", "why", "")
+        head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
+        rows = []
+        for i, r in enumerate(self.records, 1):
+            more = [f"{kind}: {item}" for kind, item in r.shown()]
+            cells = (str(i), r.signature, str(r.nodes), f"{r.seconds * 1e3:.1f} ms", r.reason)
+            texts = [escape(cell) for cell in cells] + ["<br>".join(map(escape, more))]
+            rows.append("<tr>" + "".join(f"<td{_LEFT}>{text}</td>" for text in texts) + "</tr>")
+        title = f"<b>{escape(self.name)}</b>, run by the {self.tier} tier"
+        return f"{title}<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"

@@ -1,30 +1,29 @@
-"""`TracedFunction`: a Python function that runs as a graph, traced once per kind of call."""
+"""`trace` and `TracedFunction`: a Python function that runs as a graph, traced per kind of call."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from types import FunctionType
-from typing import Any, Final, Literal, NamedTuple, final
+from typing import Any, Final, Literal, NamedTuple, final, overload
 from weakref import WeakValueDictionary, ref
 
 from eagerflow.autograph.values.calls import call as autograph_call
-from eagerflow.capture.border import Pattern
 from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache
-from eagerflow.function.entry import Trace, leaf_values
-from eagerflow.function.explain import Explanation
-from eagerflow.function.records import Reason, TraceRecord, difference, distance
+from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.reasons import Reason, reason_of
+from eagerflow.function.records import Explanation, TraceRecord
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
@@ -33,10 +32,11 @@ from eagerflow.profiling import NodeStatistics
 from eagerflow.source import capture, cell_name
 from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["COMPILE", "BoundFunction", "Compile", "TracedFunction"]
+__all__ = ["BoundFunction", "TracedFunction", "trace"]
 
 Compile = Literal["background", "now", "off"]
-COMPILE: Final = ("background", "now", "off")
+_COMPILE: Final = ("background", "now", "off")
+_FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning
 _STORM: Final = 3
 #: forms of calls whose trace is found without looking at their structure
@@ -87,9 +87,8 @@ class TracedFunction:
         self._max_traces = max_traces
         self._signature = Signature(fn, static)
         #: forms of calls and their traces, with the defaults that the arguments leave out
-        self._direct: dict[Any, tuple[Trace, tuple[Any, ...]]] = {}
+        self._direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
         self._cache = Cache(self._direct)
-        self._outside_sizes: dict[str, Pattern] = {}
         self._records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
@@ -145,7 +144,7 @@ class TracedFunction:
         entry, captured = self._find(call)
         if entry.own_rules and interpreter.is_differentiated():
             return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
-        leaves = leaf_values(call.leaves)
+        leaves = [leaf.value for leaf in call.leaves]
         if form is not None and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
@@ -156,7 +155,7 @@ class TracedFunction:
         """As an attribute of a class it is a method; all instances share the traces."""
         return self if instance is None else BoundFunction(self, instance)
 
-    def _find(self, call: Call) -> tuple[Trace, Sequence[Any]]:
+    def _find(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
         """The trace for a call, made if there is none, and what it reads from outside."""
         match = self._existing(call)
         if match is not None:
@@ -167,7 +166,7 @@ class TracedFunction:
             match = self._existing(call)  # another thread may have made it meanwhile
             return match if match is not None else self._trace(call)
 
-    def _existing(self, call: Call) -> tuple[Trace, Sequence[Any]] | None:
+    def _existing(self, call: Call) -> tuple[CacheEntry, Sequence[Any]] | None:
         group = self._cache.group(call)
         for i, entry in enumerate(group.entries if group is not None else ()):
             if entry.takes(call) and entry.shares(call):
@@ -178,8 +177,10 @@ class TracedFunction:
                     return entry, captured
         return None
 
-    def _trace(self, call: Call) -> tuple[Trace, Sequence[Any]]:
-        reason = self._reason(call)
+    def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
+        reason = _FIRST
+        if self._records or len(self._cache):
+            reason = reason_of(call, self._cache)
         if self._max_traces is not None and self._traced >= self._max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self._max_traces} traces",
@@ -192,12 +193,12 @@ class TracedFunction:
         with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
             return self._trace_for(call, reason)
 
-    def _trace_for(self, call: Call, reason: Reason) -> tuple[Trace, Sequence[Any]]:
+    def _trace_for(self, call: Call, reason: Reason) -> tuple[CacheEntry, Sequence[Any]]:
         group = self._cache.ensure(call)
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self._signature, call, group.widen(call),
-            self._outside_sizes, self.strict, reason.text,
+            self.strict, reason.text,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
@@ -213,18 +214,6 @@ class TracedFunction:
         captured = entry.read()
         # the function may have changed what it reads; then the next call traces again
         return entry, captured if captured is not None else first
-
-    def _reason(self, call: Call) -> Reason:
-        """Why a call needs a trace of its own."""
-        group = self._cache.group(call)
-        if group is not None and group.entries:
-            return group.entries[0].difference(call)
-        records = [entry.leaf_records for entry in reversed(list(self._cache.entries()))]
-        if not records and self._records:
-            return Reason("earlier traces went with objects that they were for")
-        if not records:
-            return Reason("the first call")
-        return difference(call, min(records, key=lambda before: distance(call, before)))
 
     def _note_storm(self, reason: Reason, record: TraceRecord) -> None:
         if not reason.culprit:
@@ -309,9 +298,7 @@ class TracedFunction:
         >>> f.value("h")
         %multiply: f32[]@cpu:0
         """
-        entry = next((e for e in self._cache.latest()), None)
-        if entry is None:
-            raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        entry = self._latest()
         value = entry.local(name)
         if value is None and name in entry.locals:
             raise TraceError(
@@ -325,6 +312,12 @@ class TracedFunction:
                 given=", ".join(sorted(entry.locals)) or "no such variables",
             )
         return value
+
+    def _latest(self) -> CacheEntry:
+        """The trace used last."""
+        for entry in self._cache.latest():
+            return entry
+        raise TraceError(f"{self.name} was not traced yet", hint="call it first")
 
     def stats(self) -> NodeStatistics:
         """Times per node, of the calls within a ``with`` block.
@@ -370,9 +363,7 @@ class TracedFunction:
          del r0
          return (r1, )
         """
-        entry = next((e for e in self._cache.latest()), None)
-        if entry is None:
-            raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        entry = self._latest()
         if stage not in ("graph", "python"):
             raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
         return str(entry.optimised) if stage == "graph" else entry.executable.text
@@ -500,3 +491,95 @@ class BoundFunction:
 
     def __repr__(self) -> str:
         return f"<method of {self.__func__!r}>"
+
+
+@overload
+def trace(fn: Callable[..., Any], /) -> TracedFunction: ...
+
+
+@overload
+def trace(
+    fn: Callable[..., Any], /, *, static: str | Sequence[str] = (), compile: Compile = "background",
+    strict: bool = False, max_traces: int | None = None, name: str | None = None,
+) -> TracedFunction: ...  # fmt: skip
+
+
+@overload
+def trace(
+    *, static: str | Sequence[str] = (), compile: Compile = "background", strict: bool = False,
+    max_traces: int | None = None, name: str | None = None,
+) -> Callable[[Callable[..., Any]], TracedFunction]: ...  # fmt: skip
+
+
+def trace(
+    fn: Any = None, /, *, static: str | Sequence[str] = (), compile: Compile = "background",
+    strict: bool = False, max_traces: int | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Capture a function into a static dataflow graph, which later calls run.
+
+    Use it as a decorator, with arguments or without. See `TracedFunction` for what it makes.
+
+    Args:
+        fn: a Python function, method or callable object. It may read and update variables, draw
+            random numbers, take gradients, and call other functions, traced or not.
+        static: names of parameters whose arguments are static, whatever they are: another value
+            is another trace. Strings, bools, None and objects are so anyway.
+        compile: when to compile: ``"background"`` runs at once while it compiles, ``"now"``
+            compiles first, ``"off"`` never does.
+        strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
+            ``append`` to a list from outside) is an error instead of a warning.
+        max_traces: how many traces are allowed; one more is an error. No limit by default.
+        name: of the graph; by default that of the function.
+
+    Raises:
+        TraceError: ``fn`` is no function, or one that cannot be traced, such as a generator.
+
+    >>> @ef.trace
+    ... def f(x, y=2.0):
+    ...     return x * y
+    >>> f(ef.tensor([1.0, 2.0])), f(ef.tensor([1.0, 2.0, 3.0]), 3)
+    (Tensor([2., 4.], f32[2]@cpu:0), Tensor([3., 6., 9.], f32[3]@cpu:0))
+    """
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if compile not in _COMPILE:
+        raise TraceError(f"trace: compile={compile!r}", expected=" or ".join(map(repr, _COMPILE)))
+    if max_traces is not None and (type(max_traces) is not int or max_traces < 1):
+        raise TraceError(f"trace: max_traces={max_traces!r}", expected="an int of at least 1")
+
+    def decorate(function: Any) -> TracedFunction:
+        _check_function(function)
+        return TracedFunction(function, names, compile, strict, max_traces, name)
+
+    return decorate if fn is None else decorate(fn)
+
+
+def _check_function(fn: Any) -> None:
+    if isinstance(fn, AbstractArray):
+        raise TraceError(
+            "ef.trace captures functions",
+            given=str(fn.type),
+            hint="the sum of the diagonal of a matrix is ef.linalg.trace(x)",
+        )
+    if isinstance(fn, (classmethod, property)):
+        kind = type(fn).__name__
+        raise TraceError(
+            f"ef.trace cannot take a {kind}", hint=f"put @{kind} above @ef.trace, not below it"
+        )
+    if not callable(fn):
+        raise TraceError("ef.trace captures functions", given=repr(fn))
+    if isinstance(fn, type):
+        raise TraceError(
+            f"ef.trace cannot capture the class {fn.__name__}",
+            hint="decorate its methods, or a function that makes and calls an instance",
+        )
+    inner = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - not a test
+    for is_kind, kind in (
+        (inspect.isgeneratorfunction, "a generator"),
+        (inspect.iscoroutinefunction, "a coroutine"),
+        (inspect.isasyncgenfunction, "an asynchronous generator"),
+    ):
+        if is_kind(inner):
+            raise TraceError(
+                f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {kind}",
+                hint="trace a function that it calls for each step",
+            )

@@ -1,37 +1,40 @@
-"""Makes an entry: runs the function once with symbolic arguments, and finishes the graph."""
+"""Makes a cache entry: runs the function once with symbolic arguments, and finishes the graph.
+
+What it reads and stores outside: `function/surroundings.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.autograph.flow.unrolling import LARGE, unrolled_loops
-from eagerflow.autograph.lru_caches import check_remembered
+from eagerflow.autograph.lru_caches import cached_results, check_remembered
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_outside
-from eagerflow.capture.assumptions import relying
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
-from eagerflow.capture.surroundings import Outside, identifier, kept_lists
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims import Dim, Size, number_of
+from eagerflow.dims import Dim, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
-from eagerflow.function.entry import Trace
-from eagerflow.function.locals import LocalNames
+from eagerflow.function.cache import CacheEntry
 from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
 from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 __all__ = ["TraceRequest", "make_entry"]
@@ -53,7 +56,6 @@ class TraceRequest:
         signature: how the function takes its arguments.
         call: the arguments.
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
-        outside_sizes: the same for tensors from outside, by the text of their access path.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
     """
@@ -63,18 +65,67 @@ class TraceRequest:
     signature: Signature
     call: Call
     sizes: Sequence[Pattern]
-    outside_sizes: dict[str, Pattern]
     strict: bool
     reason: str
 
 
-def make_entry(request: TraceRequest) -> tuple[Trace, Sequence[Any]]:
+def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
     """Trace the function and make its graph ready to run; gives what it read from outside, too.
 
     Raises:
         TraceError: the function does what a trace cannot.
     """
     return _Maker(request).entry()
+
+
+@final
+class _LocalNames:
+    """Notes what the local variables of ``function`` hold when it returns, within the block.
+
+    It does nothing while a debugger or a coverage tool has set a trace function.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        plain = getattr(function, "__func__", function)
+        self._code: CodeType | None = getattr(plain, "__code__", None)
+        self._found: dict[str, Any] = {}
+        self._installed = False
+
+    def __enter__(self) -> None:
+        if self._code is not None and sys.gettrace() is None:
+            self._installed = True
+            sys.settrace(self._call)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._installed:
+            sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code is not self._code:
+            return None
+        frame.f_trace_lines = False
+        return self._return
+
+    def _return(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "return":
+            self._found.update(frame.f_locals)
+        return self._return
+
+    def values(self, tracer: Tracer) -> dict[str, Value]:
+        """The values of the graph that local variables are bound to; forgets all others."""
+        values = {}
+        for name, x in self._found.items():
+            if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
+                values[name] = x._data.value
+            elif type(x) is TracedNumber and x.tracer is tracer:
+                values[name] = x.value
+        self._found.clear()
+        return values
 
 
 @final
@@ -92,31 +143,36 @@ class _Maker:
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
         self.outputs: list[Value] = []
+        self.containers: Containers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
 
-    def entry(self) -> tuple[Trace, Sequence[Any]]:
+    def entry(self) -> tuple[CacheEntry, Sequence[Any]]:
         """The entry, and the captured inputs as they were when the function ran."""
         request, tracer = self.request, self.tracer
         outside = Outside(request, tracer)
         self._make_inputs(outside.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
-        self.containers = Containers(arguments)
+        if not request.call.is_flat:
+            self.containers = Containers(request.call.names, arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         there = [held.value for held in outside.reads.containers]
-        note_outside(tracer, [*there, *self.containers.values])
-        names = LocalNames(function)
+        there += self.containers.values if self.containers is not None else []
+        if there:
+            note_outside(tracer, there)
+        names = _LocalNames(function)
         try:
-            with relying() as relied, outside, tracer:
+            with outside, tracer:
                 with names:
                     result = run(function, args, kwargs)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
-            check_remembered(tracer)
-            for one in relied.values():
-                one.settle(outside.reads)
-            entry.guards.rely(relied.values())
+            if tracer in cached_results:
+                check_remembered(tracer)
+            if tracer.structures is not None:
+                tracer.structures.settle(outside.reads)
+                entry.guards.rely(tracer.structures)
         finally:
             tracer.forget()
         return entry, outside.values
@@ -149,44 +205,47 @@ class _Maker:
             self.before.append(made._data if type(made) is Tensor else None)
 
     def _tensor(self, leaf: Leaf, pattern: Pattern, static: bool) -> Tensor:
+        """The input, with a new name for each size that is to be symbolic, unless all is static."""
         kind = type_of(leaf.value)
-        shape = self.symbolic_shape(kind.shape, pattern, leaf.name, static)
-        return self.tracer.add_input(kind.like(shape=shape), identifier(leaf.name))
-
-    def symbolic_shape(self, shape: Any, pattern: Pattern, name: str, static: bool) -> Any:
-        """``shape`` with a new name for each size that is to be symbolic, unless all is static."""
-        sizes: list[Size] = []
-        for axis, (size, known) in enumerate(zip(shape, pattern, strict=True)):
+        sizes: list[Any] = []  # ints and dims
+        for axis, (size, known) in enumerate(zip(kind.shape, pattern, strict=True)):
             if known is not None:
                 sizes.append(size)
                 continue
             letter = _dim_name(len(self.tracer.sizes))
-            self.axes[letter] = f"axis {axis} of {name}"
+            self.axes[letter] = f"axis {axis} of {leaf.name}"
             dim = self.tracer.add_size(letter, size)
             sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
-        return tuple(sizes)
+        return self.tracer.add_input(kind.like(shape=tuple(sizes)), identifier(leaf.name))
 
     # --- results ---
 
-    def _finish(self, result: Any, outside: Outside) -> Trace:
-        entry = Trace()
-        leaves, entry.treedef = tree.flatten(self.containers.marked(result))
+    def _finish(self, result: Any, outside: Outside) -> CacheEntry:
+        entry = CacheEntry()
+        leaves, entry.treedef = tree.flatten(self._marked(result))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
-        names = self.request.call.names
-        changes = [(c, kept_lists(x, c.text(names), self._first_line))
-                   for c, x in self.containers.changes()]  # fmt: skip
+        done = self.containers.changes() if self.containers is not None else ()
+        changes, changed = [], []
+        for kind, path, value in done:
+            owner: Any = path if kind in ("append", "fill") else path.parent
+            changed.append(owner)
+            changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
         stores = list(outside.stores(self._store))
+        entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
-            *self._apart([c.path for c, _ in changes], stores, outside),
             *self._updated_arguments(),
-            *[self._store("change", c, value, outside) for c, value in changes],
+            *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
             *stores,
         )
         self._close_graph(entry, outside)
         return entry
+
+    def _marked(self, value: Any) -> Any:
+        """``value`` with marks in the place of containers among the arguments."""
+        return value if self.containers is None else self.containers.marked(value)
 
     def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
@@ -196,7 +255,7 @@ class _Maker:
                 return Output("leaf", leaf)
             outer = outside.path_of(x)
             if outer is not None:
-                return Output("place", outer)
+                return Output("outside", outer)
             return Output("value", self._add_handle(x))
         if type(x) is Dim:
             x = number_of(x)
@@ -277,7 +336,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        leaves, treedef = tree.flatten(self.containers.marked(value))
+        leaves, treedef = tree.flatten(self._marked(value))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
@@ -285,8 +344,10 @@ class _Maker:
         ]
         return Store(kind, target, treedef, tuple(outputs))
 
-    def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Iterator[Store]:
+    def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""
+        if self.containers is None:
+            return None
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -295,13 +356,11 @@ class _Maker:
         pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
                  (self.containers.paths, tuple(written))]  # fmt: skip
         pairs = [(paths, outer) for paths, outer in pairs if paths and outer]
-        if pairs:
-            apart = Apart(tuple(pairs), self.request.name)
-            yield Store("change", apart, tree.flatten(None)[1], ())
+        return Apart(tuple(pairs), self.request.name) if pairs else None
 
     # --- the graph ---
 
-    def _close_graph(self, entry: Trace, outside: Outside) -> None:
+    def _close_graph(self, entry: CacheEntry, outside: Outside) -> None:
         """Bring the inputs in order; what is static or made while tracing becomes constants."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
@@ -330,7 +389,11 @@ class _Maker:
         if sizes:
             substitute_sizes(graph, sizes)
         entry.leaves, entry.numbers = tuple(leaves), tuple(numbers)
-        entry.patterns = tuple([_pattern(x, before) for x, before in self._tensors(sizes)])
+        entry.patterns = tuple([
+            _pattern(before.shape, sizes)
+            for leaf, before in zip(self.leaves, self.before, strict=True)
+            if leaf.kind == "tensor"
+        ])  # fmt: skip
         entry.record = self._record(entry, static, outside)
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
@@ -344,15 +407,7 @@ class _Maker:
         entry.record.nodes = len(entry.optimised.nodes)
         entry.prepare()
 
-    def _tensors(self, sizes: dict[str, int]) -> list[tuple[Any, dict[str, int]]]:
-        """The shapes of the tensors among the arguments, with the sizes that became static."""
-        return [
-            (before.shape, sizes)
-            for leaf, before in zip(self.leaves, self.before, strict=True)
-            if leaf.kind == "tensor"
-        ]
-
-    def _record(self, entry: Trace, static: dict[int, Any], outside: Outside) -> TraceRecord:
+    def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []
         for leaf, before in zip(self.leaves, self.before, strict=True):
             text = str(leaf)
@@ -377,9 +432,10 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
-        loops = unrolled_loops(self.tracer.graph)
-        record.unrolled += map(str, loops)
-        record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
+        if outside.converts:
+            loops = unrolled_loops(self.tracer.graph)
+            record.unrolled += map(str, loops)
+            record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
         return record
 
 

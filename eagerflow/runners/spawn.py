@@ -16,7 +16,6 @@ from eagerflow import events
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError, hide_frames
 from eagerflow.events import step_of
-from eagerflow.function.entry import leaf_values
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.hardware import current_device, device
 from eagerflow.resources.attempts import Interruptible, interruptible
@@ -54,7 +53,7 @@ class _Steps:
         with device(self._device):
             call = function._signature.parse(self._args, self._kwargs)
             entry, captured = function._find(call)
-        leaves = leaf_values(call.leaves)
+        leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:
             try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from threading import get_ident
 from typing import Any, Final, NoReturn, final
 
@@ -75,6 +76,7 @@ class Tracer(AbstractTracer):
         pinned: the handles that nothing may update in place, each with what makes the error.
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
+        structures: what walks over the parts of objects found, if there were any.
     """
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
@@ -105,6 +107,7 @@ class Tracer(AbstractTracer):
         self._texts: list[Placeholder] = []
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
+        self.structures: Any = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -116,29 +119,27 @@ class Tracer(AbstractTracer):
     # --- the block ---
 
     def __enter__(self) -> Tracer:
-        self._alive = True
-        # what is installed outside sees the step when it runs, not when it is traced
-        self._outside = use(BASE)
-        self._outside.__enter__()
-        self._inside = installed(self)
-        self._inside.__enter__()
-        self._resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
-        self._resolver.__enter__()
-        self.root.innermost, self._before = self, self.root.innermost
+        self._alive, root = True, self.root
+        resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
+        with ExitStack() as opened:  # if one fails, where the stack of Python ends, none stays
+            # what is installed outside sees the step when it runs, not when it is traced
+            opened.enter_context(use(BASE))
+            opened.enter_context(installed(self))
+            opened.enter_context(resolver)
+            self._opened = opened.pop_all()
+        root.innermost, self._before = self, root.innermost
         return self
 
     def __exit__(self, *exception: Any) -> None:
         self.root.innermost = self._before
-        self._resolver.__exit__(*exception)
-        self._inside.__exit__(*exception)
-        self._outside.__exit__(*exception)
+        self._opened.__exit__(*exception)
         self._alive = False
-        del self._resolver, self._inside, self._outside
+        del self._opened
 
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
         self.captures, self.operands, self.updated = {}, {}, {}
-        self.pinned, self.looked_at = {}, {}
+        self.pinned, self.looked_at, self.structures = {}, {}, None
         self.created_resources, self._texts = [], []
         self._fresh, self._tensors, self._constants = {}, {}, None
 
@@ -148,6 +149,12 @@ class Tracer(AbstractTracer):
         if self._effects is None:
             self._effects = EffectOrder()
         return self._effects
+
+    def restore_updated(self) -> None:
+        """Give handles from outside back what they held."""
+        for handle, data, lane, mark in self.updated.values():
+            handle._data, handle._lane, handle._mark = data, lane, mark
+        self.updated.clear()
 
     @property
     def is_alive(self) -> bool:
@@ -168,7 +175,10 @@ class Tracer(AbstractTracer):
     @property
     def root(self) -> Tracer:
         """The trace of the whole function."""
-        return self if self.parent is None else self.parent.root
+        tracer = self
+        while tracer.parent is not None:
+            tracer = tracer.parent
+        return tracer
 
     def is_within(self, other: Tracer) -> bool:
         """Whether ``other`` is this trace, or one that it is a part of."""

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
+from eagerflow.core import interpreter
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.lowering import lower
@@ -301,6 +304,23 @@ def test_what_it_may_not_do() -> None:
 
     with pytest.raises((EagerflowError, RecursionError)):
         ef.trace(lambda x: ef.call(endless, x))(x)
+
+
+def test_wherever_the_stack_of_python_ends_no_interpreter_stays() -> None:
+    def endless(x):
+        return ef.call(endless, x)
+
+    limit = sys.getrecursionlimit()
+    deep = len(inspect.stack()) + 150
+    try:
+        for more in range(0, 150, 3):  # it ends in other lines
+            sys.setrecursionlimit(deep + more)
+            with pytest.raises((EagerflowError, RecursionError)):
+                ef.trace(lambda x: ef.call(endless, x))(x)
+            assert interpreter.stack.total == 0
+            assert interpreter.current() is interpreter.BASE
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_errors_inside_name_the_line() -> None:

@@ -479,4 +479,4 @@ def test_there_is_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     first = chain(1000)
     reads = collect(lambda: first.next.rate)
     assert 300 <= len(reads.reads) < 1000
-    assert "reaches more than 300 places" in str(reads.findings[-1])
+    assert "reaches more than 300 values" in str(reads.findings[-1])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.capture.changes import watching
 from eagerflow.capture.collect import collect
-from eagerflow.capture.differences import watching
 from tests.capture import settings_module
 
 # mypy: disable-error-code="no-untyped-def"

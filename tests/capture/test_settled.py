@@ -9,7 +9,7 @@ from typing import Any, final
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture import guard_code as writer
+from eagerflow.capture import guards as writer
 
 X = ef.ones((2, 3))
 

@@ -334,6 +334,26 @@ def test_a_value_does_not_leave_its_branch() -> None:
         g(YES)
 
 
+def test_changes_deep_in_objects_are_refused_as_well() -> None:
+    class Part:
+        inner: Any = None
+
+    outer = Part()
+    outer.inner = Part()
+    outer.inner.log = {"steps": [1]}
+
+    def appends(x):
+        outer.inner.log["steps"].append(2)
+        return x
+
+    with pytest.raises(TraceError, match="changes something outside") as caught:
+        ef.trace(
+            lambda x: ef.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, appends(x)), (0, x))
+        )(1.0)
+    assert "outer.inner.log['steps']" in str(caught.value)
+    assert outer.inner.log == {"steps": [1]}
+
+
 def test_draws() -> None:
     generator = ef.random.Generator(5)
 

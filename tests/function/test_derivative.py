@@ -10,8 +10,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.core import tree
 from eagerflow.errors import GradientError
+from eagerflow.function.cache import CacheEntry
 from eagerflow.function.derivative import Derivative
-from eagerflow.function.entry import Trace
 
 
 def _same(a: Any, b: Any) -> None:
@@ -186,5 +186,5 @@ def test_effects_have_no_derivative_of_their_own() -> None:
     ef.grad(f)(ef.tensor(2.0))
     assert v.value.item() == 3.0
     call = f._signature.parse((ef.tensor(2.0),), {})
-    entry: Trace = f._find(call)[0]
+    entry: CacheEntry = f._find(call)[0]
     assert entry._derivative is None

@@ -18,7 +18,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
-from eagerflow.function.entry import Trace
+from eagerflow.function.cache import CacheEntry
 from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.kinds import NumberType
@@ -170,7 +170,7 @@ def _as_traced(f: TracedFunction, args: Sequence[Any]) -> Any:
 
 def _entry(
     f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Trace, list[Any]]:
+) -> tuple[CacheEntry, list[Any]]:
     """The trace for these arguments, and the inputs of its graph."""
     call = f._signature.parse(tuple(args), kwargs)
     entry, captured = f._find(call)

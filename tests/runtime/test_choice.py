@@ -97,7 +97,7 @@ def test_heavy_branches_of_traced_functions_run_at_once(ops: Ops, way: str) -> N
 
 def test_the_faster_way_is_kept() -> None:
     inputs = [x()]
-    for whole, cut, scheduled in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
+    for whole, cut, faster in ((1.0, 0.6, True), (1.0, 0.99, False), (1.0, 2.0, False)):
         graph = Graph.parse(TWO)
         generated = GeneratedTier(graph)
         one = Choice(generated, graph)
@@ -110,10 +110,10 @@ def test_the_faster_way_is_kept() -> None:
             first = 10.0 if iteration < 2 else 0.0  # it compiles
             trial.took(first + (whole if trial.tier is generated else cut))
         assert ways == ["scheduled", "generated"] * (choice._RUNS + 1)
-        assert one.pick(inputs).name == ("scheduled" if scheduled else "generated")
+        assert one.pick(inputs).name == ("scheduled" if faster else "generated")
         assert isinstance(late, Trial)
         late.took(1e-9)
-        assert one.pick(inputs).name == ("scheduled" if scheduled else "generated")
+        assert one.pick(inputs).name == ("scheduled" if faster else "generated")
 
 
 def test_a_step_is_booked_to_its_own_decision() -> None:

@@ -128,13 +128,16 @@ def test_code_that_a_finaliser_runs_may_make_an_executable(
     def make(*_: object) -> None:
         made.append(Executable(Graph.parse(TEXT)))
 
-    name = "scheduled.tier.Flow" if detached else "generated.tier.GeneratedTier.direct"
     if detached:
-        flow = ScheduledTier.__init__.__globals__["Flow"]
-        fake: Any = lambda *args, **kwargs: (make(), flow(*args, **kwargs))[1]  # noqa: E731
+        begin = ScheduledTier.__init__
+
+        def slow(tier: ScheduledTier, *args: Any) -> None:
+            make()
+            begin(tier, *args)
+
+        monkeypatch.setattr(ScheduledTier, "__init__", slow)
     else:
-        fake = property(make)
-    monkeypatch.setattr(f"eagerflow.runtime.{name}", fake)
+        monkeypatch.setattr(GeneratedTier, "direct", property(make))
     run = (lambda: executable.detached(print)) if detached else (lambda: executable(X))
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -8,7 +8,6 @@ from types import CellType, CodeType, FunctionType, SimpleNamespace
 from typing import Any, Final
 from weakref import ref
 
-from eagerflow.autograph.conversion.library import EXAMPLES, is_library
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import (
     OPERATORS,
@@ -16,6 +15,7 @@ from eagerflow.autograph.conversion.source_code import (
     compiled,
     definition,
 )
+from eagerflow.capture.library import EXAMPLES, is_library
 
 __all__ = ["branches", "converted", "operators", "why_not"]
 

@@ -14,7 +14,7 @@ from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.failures.handlers import OpenBlocks, catching, note, raised_by
-from eagerflow.autograph.tracking.regions import UserCode
+from eagerflow.autograph.tracking.blocks import UserCode
 from eagerflow.core import interpreter
 from eagerflow.core.op import get_op
 from eagerflow.graph.ir import Node

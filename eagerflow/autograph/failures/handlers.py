@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import line_of
-from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.core import interpreter
 from eagerflow.core.op import find_op
 from eagerflow.errors import (

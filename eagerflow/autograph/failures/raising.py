@@ -13,9 +13,9 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 from weakref import WeakSet
 
-from eagerflow.autograph.conversion.library import is_library
-from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.texts import is_symbolic
+from eagerflow.capture.library import is_library
 from eagerflow.errors import EagerflowError
 from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, is_framework_frame

@@ -11,20 +11,21 @@ from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
 from eagerflow.autograph.failures.raising import is_users, raise_in_graph
-from eagerflow.autograph.tracking.regions import (
+from eagerflow.autograph.tracking.blocks import (
     Again,
     Found,
-    Region,
+    TracedBlock,
     UserCode,
     as_test,
     attempt,
     tracer_here,
 )
-from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of, handle_slot
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.values.kinds import different_objects, kind_of, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray, growing
+from eagerflow.capture.paths import GONE, Location
+from eagerflow.capture.reachable import cells_of, handle_location
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
@@ -214,16 +215,16 @@ class Branches:
         self._roots = roots or functions
         self.names = {name: rest for name, *rest in names}
         self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
-        self._slots: dict[Any, Slot] = {}
+        self._locations: dict[Any, Location] = {}
         self._refused: dict[Any, TraceError] = {}
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
-        self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the slots after each branch
+        self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the locations after each branch
         self._made: list[Any] = [None, None]  # and the results of the branches
         cells = cells_of(*self._roots)
         for name, (_, _, live) in self.names.items():
             if live and name in cells:
-                slot = Slot("cell", cells[name], name, name)
-                self._slots[slot.identity] = slot
+                location = Location("cell", cells[name], name, name)
+                self._locations[location.identity] = location
 
     def run(self) -> Any:
         """Trace both branches, set the names that they set, and return their result."""
@@ -255,7 +256,7 @@ class Branches:
 
         def branch() -> Any:
             try:
-                result, raw, changes = Region(self._roots, dead).run(self.functions[i])
+                result, raw, changes = TracedBlock(self._roots, dead).run(self.functions[i])
             except BaseException as error:
                 if not is_users(error):
                     raise
@@ -288,23 +289,26 @@ class Branches:
 
         def branch() -> None:
             try:
-                Region(self._roots, ()).run(fails)
+                TracedBlock(self._roots, ()).run(fails)
             except Raised:
                 return
 
         return UserCode(self._codes[i], branch)
 
     def _results(self, i: int, result: Any, changes: Found) -> Any:
-        """The outputs of a branch: its result, and the value of each slot."""
-        new = changes.keys() - self._slots.keys() - self._refused.keys()
-        self._slots.update((key, changes[key][0]) for key in new)
-        slots = {key: slot for key, slot in self._slots.items() if key not in self._refused}
+        """The outputs of a branch: its result, and the value of each location."""
+        new = changes.keys() - self._locations.keys() - self._refused.keys()
+        self._locations.update((key, changes[key][0]) for key in new)
+        locations = {
+            key: location for key, location in self._locations.items() if key not in self._refused
+        }
         self._raw[i] = {
-            key: changes[key][2] if key in changes else slot.get() for key, slot in slots.items()
+            key: changes[key][2] if key in changes else location.get()
+            for key, location in locations.items()
         }
         values = {
-            key: changes[key][1] if key in changes else _updated(slot.get(), changes)
-            for key, slot in slots.items()
+            key: changes[key][1] if key in changes else _updated(location.get(), changes)
+            for key, location in locations.items()
         }
         if i == 0:
             return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
@@ -315,38 +319,38 @@ class Branches:
 
     def _filled(self, key: Any, value: Any) -> Any:
         """The value of a name; zeros for a result as long as no branch has given one."""
-        return zeros_as(self._like[key]) if value is UNBOUND and key in self._like else value
+        return zeros_as(self._like[key]) if value is GONE and key in self._like else value
 
     def _named(self, result: Any, values: dict[Any, Any]) -> Any:
         outputs: dict[str, Any] = {"": result}
         for key, value in values.items():
-            text = self._slots[key].text.removeprefix("@") or "it"
+            text = self._locations[key].text.removeprefix("@") or "it"
             outputs[f"{text}#{len(outputs)}" if text in outputs else text] = value
         self._keys = list(values)
         self._texts = list(outputs)[1:]
         return outputs
 
     def _compare(self) -> None:
-        """Find slots that cannot become values of the graph."""
+        """Find locations that cannot become values of the graph."""
         again = False
         for key, b in self._raw[1].items():
-            a = self._raw[0].get(key, UNBOUND if key not in self._raw[0] else None)
+            a = self._raw[0].get(key, GONE if key not in self._raw[0] else None)
             if key not in self._raw[0]:
-                a = self._slots[key].get()
-            slot = self._slots[key]
-            if a is UNBOUND and b is UNBOUND:
+                a = self._locations[key].get()
+            location = self._locations[key]
+            if a is GONE and b is GONE:
                 continue
-            if a is UNBOUND or b is UNBOUND:
-                if slot.key == RESULT:
+            if a is GONE or b is GONE:
+                if location.key == RESULT:
                     if key not in self._like:
-                        self._like[key], again = (b if a is UNBOUND else a), True
+                        self._like[key], again = (b if a is GONE else a), True
                     continue
-                self._refused[key], again = self._one_sided(slot, a is UNBOUND), True
+                self._refused[key], again = self._one_sided(location, a is GONE), True
             elif kind_of(a) != kind_of(b):
-                if slot.kind == "list":
-                    raise NeedsArray(slot.owner, slot.text, (a or b)[0])
-                self._refused[key], again = self._different(slot, a, b), True
-            if key in self._refused and (slot.kind != "cell" or slot.key.startswith("@")):
+                if location.kind == "list":
+                    raise NeedsArray(location.owner, location.text, (a or b)[0])
+                self._refused[key], again = self._different(location, a, b), True
+            if key in self._refused and (location.kind != "cell" or location.key.startswith("@")):
                 raise self._refused[key]
         if again:
             raise Again
@@ -354,15 +358,15 @@ class Branches:
     def _leave(self, outputs: dict[str, Any]) -> Any:
         self._pin_choices(outputs)
         for key, text in zip(self._keys, self._texts, strict=True):
-            a, b = (raw.get(key, UNBOUND) for raw in self._raw)
-            slot = self._slots[key]
+            a, b = (raw.get(key, GONE) for raw in self._raw)
+            location = self._locations[key]
             value = a if a is b else outputs[text]
-            if slot.kind == "handle":
-                interpreter.current().rebind(slot.owner, outputs[text])
-            elif slot.get() is not value:
-                slot.set(value)
+            if location.kind == "handle":
+                interpreter.current().rebind(location.owner, outputs[text])
+            elif location.get() is not value:
+                location.set(value)
         for key, error in self._refused.items():
-            forget_name(tracer_here(), self._slots[key], error)
+            forget_name(tracer_here(), self._locations[key], error)
         a, b = self._made
         if a is b and type(a) is Tensor and not is_new(a):
             return a
@@ -374,13 +378,13 @@ class Branches:
     def _pin_choices(self, outputs: dict[str, Any]) -> None:
         """Refuse updates in place of a result that the test may make a shared tensor."""
         for key, text in zip(self._keys, self._texts, strict=True):
-            slot, value = self._slots[key], outputs[text]
-            pair = [raw.get(key, UNBOUND) for raw in self._raw]
-            if type(value) is not Tensor or slot.kind == "handle" or pair[0] is pair[1]:
+            location, value = self._locations[key], outputs[text]
+            pair = [raw.get(key, GONE) for raw in self._raw]
+            if type(value) is not Tensor or location.kind == "handle" or pair[0] is pair[1]:
                 continue
-            box = [slot.get()]
+            box = [location.get()]
             old = [x for x in pair if type(x) is Tensor and not is_new(x)]
-            # the slot, and for each branch that did not change it its values here and there
+            # the location, and for each branch that did not change it its values here and there
             uses = 1 + 2 * sum(x is box[0] for x in pair) + sum(x is box[0] for x in old)
             uses += self._updates(box)
             alone = not is_shared(box, uses)
@@ -388,23 +392,23 @@ class Branches:
             others += [x for x in pair if is_pinned(x)]
             twice = [x for i, x in enumerate(pair) if self._is_twice(i, x)]
             if others or twice:
-                self._pin(slot, others or twice, value)
+                self._pin(location, others or twice, value)
 
     def _updates(self, box: list[Any]) -> int:
         """The number of references to a tensor that exist because a branch updates it in place."""
-        key = handle_slot(box[0]).identity
-        return sum(raw.get(key) is box[0] for raw in self._raw) + (key in self._slots)
+        key = handle_location(box[0]).identity
+        return sum(raw.get(key) is box[0] for raw in self._raw) + (key in self._locations)
 
     def _is_twice(self, i: int, x: Any) -> bool:
-        """Whether a branch leaves a tensor in two slots."""
+        """Whether a branch leaves a tensor in two locations."""
         raw = self._raw[i].items()
-        holders = [key for key, y in raw if y is x and self._slots[key].kind != "handle"]
+        holders = [key for key, y in raw if y is x and self._locations[key].kind != "handle"]
         return type(x) is Tensor and len(holders) > 1
 
-    def _pin(self, slot: Slot | None, old: list[Tensor], value: Tensor) -> None:
-        lines = self._lines(slot.key if slot is not None else None)
-        name = slot.key if slot is not None and slot.kind == "cell" else None
-        text = "a tensor" if slot is None else slot.text
+    def _pin(self, location: Location | None, old: list[Tensor], value: Tensor) -> None:
+        lines = self._lines(location.key if location is not None else None)
+        name = location.key if location is not None and location.kind == "cell" else None
+        text = "a tensor" if location is None else location.text
         pin_choice(text, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}", name)
 
     # --- errors ---
@@ -413,27 +417,27 @@ class Branches:
         bound = self.names.get(name, (0, 0, False))
         return [line_text(c, bound[i] or first_line(c)) for i, c in enumerate(self._codes)]
 
-    def _one_sided(self, slot: Slot, second: bool) -> TraceError:
-        lines = self._lines(slot.key)
+    def _one_sided(self, location: Location, second: bool) -> TraceError:
+        lines = self._lines(location.key)
         return TraceError(
-            f"{slot.text} is bound in only one branch of an `if` on a tensor",
+            f"{location.text} is bound in only one branch of an `if` on a tensor",
             given=f"bound at {lines[second]}\n    and not in the other branch, {lines[not second]}",
             hint="bind it in both branches, or before the `if`",
         )
 
-    def _different(self, slot: Slot, a: Any, b: Any) -> TraceError:
-        lines = self._lines(slot.key)
-        if slot.key == RESULT:
+    def _different(self, location: Location, a: Any, b: Any) -> TraceError:
+        lines = self._lines(location.key)
+        if location.key == RESULT:
             what, hint = "the function returns", "return the same structure everywhere"
         else:
-            what, hint = f"{slot.text} is", "give it the same structure in both"
+            what, hint = f"{location.text} is", "give it the same structure in both"
         what += " something else in each branch of an `if` on a tensor"
         return different_objects(what, (a, b), lines, hint)
 
 
 def _updated(x: Any, changes: Found) -> Any:
-    """The value of a slot that a branch did not set, after updates of its tensor in place."""
-    change = changes.get(handle_slot(x).identity) if type(x) is Tensor else None
+    """The value of a location that a branch did not set, after updates of its tensor in place."""
+    change = changes.get(handle_location(x).identity) if type(x) is Tensor else None
     return x if change is None else change[1]
 
 

@@ -8,18 +8,17 @@ from operator import itemgetter
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.tracking.regions import (
+from eagerflow.autograph.tracking.blocks import (
     Again,
     Found,
-    Held,
-    Region,
+    HeldTensor,
+    TracedBlock,
     UserCode,
     attempt,
     held,
     is_reached,
     tracer_here,
 )
-from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.values.kinds import kind_of, kind_text, zeros_as
@@ -31,6 +30,8 @@ from eagerflow.autograph.values.lists import (
     is_outside,
     one_each,
 )
+from eagerflow.capture.paths import GONE, Location
+from eagerflow.capture.reachable import cells_of
 from eagerflow.control.loops import while_loop
 from eagerflow.control.scans import scan
 from eagerflow.core import interpreter, tree
@@ -68,8 +69,8 @@ class Loop:
         self._code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
         self._dead = [name for name, _, live, _ in names if not live]
         self._known = known
-        self._slots: dict[Any, Slot] = {}
-        self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
+        self._locations: dict[Any, Location] = {}
+        self._in_place: dict[Any, bool] = {}  # whether the tensor in a location is itself updated
         self._like: dict[
             Any, Any
         ] = {}  # what an iteration gives for a name that is not bound before
@@ -78,19 +79,19 @@ class Loop:
         self._open = False  # whether the number of iterations is unknown
         self._stand_ins: dict[int, Any] = {}
         self._taken: list[list[Any]] = []
-        #: tensors given to slots by an iteration that other handles may share
+        #: tensors given to locations by an iteration that other handles may share
         self._aliases: dict[Any, Tensor] = {}
         self._left: set[Any] = set()  # names that no iteration binds for certain
         cells = cells_of(*functions)
         self._lines = {name: line for name, line, _, _ in names}
         for name, _, live, augmented in names:
             if live and name in cells:
-                self._add(Slot("cell", cells[name], name, name), augmented)
+                self._add(Location("cell", cells[name], name, name), augmented)
 
-    def _add(self, slot: Slot, in_place: bool) -> None:
-        self._slots[slot.identity] = slot
-        self._in_place[slot.identity] = slot.kind == "handle" or (
-            in_place and type(slot.get()) is Tensor
+    def _add(self, location: Location, in_place: bool) -> None:
+        self._locations[location.identity] = location
+        self._in_place[location.identity] = location.kind == "handle" or (
+            in_place and type(location.get()) is Tensor
         )
 
     def run(
@@ -101,8 +102,8 @@ class Loop:
 
         Args:
             goes: whether there is another iteration, given the carry.
-            iteration: runs an iteration, given the carry; returns the next carry without the slots.
-            extra: the initial carry without the slots.
+            iteration: runs one, given the carry; returns the next carry without the locations.
+            extra: the initial carry without the locations.
             endless: whether only an error ends it.
         """
 
@@ -124,7 +125,7 @@ class Loop:
 
         Args:
             iteration: as for `run`, given the rows of the iteration as well.
-            extra: the initial carry without the slots.
+            extra: the initial carry without the locations.
             rows: the tensors of which each iteration gets a row.
             length: the number of iterations.
             over: the tensors whose rows they are, which no iteration may update.
@@ -171,23 +172,23 @@ class Loop:
 
     def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
         """The carry before the first iteration."""
-        self._start = {key: self._slots[key].get() for key in keys}
-        # the slot and what the loop starts with refer to it
+        self._start = {key: self._locations[key].get() for key in keys}
+        # the location and what the loop starts with refer to it
         self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
         carry = {}
         for key, text in keys.items():
             value = self._start[key]
-            like = zeros_as(self._like[key]) if value is UNBOUND else value
+            like = zeros_as(self._like[key]) if value is GONE else value
             carry[text] = tree.map(_detached, like)
         return carry
 
     def _keys(self) -> dict[Any, str]:
-        """The loop-carried slots: those with a value, or whose type an iteration determines."""
+        """The loop-carried locations: those with a value, or whose type an iteration determines."""
         texts: dict[Any, str] = {}
-        for key, slot in self._slots.items():
-            if key in self._left or (slot.get() is UNBOUND and key not in self._like):
+        for key, location in self._locations.items():
+            if key in self._left or (location.get() is GONE and key not in self._like):
                 continue
-            text = slot.text.removeprefix("@")
+            text = location.text.removeprefix("@")
             texts[key] = f"{text}#{len(texts)}" if text in texts.values() else text
         return texts
 
@@ -196,22 +197,24 @@ class Loop:
         *rows: Any,
     ) -> tuple[dict[str, Any], list[list[Any]]]:  # fmt: skip
         """One iteration: the next carry, and the values that it appends to each list."""
-        region = Region(self._functions, self._dead)
+        block = TracedBlock(self._functions, self._dead)
         saved: list[tuple[Tensor, Any, Any, Any]] = []
         ends: dict[Any, Any] = {}
         holds: dict[Any, Any] = {}  # the tensors that this iteration may update in place
-        stood: list[tuple[Slot, Any]] = []  # the slots that had a stand-in, with their lists
+        stood: list[
+            tuple[Location, Any]
+        ] = []  # the locations that had a stand-in, with their lists
 
         def run() -> dict[str, Any]:
             lists = [Appended(owner, text) for owner, text in self._lists.values()]
             for one in lists:
-                for slot in region.snapshot.holders(one.owner):
-                    stood.append((slot, one.owner))
-                    slot.set(one)
+                for location in block.snapshot.holders(one.owner):
+                    stood.append((location, one.owner))
+                    location.set(one)
             holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
             extra = iteration(carry, *rows)
-            for key, slot in self._slots.items():
-                ends[key] = slot.get()
+            for key, location in self._locations.items():
+                ends[key] = location.get()
                 self._note_alias(key, ends[key], holds)
                 if key in holds:
                     self._check_updates(key, carry[keys[key]], holds[key], ends[key])
@@ -221,10 +224,10 @@ class Loop:
             return extra
 
         try:
-            result, _, changes = region.run(run)
+            result, _, changes = block.run(run)
         finally:
-            for slot, owner in stood:
-                slot.set(owner)
+            for location, owner in stood:
+                location.set(owner)
             for own in holds.values():
                 held.pop(id(own), None)
             for handle, data, lane, mark in saved:
@@ -234,27 +237,27 @@ class Loop:
         return result, self._taken
 
     def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
-        """Note that an iteration gives a slot a tensor that is or may be from outside the loop."""
+        """Note that an iteration gives a location a tensor that may be from outside the loop."""
         if is_pinned(end) or (
             is_from_outside(end) and not any(end is own for own in holds.values())
         ):
             self._aliases[key] = end
 
     def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
-        """Store a loop-carried value in its slot; gives the tensor that may be updated in place."""
-        slot = self._slots[key]
+        """Store a loop-carried value; gives the tensor that may be updated in place."""
+        location = self._locations[key]
         if self._in_place[key]:
-            handle = slot.get()
+            handle = location.get()
             saved.append((handle, handle._data, handle._lane, handle._mark))
             BASE.rebind(handle, value)
             return handle
         if key in self._like:
             return None  # an iteration binds it, and does not see the binding of the last one
         own = handle_of(value) if type(value) is Tensor else value
-        slot.set(own)
+        location.set(own)
         if type(own) is not Tensor:
             return None
-        held[id(own)] = Held(own, self._alone[key])
+        held[id(own)] = HeldTensor(own, self._alone[key])
         return own
 
     def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
@@ -273,26 +276,27 @@ class Loop:
             if now is tensor:
                 self._in_place[key] = True
                 raise Again
-            slot = self._slots[key]
+            location = self._locations[key]
+            name, line = location.text, self._lines.get(location.key, self._code.co_firstlineno)
             raise TraceError(
-                f"a loop on tensors updates {slot.text} in place and gives the name to another one",
-                given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
-                hint=f"write {slot.text} = {slot.text} + … in the place of {slot.text} += …",
+                f"a loop on tensors updates {name} in place and gives the name to another one",
+                given=line_text(self._code, line),
+                hint=f"write {name} = {name} + … in the place of {name} += …",
             )
 
     def _learn(self, changes: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
         """Raise `Again` if the iteration had effects that were not known before."""
         self._check_rows(changes, keys)
         before = self._known_so_far
-        for key, (slot, value, _) in changes.items():
-            if slot.kind == "list":
+        for key, (location, value, _) in changes.items():
+            if location.kind == "list":
                 if self._open:
-                    raise NeedsArray(slot.owner, slot.text, value[0])
-                self._lists[key] = (slot.owner, slot.text)
-            elif id(value) not in self._stand_ins and key not in self._slots:
-                self._add(slot, in_place=False)
+                    raise NeedsArray(location.owner, location.text, value[0])
+                self._lists[key] = (location.owner, location.text)
+            elif id(value) not in self._stand_ins and key not in self._locations:
+                self._add(location, in_place=False)
         for key, value in ends.items():
-            if value is UNBOUND:
+            if value is GONE:
                 self._left.add(key)
             elif key not in keys and key not in self._left:
                 self._like[key] = value
@@ -308,21 +312,21 @@ class Loop:
     def _known_so_far(self) -> tuple[int, ...]:
         """Counts that grow when an iteration has effects that were not known before."""
         unbound = self._left - self._start.keys()
-        return len(self._lists), len(self._slots), len(self._like), len(unbound)
+        return len(self._lists), len(self._locations), len(self._like), len(unbound)
 
     def _changes_kind(self, key: Any, value: Any) -> NoReturn:
-        slot, code = self._slots[key], self._code
+        location, code = self._locations[key], self._code
         raise TraceError(
-            f"{slot.text} becomes something else in a loop on tensors",
+            f"{location.text} becomes something else in a loop on tensors",
             given=f"{kind_text(self._start[key])} before {line_text(code, code.co_firstlineno)}\n"
             f"    and {kind_text(value)} after "
-            f"{line_text(code, self._lines.get(slot.key, code.co_firstlineno))}",
+            f"{line_text(code, self._lines.get(location.key, code.co_firstlineno))}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
 
     def _check_rows(self, changes: Found, keys: dict[Any, str]) -> None:
         """Refuse an iteration that updates in place the tensor that the loop iterates over."""
-        updated = [slot.owner for slot, *_ in changes.values() if slot.kind == "handle"]
+        updated = [location.owner for location, *_ in changes.values() if location.kind == "handle"]
         updated += [self._start[key] for key in keys if self._in_place[key]]
         if any(x is row for x in updated for row in self._over):
             raise TraceError(
@@ -333,46 +337,46 @@ class Loop:
             )
 
     def _unbinds(self, key: Any) -> NoReturn:
-        slot = self._slots[key]
+        location = self._locations[key]
         raise TraceError(
-            f"an iteration of a loop on tensors leaves {slot.text} unbound",
-            given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
+            f"an iteration of a loop on tensors leaves {location.text} unbound",
+            given=line_text(self._code, self._lines.get(location.key, self._code.co_firstlineno)),
             hint="bind it whatever happens in the iteration",
         )
 
     def _leave(self, result: dict[str, Any], keys: dict[Any, str]) -> None:
         for key, text in keys.items():
-            slot, value = self._slots[key], result[text]
+            location, value = self._locations[key], result[text]
             if self._in_place[key]:
-                interpreter.current().rebind(slot.get(), value)
-            elif key in self._like and not self._known and not slot.key.startswith("@"):
-                forget_name(tracer_here(), slot, self._maybe_unbound(slot))
+                interpreter.current().rebind(location.get(), value)
+            elif key in self._like and not self._known and not location.key.startswith("@"):
+                forget_name(tracer_here(), location, self._maybe_unbound(location))
             else:
-                self._pin(slot, key, value)
-                slot.set(value)
+                self._pin(location, key, value)
+                location.set(value)
 
-    def _pin(self, slot: Slot, key: Any, value: Any) -> None:
+    def _pin(self, location: Location, key: Any, value: Any) -> None:
         """Refuse updates in place of a result that is the initial tensor after no iteration."""
         if type(value) is not Tensor:
             return
         old = [self._aliases[key]] if key in self._aliases else []
         box = [self._start[key]]
-        # its slot and what the loop starts with refer to it
+        # its location and what the loop starts with refer to it
         if not self._known and is_shared(box, 2):
             old += box
         if not old:
             return
-        line = self._lines.get(slot.key, self._code.co_firstlineno)
-        name = slot.key if slot.kind == "cell" else None
+        line = self._lines.get(location.key, self._code.co_firstlineno)
+        name = location.key if location.kind == "cell" else None
         lines = line_text(self._code, line)
-        pin_choice(slot.text, old, value, "a loop on tensors", lines, name)
+        pin_choice(location.text, old, value, "a loop on tensors", lines, name)
 
-    def _maybe_unbound(self, slot: Slot) -> TraceError:
-        line = self._lines.get(slot.key, self._code.co_firstlineno)
+    def _maybe_unbound(self, location: Location) -> TraceError:
+        line = self._lines.get(location.key, self._code.co_firstlineno)
         return TraceError(
-            f"{slot.text} is bound only in a loop that may have no iteration",
+            f"{location.text} is bound only in a loop that may have no iteration",
             given=line_text(self._code, line),
-            hint=f"bind it before the loop: {slot.text} = ...",
+            hint=f"bind it before the loop: {location.text} = ...",
         )
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
 from eagerflow.autograph.flow.branches import Branches, Raised
 from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
-from eagerflow.autograph.tracking.regions import UserCode, attempt
-from eagerflow.autograph.tracking.state import Snapshot
+from eagerflow.autograph.tracking.blocks import UserCode, attempt
 from eagerflow.autograph.values.calls import converted_argument, replacements
+from eagerflow.capture.reachable import Reachable
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import while_loop
 from eagerflow.control.scans import map as map_
@@ -162,7 +162,7 @@ def _map(f: _Function, xs: Any) -> Any:
 @contextmanager
 def _trial(functions: Sequence[_Function]) -> Iterator[None]:
     """Trace functions that may raise: their earlier effects on Python are then undone."""
-    before = Snapshot(functions)
+    before = Reachable(functions)
     with attempt():
         try:
             yield

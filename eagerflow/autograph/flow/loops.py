@@ -14,7 +14,7 @@ from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source
 from eagerflow.autograph.flow.unrolling import Iterations, iterations_of, unrolled
-from eagerflow.autograph.tracking.regions import UserCode, as_test, refuse_reached, tracer_here
+from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor

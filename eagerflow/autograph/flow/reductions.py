@@ -12,7 +12,7 @@ from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
-from eagerflow.autograph.tracking.regions import as_test, tracer_here
+from eagerflow.autograph.tracking.blocks import as_test, tracer_here
 from eagerflow.autograph.values.calls import call, replacements
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter

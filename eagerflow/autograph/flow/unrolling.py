@@ -10,7 +10,7 @@ from typing import Final, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph

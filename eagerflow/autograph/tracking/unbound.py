@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.tracking.state import UNBOUND, Slot
+from eagerflow.capture.paths import GONE, Location
 from eagerflow.errors import TraceError
 from eagerflow.tracing.tracer import Tracer
 
@@ -21,12 +21,12 @@ _reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDicti
 _NAME: Final = re.compile(r"'([^']+)'")
 
 
-def forget_name(tracer: Tracer, slot: Slot, error: TraceError) -> None:
+def forget_name(tracer: Tracer, location: Location, error: TraceError) -> None:
     """Leave a variable unbound; its use raises ``error``, or its earlier error if it has one."""
     reasons = _reasons.setdefault(tracer.root, {})
-    if slot.key not in reasons or slot.get() is not UNBOUND:
-        reasons[slot.key] = error
-    slot.set(UNBOUND)
+    if location.key not in reasons or location.get() is not GONE:
+        reasons[location.key] = error
+    location.set(GONE)
 
 
 def unbound_reason(tracer: Tracer, error: NameError) -> TraceError | None:

@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.convert import converted, operator
-from eagerflow.autograph.conversion.library import is_library
+from eagerflow.capture.library import is_library
 
 __all__ = ["call", "converted_argument", "replacements", "wrappers"]
 

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.jumps import RESULT
-from eagerflow.autograph.tracking.regions import held, references_of_regions, tracer_here
+from eagerflow.autograph.tracking.blocks import held, references_of_blocks, tracer_here
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.source import capture, is_framework_frame, variables_of
@@ -35,7 +35,7 @@ def is_shared(box: list[Any], own: int) -> bool:
     loop = held.get(id(box[0]))
     if loop is not None and not loop.alone:
         return True
-    own += references_of_regions(box[0]) + 2 * (loop is not None)
+    own += references_of_blocks(box[0]) + 2 * (loop is not None)
     return _references(box) > _ONE + own
 
 

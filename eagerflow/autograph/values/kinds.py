@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.control.merging import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of

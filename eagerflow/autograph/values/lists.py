@@ -10,9 +10,10 @@ from typing import Any, Final, NoReturn, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.tracking.regions import is_reached, tracer_here
-from eagerflow.autograph.tracking.state import AbstractStandIn, Slot, Snapshot
+from eagerflow.autograph.tracking.blocks import is_reached, tracer_here
 from eagerflow.autograph.values.calls import replacements
+from eagerflow.capture.paths import Location
+from eagerflow.capture.reachable import AbstractStandIn, Reachable
 from eagerflow.control.arrays import TensorArray
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
@@ -194,8 +195,8 @@ class Grown(AbstractStandIn, list[Any]):
 def grow(
     functions: Sequence[Callable[..., Any]], owner: list[Any], like: TensorSpec,
     rows: Tensor | None = None,
-) -> list[Slot]:  # fmt: skip
-    """Put a `Grown` in place of a list; gives the slots that hold it.
+) -> list[Location]:  # fmt: skip
+    """Put a `Grown` in place of a list; gives the locations that hold it.
 
     Args:
         functions: the user's code, which can reach the list.
@@ -207,7 +208,7 @@ def grow(
         TraceError: other code holds the list as well.
     """
     line = line_text(functions[0].__code__, functions[0].__code__.co_firstlineno)
-    held = list(Snapshot(functions).holders(owner))
+    held = list(Reachable(functions).holders(owner))
     text = held[0].text if held else "a list"
     if is_outside(owner):
         raise _from_outside(text, "outside of the traced function", line)
@@ -219,13 +220,13 @@ def grow(
         for i, item in enumerate(owner):
             array = array.write(i, item)
     grown = Grown(array, rows)
-    for slot in held:
-        slot.set(grown)
+    for location in held:
+        location.set(grown)
     try:
         _check_frames(owner, text, line)
     except TraceError:
-        for slot in held:
-            slot.set(owner)
+        for location in held:
+            location.set(owner)
         raise
     return held
 
@@ -234,13 +235,13 @@ def grow(
 def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[NeedsArray], None]]:
     """Give a function that puts a `Grown` in place of a list; if the block fails, undo that.
 
-    The function raises the `NeedsArray` again if a region around reaches the list and has to do
+    The function raises the `NeedsArray` again if a block around reaches the list and has to do
     this, and a `TraceError` if the list gets something other than tensors.
 
     Args:
         functions: the user's code, which can reach the lists.
     """
-    done: list[tuple[Slot, list[Any]]] = []
+    done: list[tuple[Location, list[Any]]] = []
 
     def let_grow(need: NeedsArray) -> None:
         if is_reached(need.owner):
@@ -251,13 +252,13 @@ def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[Needs
                 if not isinstance(x, (AbstractArray, bool, int, float, complex)):
                     raise _no_tensor(need.text, x)
             like = tensor_of(like).type
-        done.extend((slot, need.owner) for slot in grow(functions, need.owner, like))
+        done.extend((location, need.owner) for location in grow(functions, need.owner, like))
 
     try:
         yield let_grow
     except BaseException:
-        for slot, owner in done:
-            slot.set(owner)
+        for location, owner in done:
+            location.set(owner)
         raise
 
 

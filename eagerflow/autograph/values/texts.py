@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.convert import operator
-from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.calls import replacements, wrappers
 from eagerflow.core import interpreter, tree
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol

@@ -11,13 +11,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
-from eagerflow.capture.assumptions import AbstractAssumption, assumptions
-from eagerflow.capture.compare import same_value
+from eagerflow.capture.equality import same_value
 from eagerflow.capture.modules.probe import ATOMS, Probe
 from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads
+from eagerflow.core import interpreter
+from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["note_set", "note_walk"]
+__all__ = ["Structures", "note_set", "note_walk"]
 
 #: what is so of a part, by the name and the value of a flag, in words that follow its path
 _Words: TypeAlias = Mapping[tuple[str, Any], str]
@@ -82,14 +83,15 @@ def note_set(part: Any, flag: str) -> None:
         noted.own[id(part), flag] = part
 
 
-def _structures() -> _Structures | None:
+def _structures() -> Structures | None:
     """Those of the trace that is being made."""
-    noted = assumptions()
-    if noted is None:
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if tracer is None:
         return None
-    structures = noted.setdefault(_Structures, _Structures())
-    assert isinstance(structures, _Structures)
-    return structures
+    root = tracer.root
+    if root.structures is None:
+        root.structures = Structures()
+    return root.structures  # type: ignore[no-any-return]  # the tracer does not look into it
 
 
 class _Part(NamedTuple):
@@ -107,8 +109,10 @@ class _Part(NamedTuple):
 
 
 @final
-class _Structures(AbstractAssumption):
-    """What all walks in one trace found.
+class Structures:
+    """What all walks in one trace found, which must be as it was at each call.
+
+    It holds the user's objects until it is settled, and holds them weakly from then on.
 
     Attributes:
         own: the parts with flags that the function has set, until it has run.
@@ -128,14 +132,17 @@ class _Structures(AbstractAssumption):
         structure.note(flags, words, gives_parts, self.own)
 
     def settle(self, reads: Reads) -> None:
+        """Close it after the function has run and what it did outside is undone."""
         for structure in self._structures.values():
             structure.settle(reads, self.own)
         self.own.clear()
 
     def holds(self) -> bool:
+        """Whether all is as it was. Never raises."""
         return all(map(_Structure.holds, self._structures.values()))
 
     def differences(self) -> list[str]:
+        """What is not as it was, in words; empty if all is. Never raises."""
         return [text for one in self._structures.values() for text in one.differences()]
 
 

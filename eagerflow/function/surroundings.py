@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.autograph.builtins import printed
 from eagerflow.autograph.conversion.convert import branches
 from eagerflow.autograph.failures.handlers import missed
-from eagerflow.autograph.lru_caches import is_cached
 from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
+from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
 from eagerflow.capture.collect import collect
-from eagerflow.capture.differences import Mutation, Rebinding, substituted, watching
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath
+from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -62,6 +62,8 @@ class Outside:
         TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
 
     Attributes:
+        branches: whether code has control flow of Python.
+        converts: whether the function is converted.
         asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
     """
@@ -74,16 +76,18 @@ class Outside:
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        converts = any(branches(site.code) for site in self.reads.sites)
+        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
+        self.branches = any(branches(site.code) for site in self.reads.sites)
+        self.converts = self.branches or cached
         for finding in self.reads.findings:
-            if converts and finding.what == "print":
+            if self.branches and finding.what == "print":
                 self._prints.append(finding)
             else:
                 self._report(finding)
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
-        self.asks_types = asks_types(self.reads)
+        self.asks_types = ("global", "type") in self.reads.loads and asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
@@ -98,6 +102,8 @@ class Outside:
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
         self._described: list[str] = []
+        self._watch: Watch | None = None
+        self._unproven: list[Read] = []
         self.values: list[Any] = []
 
     def connect(self, inputs: Sequence[Any]) -> None:
@@ -128,10 +134,7 @@ class Outside:
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
-        cached = any(
-            is_cached(held.value) for held in self.reads.objects
-        )  # what they give is noted
-        if not cached and not any(branches(site.code) for site in self.reads.sites):
+        if not self.converts:
             return function
         return call(function)  # type: ignore[no-any-return]  # a callable
 
@@ -139,8 +142,10 @@ class Outside:
 
     def __enter__(self) -> None:
         self._stack = ExitStack()
-        self._watch = self._stack.enter_context(watching(self.reads))
-        self._stack.enter_context(substituted(self._substitutes))
+        if self.reads.can_change:
+            self._watch = self._stack.enter_context(watching(self.reads))
+        if self._substitutes:
+            self._stack.enter_context(substituted(self._substitutes))
 
     def __exit__(
         self,
@@ -148,17 +153,11 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore_handles()
+        self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
         if kind is None:
             for path, new in self._kept:
                 path.set(new)
-
-    def _restore_handles(self) -> None:
-        """Give handles from outside back what they held."""
-        for handle, data, lane, mark in self._tracer.updated.values():
-            handle._data, handle._lane, handle._mark = data, lane, mark
-        self._tracer.updated.clear()
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
@@ -174,6 +173,8 @@ class Outside:
                 self._doubt("a tensor from outside is updated in a way that cannot be repeated")
             else:
                 yield make("update", read.path, now, self)
+        if self._watch is None:
+            return
         self._unproven = self._watch.unproven()
         changes, mutations = self._watch.changes()
         for change in changes:
@@ -202,7 +203,7 @@ class Outside:
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
         return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
-            value is substitute and _slot(path) == _slot(own)
+            value is substitute and path.location().identity == own.location().identity
             for own, substitute in self._substitutes
         )
 
@@ -254,7 +255,7 @@ class Outside:
         for finding in self._prints:
             if not printed(self._tracer, finding.source):
                 self._report(finding)
-        for text in missed(self._tracer):
+        for text in missed(self._tracer) if self.converts else ():
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
 
@@ -359,17 +360,6 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
         "keep ef.stack(list), or return it",
         source,
     )
-
-
-def _slot(path: AccessPath) -> tuple[Any, ...]:
-    """A key that is the same for two access paths to one variable, attribute or item."""
-    how = "attribute" if path.how == "dict" else path.how
-    owner = path.parent.get()
-    if how == "global":
-        return (id(owner.__globals__), how, path.key)
-    if how == "cell":
-        return (id(owner.__closure__[path.key]), how)
-    return (id(owner), how, path.key)
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ _LIKE_USERS: Final = (
 #: among them, those with objects that never change
 _FIXED: Final = ("eagerflow.optim.parameters",)
 _STANDARD: Final = sys.stdlib_module_names - {"__main__"}
-_STANDARD_PLACES: Final = tuple(
+_STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
@@ -41,7 +41,7 @@ def is_library(namespace: Mapping[str, Any]) -> bool:
     top = name.partition(".")[0]
     if top in _OWN:
         return not name.startswith(_LIKE_USERS) or name in _FIXED
-    if top in _STANDARD and (not file or file.startswith(_STANDARD_PLACES)):
+    if top in _STANDARD and (not file or file.startswith(_STANDARD_FOLDERS)):
         return True
     if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):
         return False

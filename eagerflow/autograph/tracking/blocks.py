@@ -8,8 +8,9 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.autograph.conversion.source_code import first_line, line_text
-from eagerflow.autograph.tracking.state import Slot, Snapshot, handle_slot
 from eagerflow.autograph.tracking.unbound import early_read, unbound_reason
+from eagerflow.capture.paths import Location
+from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
@@ -20,26 +21,26 @@ from eagerflow.tracing.tracer import Tracer, tracer_of
 __all__ = [
     "Again",
     "Found",
-    "Held",
-    "Region",
+    "HeldTensor",
+    "TracedBlock",
     "UserCode",
     "as_test",
     "attempt",
     "held",
     "is_reached",
-    "references_of_regions",
+    "references_of_blocks",
     "refuse_reached",
     "tracer_here",
 ]
 
-#: the effects of a region: the slots by their identities, with their values, in handles of their
+#: the effects of a block: the locations by their identities, with their values, in handles of their
 #: own and as they were
-Found = dict[Any, tuple[Slot, Any, Any]]
+Found = dict[Any, tuple[Location, Any, Any]]
 
 
 @final
 class Again(BaseException):
-    """A region had other effects on Python than expected."""
+    """A block had other effects on Python than expected."""
 
 
 def tracer_here() -> Tracer:
@@ -104,37 +105,37 @@ class UserCode:
         return self._run(*args)
 
 
-#: the regions that are traced now, the outermost first
-_under_way: Final[list[Region]] = []
+#: the blocks that are traced now, the outermost first
+_under_way: Final[list[TracedBlock]] = []
 
 
 def is_reached(value: Any) -> bool:
-    """Whether a region that is traced now reaches an object."""
-    return any(region.snapshot.knows(value) for region in _under_way)
+    """Whether a block that is traced now reaches an object."""
+    return any(block.snapshot.knows(value) for block in _under_way)
 
 
 def refuse_reached(iterator: Any, what: str) -> None:
-    """Refuse a region that takes items of an iterator of Python that existed before it.
+    """Refuse a block that takes items of an iterator of Python that existed before it.
 
     Args:
         iterator: the iterator.
         what: the construct that takes them.
 
     Raises:
-        TraceError: the iterator existed before a region that is traced now.
+        TraceError: the iterator existed before a block that is traced now.
     """
-    region = next((one for one in _under_way if one.snapshot.knows(iterator)), None)
-    if region is not None:
+    block = next((one for one in _under_way if one.snapshot.knows(iterator)), None)
+    if block is not None:
         raise TraceError(
             f"{what} takes items of an iterator under a condition, or in a loop, on tensors",
             given=f"a {type(iterator).__name__}, of which Python takes items only while tracing, "
-            f"in {region.line}",
+            f"in {block.line}",
             hint="go over a tensor, or take its items before: items = ef.stack(list(iterator))",
         )
 
 
 @final
-class Region:
+class TracedBlock:
     """Code of the user that becomes a part of the graph.
 
     Args:
@@ -143,7 +144,7 @@ class Region:
     """
 
     def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
-        self.snapshot = Snapshot(functions)
+        self.snapshot = Reachable(functions)
         self._code: Any = getattr(functions[0], "__code__")  # noqa: B009 - of a callable
         self._dead = frozenset(dead)
 
@@ -170,23 +171,23 @@ class Region:
             return tree.map(_detached, result), result, self._found(tracer)
         finally:
             _under_way.pop()
-            for handle, data, lane, mark in tracer.updated.values():
-                handle._data, handle._lane, handle._mark = data, lane, mark
-            tracer.updated.clear()
+            tracer.restore_updated()
             self.snapshot.restore()
 
     def _found(self, tracer: Tracer) -> Found:
         changes: Found = {}
-        for slot, before, value in self.snapshot.changes():
-            if slot.kind == "cell" and slot.key in self._dead:
+        for location, before, value in self.snapshot.changes():
+            if location.kind == "cell" and location.key in self._dead:
                 continue
-            if slot.kind == "other" or (slot.kind == "list" and len(slot.owner) < len(before)):
-                _refuse(slot)
-            changes[slot.identity] = (slot, tree.map(_detached, value), value)
+            if location.kind == "other" or (
+                location.kind == "list" and len(location.owner) < len(before)
+            ):
+                _refuse(location)
+            changes[location.identity] = (location, tree.map(_detached, value), value)
         for handle, *_ in tracer.updated.values():
-            slot = handle_slot(handle)
+            location = handle_location(handle)
             now = handle_of(handle)
-            changes[slot.identity] = (slot, now, now)
+            changes[location.identity] = (location, now, now)
         return changes
 
 
@@ -205,16 +206,16 @@ def _detached(x: Any) -> Any:
     return handle_of(x) if type(x) is Tensor else x
 
 
-def _refuse(slot: Slot) -> NoReturn:
+def _refuse(location: Location) -> NoReturn:
     raise TraceError(
-        f"{slot.text or 'a container'} is changed under a condition, or in a loop, on tensors",
-        given=f"a {type(slot.owner).__name__}, which no value of a graph can stand for",
+        f"{location.text or 'a container'} is changed under a condition, or in a loop, on tensors",
+        given=f"a {type(location.owner).__name__}, which no value of a graph can stand for",
         hint="set names, attributes and items of dicts and lists there; choose elements with "
         "ef.where(condition, a, b)",
     )
 
 
-class Held(NamedTuple):
+class HeldTensor(NamedTuple):
     """A tensor that a loop holds on to while an iteration is traced.
 
     Attributes:
@@ -227,12 +228,12 @@ class Held(NamedTuple):
 
 
 #: by the ids of the tensors
-held: Final[dict[int, Held]] = {}
+held: Final[dict[int, HeldTensor]] = {}
 
 
-def references_of_regions(x: Tensor) -> int:
-    """The number of references to a tensor that the regions traced now hold."""
-    count = sum(region.snapshot.references[id(x)] for region in _under_way)
+def references_of_blocks(x: Tensor) -> int:
+    """The number of references to a tensor that the blocks traced now hold."""
+    count = sum(block.snapshot.references[id(x)] for block in _under_way)
     part: Tracer | None = tracer_here()
     while part is not None:
         count += id(x) in part.updated

@@ -1,0 +1,247 @@
+"""What objects and classes hold and code may read by name: attributes, methods, properties."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from inspect import getattr_static
+from types import FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, Final, final
+
+from eagerflow.capture.library import is_bare_class, is_library_class
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.reads import Collecting, Finding, Holder
+from eagerflow.capture.snapshot import slots_of
+from eagerflow.source import Source
+
+__all__ = ["Attributes"]
+
+#: methods that Python calls by itself when an object is made
+_CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
+#: and those whose results do not get into a graph
+_IGNORED: Final = frozenset({
+    "__class_getitem__", "__copy__", "__deepcopy__", "__del__", "__dir__", "__format__",
+    "__getnewargs__", "__getstate__", "__init_subclass__", "__reduce__", "__reduce_ex__",
+    "__repr__", "__set_name__", "__setstate__", "__sizeof__", "__str__",
+})  # fmt: skip
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Class:
+    """A class of the user's.
+
+    Attributes:
+        path: by which it was reached first.
+        value: the class.
+        constructs: whether code may call it.
+        done: the members that were looked at.
+    """
+
+    path: AccessPath | Root
+    value: type
+    constructs: bool
+    done: set[tuple[int, str]] = field(default_factory=set)
+
+
+@final
+class Attributes:
+    """Those of the objects and classes that were found.
+
+    Args:
+        visitor: what looks at the values of attributes, and knows which names are read.
+    """
+
+    def __init__(self, visitor: Collecting) -> None:
+        self._visitor = visitor
+        self._classes: dict[int, _Class] = {}
+        self._new: list[_Class] = []
+        self._known: set[tuple[int, str]] = set()
+        self._handed: set[tuple[int, str]] = set()  # those that are only called later
+        self._scanned = 0  # how many objects
+
+    def add_class(self, path: AccessPath | Root, cls: type, *, constructs: bool) -> None:
+        """Note a class, unless a library defines it."""
+        known = self._classes.get(id(cls))
+        if known is not None:
+            if constructs:
+                self.constructs(cls)
+        elif not is_library_class(cls):
+            self._classes[id(cls)] = entry = _Class(path, cls, constructs)
+            self._new.append(entry)
+            self._visitor.found.classes.append(Holder(path, cls))
+
+    def constructs(self, cls: type) -> None:
+        """Note that code may make instances of the class."""
+        known = self._classes.get(id(cls))
+        if known is not None and not known.constructs:
+            known.constructs = True
+            self._new.append(known)
+
+    def add_instance(self, path: AccessPath, value: Any) -> None:
+        """Note an object; ``path`` is that of its class."""
+        self._visitor.found.add(path, "identity", type(value))
+        self.add_class(path, type(value), constructs=False)
+
+    def scan(self, *, whole: bool) -> None:
+        """Look at what is read by name, of all objects and classes or of the new ones."""
+        objects = self._visitor.found.objects
+        first, self._scanned = 0 if whole else self._scanned, len(objects)
+        for holder in objects[first:]:
+            self._scan_object(holder)
+        classes, self._new = list(self._classes.values()) if whole else self._new, []
+        for one in classes:
+            seen: set[str] = set()
+            for i, base in enumerate(one.value.__mro__):
+                if is_library_class(base):
+                    continue
+                for name, member in list(base.__dict__.items()):
+                    if self._reads(one, name, member) and (i, name) not in one.done:
+                        one.done.add((i, name))
+                        self._look(one, i, name, member, overridden=name in seen)
+                seen.update(base.__dict__)
+
+    def _reads(self, one: _Class, name: str, member: Any) -> bool:
+        if name.startswith("__") and name.endswith("__"):
+            if not isinstance(member, (FunctionType, staticmethod, classmethod)):
+                return False
+            if name in _CONSTRUCTORS:
+                return one.constructs
+            return name not in _IGNORED and not _is_generated(member, one.value)
+        if self._visitor.wants(name):
+            return True
+        # setting a property runs it
+        return name in self._visitor.stored and hasattr(type(member), "__set__")
+
+    def _look(self, one: _Class, i: int, name: str, member: Any, *, overridden: bool) -> None:
+        visit = self._visitor.visit
+        text = f"{one.value.__qualname__.rpartition('.')[2]}.{name}"
+        if isinstance(member, MemberDescriptorType):
+            return
+        through_base = overridden or isinstance(member, (staticmethod, classmethod))
+        plain = isinstance(member, FunctionType) or not hasattr(type(member), "__get__")
+        how = "base" if through_base or not plain else "attribute"
+        path = AccessPath(one.path, how, (i, name) if how == "base" else name, text, True)
+        if isinstance(member, (staticmethod, classmethod)):
+            self._visitor.found.add(path, "type", member)
+            visit(AccessPath(path, "attribute", "__func__", text, True), member.__func__)
+        elif isinstance(member, property):
+            self._visitor.found.add(path, "type", member)
+            for part in ("fget", "fset", "fdel"):
+                function = getattr(member, part)
+                if function is not None:
+                    visit(AccessPath(path, "attribute", part, text, True), function)
+        elif isinstance(member, functools.cached_property):
+            self._visitor.found.add(path, "type", member)
+            visit(AccessPath(path, "attribute", "func", text, True), member.func)
+        else:
+            visit(path, member)
+        if name == "__getattribute__":
+            self._doubt(member, text)
+
+    def _doubt(self, member: Any, text: str) -> None:
+        source = Source(member.__code__, 0) if isinstance(member, FunctionType) else None
+        self._visitor.found.findings.append(Finding(
+            "unwatched", text, "decides what attributes are: changes that it makes are not seen",
+            "use __getattr__ or a property", source,
+        ))  # fmt: skip
+
+    # --- objects ---
+
+    def _scan_object(self, holder: Holder) -> None:
+        path, value = holder
+        own = instance_dict(value)
+        every = self._takes_every(value)
+        for name in self._wanted(own or (), every):
+            self._look_at_attribute(path, value, name, (own or {})[name])
+        if issubclass(type(value), (ModuleType, FunctionType)):
+            return
+        for name in self._wanted(slots_of(type(value)), every):
+            try:
+                attribute = getattr(value, name)
+            except AttributeError:
+                continue
+            self._look_at_attribute(path, value, name, attribute)
+
+    def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
+        if every:
+            return [n for n in names if isinstance(n, str)]
+        return [n for n in names if n in self._visitor.names or n in self._visitor.later]
+
+    def _look_at_attribute(
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any
+    ) -> None:
+        module = issubclass(type(owner), ModuleType)
+        key = (id(owner), name)
+        if key in self._known or (module and (id(vars(owner)), name) in self._visitor.global_paths):
+            return
+        how = "attribute" if _is_plain(type(owner), name) else "dict"
+        made = AccessPath(
+            path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
+        )
+        if not self._visitor.wants(name):  # it is only called later: which one it is, counts
+            if key not in self._handed:
+                self._handed.add(key)
+                self._visitor.found.add(made, "identity", value)
+            return
+        self._known.add(key)
+        if module:
+            self._visitor.global_paths[id(vars(owner)), name] = made
+        self._visitor.visit(made, value)
+
+    def finish(self) -> None:
+        """Note that there are no more attributes of the names that code reads."""
+        self._finish_objects()
+        self._finish_namespaces()
+
+    def _finish_objects(self) -> None:
+        """Of the attributes that code reads, instances get no others of their own."""
+        for path, value in self._visitor.found.objects:
+            own = instance_dict(value)
+            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
+                continue
+            entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
+            if self._takes_every(value):
+                self._visitor.found.add(entries, "keys", own)
+                continue
+            names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
+            if names:
+                self._visitor.found.add(entries, "unshadowed", names)
+
+    def _finish_namespaces(self) -> None:
+        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
+        modules = [h for h in self._visitor.found.objects if issubclass(type(h.value), ModuleType)]
+        for path, value in (*modules, *self._visitor.found.classes):
+            names = frozenset(
+                n
+                for n in self._visitor.asked
+                if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
+            )
+            if names:
+                entries = AccessPath(path, "attribute", "__dict__", path.text, True)
+                self._visitor.found.add(entries, "unshadowed", names)
+
+    def _takes_every(self, value: Any) -> bool:
+        """Whether attributes of an object may be read by names made at run time."""
+        cls = type(value)
+        return self._visitor.every and (is_bare_class(cls) or not is_library_class(cls))
+
+
+def _is_plain(cls: type, name: str) -> bool:
+    """Whether plain access to an attribute finds what the instance itself holds."""
+    for base in cls.__mro__:
+        if "__getattribute__" in base.__dict__ and not is_library_class(base):
+            return False
+        member = base.__dict__.get(name)
+        if member is not None and not isinstance(member, MemberDescriptorType):
+            return not hasattr(type(member), "__set__")
+    return True
+
+
+def _is_generated(member: Any, cls: type) -> bool:
+    """Whether a method was written by `dataclasses`: it reads all fields, to compare them."""
+    code = getattr(member, "__code__", None)
+    return code is not None and code.co_filename == "<string>" and hasattr(
+        cls, "__dataclass_fields__"
+    )  # fmt: skip

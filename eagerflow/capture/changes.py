@@ -1,0 +1,371 @@
+"""What a function did to the Python world outside while it was traced.
+
+Before the function runs there is a snapshot of what its code can reach; afterwards the two are
+compared. A value that was stored can be stored there again after each run; what was done to a
+container, such as appending, can only be told. The snapshot itself: `capture/snapshot.py`; what is
+stored again: `function/surroundings.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
+from typing import Any, Final, Generic, NamedTuple, Protocol, final
+
+from eagerflow.capture.bytecode import facts_of, sets_computed_names
+from eagerflow.capture.library import is_library_class
+from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.reads import Read, Reads
+from eagerflow.capture.snapshot import ATOMS, Held, differs
+from eagerflow.source import Source
+
+__all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
+
+_NUMBERS: Final = frozenset({int, float, complex})
+#: names without which no code sets attributes or items by other means than statements
+_SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals",
+                             "__dict__", "__setattr__", "__setitem__", "__globals__"})  # fmt: skip
+#: methods that change a container
+_MUTATORS: Final = frozenset({
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend",
+    "extendleft", "insert", "intersection_update", "pop", "popitem", "popleft", "remove",
+    "reverse", "rotate", "setdefault", "sort", "symmetric_difference_update", "update",
+})  # fmt: skip
+#: what Python itself puts into classes and instances
+_INTERNAL: Final = frozenset({"__dict__", "__weakref__", "_abc_impl", "__annotations__", "__doc__"})
+#: classes of libraries whose methods set no attributes
+_WITHOUT_SETTERS: Final = (object, ABC, Generic, Protocol, SimpleNamespace)
+
+
+class Rebinding(NamedTuple):
+    """An access path that leads to another value. ``path.set(new)`` does it again.
+
+    Attributes:
+        path: what was set.
+        old: what was there, `GONE` if nothing.
+        new: what is there now, `GONE` if nothing.
+        text: what happened, in the user's words.
+        source: the line that most likely did it.
+    """
+
+    path: AccessPath
+    old: Any
+    new: Any
+    text: str
+    source: Source | None
+
+    def __str__(self) -> str:
+        return self.text if self.source is None else f"{self.text} at {self.source}"
+
+
+class Mutation(NamedTuple):
+    """A container that was changed otherwise than by setting an item.
+
+    Attributes:
+        path: of the container.
+        value: the container.
+        text: what happened, in the user's words.
+        source: the line that most likely did it.
+        appended: what was appended to a list to which nothing else was done, so that it can be
+            done again.
+    """
+
+    path: AccessPath | Root
+    value: Any
+    text: str
+    source: Source | None
+    appended: list[Any] | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.source is None else f"{self.text} at {self.source}"
+
+
+@final
+class Watch:
+    """The state of the reachable world at one moment.
+
+    Args:
+        reads: what the function can reach.
+
+    Attributes:
+        kept: the containers, by id, whose changes stay.
+    """
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self.kept: set[int] = set()
+        self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
+        names = {name for s in reads.sites for name in s.code.co_names}
+        self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
+        self._by_computed_names = any(sets_computed_names(s.code) for s in reads.sites) or any(
+            r.value is setattr or r.value is delattr for r in reads.reads
+        )
+        self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
+        self._paths: list[tuple[AccessPath, Any]] = [(p, p.get()) for p in self._stored_names()]
+        self._known = {
+            (id(r.path.parent), r.path.how, r.path.key): r.path
+            for r in reads.reads if r.path.how in ("global", "attribute", "dict")
+        }  # fmt: skip
+        attributes = frozenset(name for kind, name in self._stored if kind == "attribute")
+        self._entries = [
+            # of modules and functions, those that code sets
+            Held("attributes", value, path.text, path,
+                 attributes if isinstance(value, (ModuleType, FunctionType)) else None)
+            for path, value in (*reads.objects, *reads.classes)
+        ]  # fmt: skip
+        held = (Held.of_container(value, path.text, path) for path, value in reads.containers)
+        self._containers = [one for one in held if one is not None]
+        self._arrays = [
+            Held("memory", r.value, r.path.text, r.path) for r in reads.of_kind("content")
+        ]
+
+    def _stored_names(self) -> Iterator[AccessPath]:
+        """The global names and cells that reachable code sets."""
+        done: set[Any] = set()
+        for code, function, path in self._reads.sites:
+            free = function.__code__.co_freevars
+            for kind, name in facts_of(code).stores:
+                key: Any = (id(function.__globals__), name)
+                if kind == "cell" and name in free:
+                    key = (id(function.__closure__[free.index(name)]), "cell")
+                if key in done or kind == "attribute" or (kind == "cell" and name not in free):
+                    continue
+                done.add(key)
+                slot: Any = name if kind == "global" else free.index(name)
+                yield AccessPath(path, kind, slot, name)
+
+    # --- comparing ---
+
+    def changes(self) -> tuple[list[Rebinding], list[Mutation]]:
+        """What is not as it was: names that were rebound, and containers that were changed."""
+        all_changes: list[Rebinding | Mutation] = [
+            self._rebound(path, old, path.get())
+            for path, old in self._paths
+            if differs(old, path.get())
+        ]
+        for held in self._entries:
+            all_changes += [
+                self._rebound(self._attribute(held, location.key), old, new)
+                for location, old, new in held.changes()
+                if not self._is_left(held.owner, location.key)
+            ]
+        for held in self._containers:
+            all_changes += self._container_changes(held)
+        for held in self._arrays:
+            if any(held.changes()):
+                all_changes.append(self._mutated(held, "changed elements"))
+        changes = [c for c in all_changes if isinstance(c, Rebinding)]
+        return changes, [c for c in all_changes if isinstance(c, Mutation)]
+
+    def _attribute(self, held: Held, name: str) -> AccessPath:
+        for how in ("attribute", "dict"):
+            known = self._known.get((id(held.path), how, name))
+            if known is not None and not known.fixed:  # those of classes are read-only
+                return known
+        return AccessPath(held.path, "attribute", name, held.location(name).text)
+
+    def _rebound(self, path: AccessPath, old: Any, new: Any) -> Rebinding:
+        verb = "is deleted" if new is GONE else "is set"
+        key = path.text if path.how == "cell" else path.key
+        source = self._store(path.how, key)
+        return Rebinding(path, old, new, f"{path.described} {verb}", source)
+
+    def _mutated(self, held: Held, what: str, appended: list[Any] | None = None) -> Mutation:
+        text = f"{held.text or 'the function'}: {what}, only while tracing"
+        return Mutation(held.path, held.owner, text, self._mutator(held.path), appended)
+
+    def _container_changes(self, held: Held) -> Iterator[Rebinding | Mutation]:
+        changes = list(held.changes())
+        before, now = held.before, held.owner
+        if held.kind == "set":
+            if changes:
+                yield self._mutated(held, _counted(len(now - before), len(before - now)))
+        elif len(now) != len(before) and held.kind != "dict":
+            appended = (
+                list(now)[len(before) :] if len(changes) == 1 and held.kind == "list" else None
+            )
+            yield self._mutated(held, _grown(before, now), appended if appended else None)
+        elif held.kind == "deque":
+            if changes:
+                yield self._mutated(held, "replaced items")
+        else:
+            lost = sum(new is GONE for _, _, new in changes)
+            if lost:
+                yield self._mutated(held, _counted(0, lost))
+            for location, old, new in changes:
+                if new is not GONE and not self._is_of_others(old, new):
+                    yield self._item(held, location.key, old, new)
+
+    def _is_left(self, owner: Any, name: str) -> bool:
+        """Whether the change of an attribute does not count: another thread set it."""
+        if name in _INTERNAL:
+            return True
+        if self._by_computed_names or ("attribute", name) in self._stored:
+            return False
+        return not _set_by_library(owner, name)
+
+    def _is_of_others(self, old: Any, new: Any) -> bool:
+        """Whether another thread made a number an item: nothing in the code here can have.
+
+        What the code here computes of a number in a trace is none.
+        """
+        if type(old) not in _NUMBERS or type(new) not in _NUMBERS or self._by_any_means:
+            return False
+        return not self._stores_items
+
+    def _item(self, held: Held, key: Any, old: Any, new: Any) -> Rebinding:
+        path = AccessPath(held.path, "item", key, held.location(key).text)
+        source = self._subscript(held.path) or self._mutator(held.path)
+        return Rebinding(path, old, new, f"{path.text} is set", source)
+
+    def unproven(self) -> list[Read]:
+        """Guards for what code stores to, and where the same plain value is as before.
+
+        Whether the function stored it, or did not get there, cannot be told. Both are right as
+        long as that value is there when a call begins.
+        """
+        entries: list[tuple[AccessPath, Any]] = list(self._paths)
+        for held in self._entries:
+            entries += [
+                (self._attribute(held, name), value)
+                for name, value in held.before.items()
+                if ("attribute", name) in self._stored and not isinstance(held.owner, type)
+            ]
+        entries += self._stored_items()
+        return [
+            Read(path, "value", old)
+            for path, old in entries
+            if type(old) in ATOMS and path.get() is old
+        ]
+
+    def _stored_items(self) -> Iterator[tuple[AccessPath, Any]]:
+        """The items of containers that code sets by a constant subscript, as they were."""
+        stored = {
+            load.stored[0]
+            for loads in self._reads.loads.values() for _, load in loads if load.stored
+        }  # fmt: skip
+        for held in self._containers:
+            for key, value in held.entries():
+                if key in stored:
+                    yield AccessPath(held.path, "item", key, held.location(key).text), value
+
+    # --- the lines ---
+
+    def _store(self, how: str, name: Any) -> Source | None:
+        kind = "attribute" if how in ("dict", "base") else how
+        for code, _, _ in self._reads.sites:
+            offset = facts_of(code).stores.get((kind, name))
+            if offset is not None:
+                return Source(code, offset)
+        return None
+
+    def _subscript(self, path: AccessPath | Root) -> Source | None:
+        codes = {id(s.code): s.code for s in self._reads.sites}
+        near = [c for c, _ in self._reads.loads_of(path)] if isinstance(path, AccessPath) else []
+        if isinstance(path, AccessPath):
+            for code, load in self._reads.loads_of(path):
+                if load.stored:
+                    return Source(code, load.offset)
+        for code in (*near, *codes.values()):
+            offset = facts_of(code).subscript_store
+            if offset is not None:
+                return Source(code, offset)
+        return None
+
+    def _mutator(self, path: AccessPath | Root) -> Source | None:
+        """The call of a method that changes containers, best of the one at ``path``."""
+        if isinstance(path, AccessPath):
+            for code, load in self._reads.loads_of(path):
+                if _MUTATORS.intersection(load.attributes[:1]):
+                    return Source(code, load.offset)
+        for site in self._reads.sites:
+            for load in facts_of(site.code).loads:
+                if load.kind == "attribute" and load.name in _MUTATORS:
+                    return Source(site.code, load.offset)
+        source = self._subscript(path)
+        if source is None and isinstance(path, AccessPath):
+            source = next((Source(c, load.offset) for c, load in self._reads.loads_of(path)), None)
+        return source
+
+    # --- undoing ---
+
+    def restore(self) -> None:
+        """Put everything back as it was, but for what other threads have put there since."""
+        for held in self._containers:
+            if id(held.owner) not in self.kept:
+                held.restore(lambda _, key, old, new: self._is_of_others(old, new))
+        for held in self._entries:
+            held.restore(lambda held, name, old, new: self._is_left(held.owner, name))
+        for path, old in self._paths:
+            if path.get() is not old:
+                with suppress(TypeError):  # what cannot be set was not set
+                    path.set(old)
+        for held in self._arrays:
+            held.restore()
+
+
+def _set_by_library(owner: Any, name: str) -> bool:
+    """Whether methods or descriptors of a library may set an attribute: their code is not seen."""
+    if isinstance(owner, (type, ModuleType, FunctionType)):
+        return False
+    classes = [c for c in type(owner).__mro__ if c not in _WITHOUT_SETTERS]
+    return any(map(is_library_class, classes)) or any(
+        hasattr(type(c.__dict__[name]), "__get__")
+        and not isinstance(c.__dict__[name], (FunctionType, MemberDescriptorType))
+        for c in classes
+        if name in c.__dict__
+    )
+
+
+def _counted(added: int, removed: int) -> str:
+    parts = []
+    if added:
+        parts.append(f"added {added} item{'s' * (added > 1)}")
+    if removed:
+        parts.append(f"removed {removed} item{'s' * (removed > 1)}")
+    return ", ".join(parts)
+
+
+def _grown(before: list[Any], now: Any) -> str:
+    count = len(now) - len(before)
+    if count > 0 and all(a is b for a, b in zip(before, now, strict=False)):
+        return f"appended {count} item{'s' * (count > 1)}"
+    return _counted(max(count, 0), max(-count, 0))
+
+
+@contextmanager
+def watching(reads: Reads) -> Iterator[Watch]:
+    """Watch the reachable world; at the end of the block everything is put back as it was.
+
+    Args:
+        reads: what the function can reach.
+    """
+    watch = Watch(reads)
+    try:
+        yield watch
+    finally:
+        watch.restore()
+
+
+@contextmanager
+def substituted(pairs: Sequence[tuple[AccessPath, Any]]) -> Iterator[None]:
+    """Substitute other objects at access paths for the time of the block.
+
+    At its end each path leads to its old value again, unless another was stored in the block.
+
+    Args:
+        pairs: access paths, and the objects to store there.
+    """
+    before: list[tuple[AccessPath, Any, Any]] = []
+    try:
+        for path, value in pairs:
+            old = path.get()
+            path.set(value)
+            before.append((path, old, value))
+        yield
+    finally:
+        for path, old, value in reversed(before):
+            if path.get() is value:
+                path.set(old)

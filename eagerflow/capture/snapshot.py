@@ -1,0 +1,235 @@
+"""A snapshot of objects that can change: how they differ from it later, and how they are put back.
+
+What belongs into one is decided elsewhere: all that code can reach (`capture/reachable.py`), what a
+traced function reads and stores (`capture/changes.py`), the containers among the arguments
+(`capture/containers.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
+from operator import is_
+from types import MemberDescriptorType
+from typing import Any, Final, final
+
+from eagerflow.capture.equality import same_items, same_value
+from eagerflow.capture.paths import GONE, Location, instance_dict
+
+__all__ = ["ATOMS", "Held", "differs", "is_memory", "slots_of"]
+
+#: types of plain values, which are compared
+ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
+#: kinds of what is held by name or key, and that of its locations
+_KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
+
+
+def differs(old: Any, new: Any) -> bool:
+    """Whether a location was set: to another object, or to another plain value."""
+    return old is not new and not (type(old) in ATOMS and same_value(old, new))
+
+
+@final
+class Held:
+    """An object that can change, with what it held.
+
+    Args:
+        kind: ``"cell"``, ``"attributes"``, ``"namespace"``, ``"dict"``, ``"list"``, ``"deque"``,
+            ``"set"``, or ``"memory"`` (of an array).
+        owner: the object.
+        text: its name in messages.
+        path: how it was reached, for the caller.
+        names: of attributes and namespaces, those that count; it may grow. None for all.
+    """
+
+    __slots__ = ("before", "kind", "names", "owner", "path", "text")
+
+    def __init__(
+        self, kind: str, owner: Any, text: str, path: Any = None,
+        names: Container[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.kind = kind
+        self.owner = owner
+        self.text = text
+        self.path = path
+        self.names = names
+        now = self.now()
+        # without what a class of the user makes of copying
+        self.before: Any = _COPY[kind](now)
+
+    @staticmethod
+    def of_container(value: Any, text: str, path: Any = None) -> Held | None:
+        """What a dict, list, deque or set holds; None of what cannot change."""
+        for cls in (dict, list, deque, set):
+            if isinstance(value, cls):
+                return Held(cls.__name__, value, text, path)
+        return None
+
+    def now(self) -> Any:
+        """What the object holds now; not a copy, where that is a container."""
+        owner = self.owner
+        if self.kind == "cell":
+            return {self.text: Location("cell", owner, None, "").get()}
+        if self.kind != "attributes":
+            return owner
+        if isinstance(owner, type):
+            return dict(owner.__dict__)
+        own = instance_dict(owner) or {}
+        slots = slots_of(type(owner))
+        if not slots:
+            return own
+        values = ((name, getattr(owner, name, GONE)) for name in slots)
+        return {**own, **{name: value for name, value in values if value is not GONE}}
+
+    def location(self, key: Any) -> Location:
+        """That of one of the names, keys or items."""
+        if self.kind == "cell":
+            text = self.text
+        elif self.kind in ("attributes", "namespace"):
+            text = f"{self.text}.{key}".lstrip(".")
+        else:
+            text = f"{self.text}[{key!r}]"
+        return Location(_KEYED.get(self.kind, "item"), self.owner, key, text)
+
+    def entries(self) -> Iterator[tuple[Any, Any]]:
+        """The keys, names or numbers of what it held, with the values."""
+        if self.kind in _KEYED:
+            yield from self.before.items()
+        elif self.kind == "list":
+            yield from enumerate(self.before)
+
+    def changes(self) -> Iterator[tuple[Location, Any, Any]]:
+        """The locations that were set, with the old and the new value.
+
+        What is longer or shorter than it was gives a location of the kind ``"list"`` as well, with
+        all that it held and the items from there on; deques, sets and arrays give themselves.
+        """
+        before, now = self.before, self.now()
+        if self.kind in _KEYED:
+            for key, old, new in self._pairs(before, now):
+                if differs(old, new):
+                    yield self.location(key), old, new
+        elif self.kind == "list":
+            if len(before) != len(now) or not all(map(is_, before, now)):
+                for i, (old, new) in enumerate(zip(before, now, strict=False)):
+                    if differs(old, new):
+                        yield self.location(i), old, new
+                if len(before) != len(now):
+                    location = Location("list", now, None, self.text)
+                    yield location, before, now[len(before) :]
+        elif not _SAME[self.kind](before, now):
+            yield Location("other", now, None, self.text), before, now
+
+    def _pairs(self, before: Any, now: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """What may differ: keys with old and new values."""
+        same = len(before) == len(now) and all(map(is_, now.values(), before.values()))
+        if same and list(now) == list(before):  # as of most
+            return
+        for key in {**before, **now}:
+            if self.names is None or key in self.names:
+                yield key, before.get(key, GONE), now.get(key, GONE)
+
+    def restore(self, stays: Callable[[Held, Any, Any, Any], bool] | None = None) -> None:
+        """Put back what it held.
+
+        Args:
+            stays: ``stays(held, key, old, new)`` tells whether a change stays, such as that of
+                another thread.
+        """
+        owner, before, now = self.owner, self.before, self.now()
+        kept = stays or (lambda *_: False)
+        if self.kind == "dict":
+            before = {k: now[k] if k in now and kept(self, k, v, now[k]) else v
+                      for k, v in before.items()}  # fmt: skip
+            if list(now) != list(before):
+                dict.clear(owner)
+                dict.update(owner, before)
+        if self.kind in _KEYED:
+            for key, old, new in list(self._pairs(before, now)):
+                if old is not new and not kept(self, key, old, new):
+                    # what cannot be set was not set
+                    with suppress(TypeError, AttributeError, ValueError):
+                        self.location(key).set(old)
+        elif self.kind == "list":
+            if len(before) == len(now):
+                pairs = enumerate(zip(before, now, strict=True))
+                before = [new if kept(self, i, old, new) else old for i, (old, new) in pairs]
+            if len(before) != len(now) or not all(map(is_, before, now)):
+                list.__setitem__(owner, slice(None), before)
+        elif not _SAME[self.kind](before, now):
+            _RESTORE[self.kind](owner, before)
+
+
+def slots_of(cls: type) -> list[str]:
+    """The names of the attributes that instances of a class have in slots."""
+    return [
+        name
+        for base in cls.__mro__
+        if "__slots__" in base.__dict__
+        for name, member in list(base.__dict__.items())
+        if isinstance(member, MemberDescriptorType)
+    ]
+
+
+#: classes by their modules and names: a program with an instance has loaded them
+_ARRAYS: Final = frozenset({("builtins", "bytearray"), ("array", "array"), ("numpy", "ndarray")})
+#: bytes from which on memory is not compared
+_MOST_BYTES: Final = 1 << 20
+
+
+def is_memory(x: Any) -> bool:
+    """Whether ``x`` is a `bytearray`, an `array`, or an array of NumPy, and not a large one."""
+    kind = type(x)
+    if (kind.__module__, kind.__name__) not in _ARRAYS:
+        return False
+    try:
+        with memoryview(x) as view:
+            return not view.readonly and view.nbytes <= _MOST_BYTES
+    except (TypeError, ValueError, BufferError):  # of a dtype that no buffer has
+        return False
+
+
+def _same_memory(before: Any, now: Any) -> bool:
+    dtype = getattr(now, "dtype", None)
+    if dtype is None:
+        return bytes(now) == bytes(before)
+    if now.shape != before.shape or dtype != before.dtype:
+        return False
+    if dtype.hasobject:
+        return same_items(now.ravel().tolist(), before.ravel().tolist())
+    return bool(now.tobytes() == before.tobytes())
+
+
+def _same_set(before: set[Any], now: set[Any]) -> bool:
+    return set(map(id, before)) == set(map(id, now)) or before == now
+
+
+def _same_deque(before: list[Any], now: Any) -> bool:
+    return len(before) == len(now) and not any(map(differs, before, now))
+
+
+def _restore_memory(owner: Any, before: Any) -> None:
+    owner[... if getattr(owner, "shape", None) == () else slice(None)] = before
+
+
+def _restore_set(owner: set[Any], before: set[Any]) -> None:
+    set.clear(owner)
+    set.update(owner, before)
+
+
+def _restore_deque(owner: deque[Any], before: list[Any]) -> None:
+    deque.clear(owner)
+    deque.extend(owner, before)
+
+
+_COPY: Final[dict[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(_KEYED, dict), "list": list, "deque": list, "set": set, "memory": copy.copy,
+}  # fmt: skip
+_SAME: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "deque": _same_deque, "set": _same_set, "memory": _same_memory,
+}  # fmt: skip
+_RESTORE: Final[dict[str, Callable[[Any, Any], None]]] = {
+    "deque": _restore_deque, "set": _restore_set, "memory": _restore_memory,
+}  # fmt: skip

@@ -1,0 +1,102 @@
+"""Why a call needs a trace of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from eagerflow.capture.border import fits
+from eagerflow.function.arguments import FOREIGN, Call
+from eagerflow.function.cache import Cache, CacheEntry, same_number
+from eagerflow.function.records import LeafRecord
+
+__all__ = ["Reason", "reason_of"]
+
+_SHOWN: Final = 4  # differences that a reason names
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a call needed a trace of its own.
+
+    Attributes:
+        text: in words.
+        culprit: what differed, such as ``"x"`` or ``"the size of x"``; empty for a first call.
+    """
+
+    text: str
+    culprit: str = ""
+
+
+def reason_of(call: Call, cache: Cache) -> Reason:
+    """Why a call, not the first one, cannot use a trace of a cache."""
+    group = cache.group(call)
+    if group is not None and group.entries:
+        return _entry_differs(group.entries[0], call)
+    records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
+    if not records:
+        return Reason("earlier traces went with objects that they were for")
+    return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
+
+
+def _entry_differs(entry: CacheEntry, call: Call) -> Reason:
+    """Why a call of the same key cannot use this trace."""
+    if not entry.takes(call):
+        return _sizes_differ(entry, call)
+    if not entry.shares(call):
+        what = "an argument that is also read from outside is not the same"
+        return Reason(f"{what} as before", what)
+    texts = entry.guards.explain()
+    values = entry.guards.read()
+    for one, value in zip(entry.captured, values or (), strict=False):
+        texts += filter(None, [one.difference(value)])
+    text = "; ".join(texts[:_SHOWN]) or "what it reads from outside"
+    if len(texts) > _SHOWN:  # a model of a hundred layers was put into another mode
+        text += f"; and {len(texts) - _SHOWN} more"
+    return Reason(text, text.partition(":")[0])
+
+
+def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
+    parts, culprits = [], []
+    for i, value in entry.numbers:
+        leaf = call.leaves[i]
+        if not same_number(leaf.value, value):
+            parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
+            culprits.append(leaf.name)
+    patterns = iter(entry.patterns)
+    for leaf, before in zip(call.leaves, entry.leaf_records, strict=True):
+        if leaf.kind == "tensor" and not fits(leaf.value._data.shape, next(patterns)):
+            parts.append(f"{leaf.name}: now {leaf}, before {before.text}")
+            culprits.append(leaf.name)
+    return Reason("; ".join(parts), culprits[0])
+
+
+def _distance(call: Call, before: Sequence[LeafRecord]) -> int:
+    """In how many arguments a call has another key than an earlier one."""
+    same = {(r.name, r.token) for r in before}
+    return sum((leaf.name, leaf.token) not in same for leaf in call.leaves)
+
+
+def _arguments_differ(call: Call, before: Sequence[LeafRecord]) -> Reason:
+    """How the arguments of a call differ from those of an earlier one."""
+    now = [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in call.leaves]
+    if [r.name for r in now] != [r.name for r in before]:
+        names = {r.name for r in now} ^ {r.name for r in before}
+        shown = ", ".join(sorted(names)) or "their order"
+        return Reason(f"the structure of the arguments differs: {shown}", "the structure")
+    parts, culprits = [], []
+    keys_differ = any(a.token != b.token for a, b in zip(now, before, strict=True))
+    for a, b in zip(now, before, strict=True):
+        # sizes alone are no part of the key
+        if a.token != b.token or (a.text != b.text and not keys_differ):
+            what = f"{a.text} once more another object" if a.text == b.text else a.text
+            parts.append(f"{a.name}: now {what}, before {b.text}")
+            culprits.append(a.name)
+    if not parts:
+        text = "other devices, another order of keys, or arguments that are one object"
+        return Reason(text, "the device")
+    if any((FOREIGN in a.text) != (FOREIGN in b.text) for a, b in zip(now, before, strict=True)):
+        parts.append("made tensors by ef.asarray, arrays need no trace of their own")
+    return Reason("; ".join(parts), culprits[0])
