@@ -12,7 +12,7 @@ from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.tracking.state import Snapshot
 from eagerflow.autograph.values.calls import call as converted
 from eagerflow.control.applying import apply
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of

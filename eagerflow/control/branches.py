@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from eagerflow.control.applying import apply
 from eagerflow.control.merging import OutputPlace, merged
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from eagerflow.control.applying import apply
 from eagerflow.control.carry import Carry, check_iteration, own_leaves
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
     argument_names,
     as_truth,

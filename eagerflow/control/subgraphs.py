@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 from eagerflow.control.retracing import Outcome, note, outcome_of
 from eagerflow.control.side_effects import OutsideState
-from eagerflow.control.structure.node import effects_of
+from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
@@ -199,7 +199,7 @@ def line_of(function: Any) -> str:
 
 def take_reads_out(parts: Sequence[Subgraph]) -> None:
     """Let the trace around read the variables that no part assigns: they become operands."""
-    effects = [e for part in parts for e in effects_of(part.graph)]
+    effects = [e for part in parts for e in effects_of(all_nodes(part.graph.nodes))]
     if any(effect in ("fence", "blocks") for effect, _ in effects):
         return  # its callees may assign any variable
     assigned = {id(resource) for effect, resource in effects if effect == "writes"}

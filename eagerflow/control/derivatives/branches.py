@@ -13,15 +13,13 @@ from eagerflow.control.derivatives.building import (
     by_device,
     flowing_gradients,
     from_residual,
-    is_smooth,
     lists_for,
     names_in,
     residual_types,
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Branched, rows_of
-from eagerflow.control.structure.node import Structured
-from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.control.structured import Structured, is_smooth, sizes_in
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueSpec
@@ -49,7 +47,6 @@ class BranchDerivative:
         resources = [node.attrs["resource"] for node in reads]
         every = range(len(wanted) - 1 + len(reads))
         settings: Any = {
-            "sparse": True,
             "symbolic": True,
             "known": self.outside,
             "reads": resources,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from eagerflow.control.derivatives.joint import Gradient, close_constants
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import current
 from eagerflow.core.op import functions
@@ -22,7 +22,7 @@ from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
 __all__ = ["Apply", "as_residual", "build", "by_device", "flowing_gradients", "from_residual",
-           "is_smooth", "lists_for", "names_in", "residual_types", "zeros_of"]  # fmt: skip
+           "lists_for", "names_in", "residual_types", "zeros_of"]  # fmt: skip
 
 #: appends a node to the trace that is under way, and gives its outputs
 Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
@@ -62,13 +62,6 @@ def build(
     return prune(graph)[0]
 
 
-def trace_under_way() -> Tracer:
-    """The trace that collects the nodes."""
-    tracer = tracer_of(current())
-    assert tracer is not None
-    return tracer
-
-
 def as_residual(x: Any) -> Tensor:
     """The residual of a value: for a number a tensor on the host."""
     if type(x) is Tensor:
@@ -93,7 +86,11 @@ def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
 
 def from_residual(kind: ValueType, x: Tensor) -> Any:
     """The value of a residual."""
-    return x if isinstance(kind, TensorType) else trace_under_way().item(x)
+    if isinstance(kind, TensorType):
+        return x
+    tracer = tracer_of(current())
+    assert tracer is not None
+    return tracer.item(x)
 
 
 def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list[Any], list[Any]]:
@@ -128,18 +125,12 @@ def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor
     return zeros
 
 
-def is_smooth(kind: ValueSpec) -> bool:
-    """Whether values of that type have derivatives."""
-    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
-
-
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
     """The cotangent of each input, None where none flows."""
     rest = iter(values)
-    cotangents: list[Any] = []
-    for g in gradients:
-        if g.shape is not None:
-            cotangents.append(IndexedSlices(next(rest), next(rest), g.shape))
-        else:
-            cotangents.append(next(rest) if g.values else None)
-    return cotangents
+    return [
+        None if not g.values
+        else next(rest) if g.shape is None
+        else IndexedSlices(next(rest), next(rest), g.shape)
+        for g in gradients
+    ]  # fmt: skip

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.control.derivatives.building import Apply, is_smooth
-from eagerflow.control.derivatives.joint import Gradient, Joint
-from eagerflow.control.structure.node import Structured
-from eagerflow.control.structure.sizes import sizes_in
-from eagerflow.core.slices import IndexedSlices
+from eagerflow.control.derivatives.building import Apply, flowing_gradients
+from eagerflow.control.derivatives.joint import Joint
+from eagerflow.control.structured import Structured, is_smooth, sizes_in
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
 
@@ -29,7 +27,7 @@ class CallDerivative:
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
         body: Graph = whole.attrs["body"]
         joint = self._joint = Joint(
-            body, wanted, sparse=True, symbolic=True, known=sizes_in(whole.inputs),
+            body, wanted, symbolic=True, known=sizes_in(whole.inputs),
             reads=[node.attrs["resource"] for node in reads],
         )  # fmt: skip
         places = {v: i for i, v in enumerate(joint.inputs)}
@@ -60,16 +58,9 @@ class CallDerivative:
             if not self._backward.outputs:
                 return [g.link for g in self._joint.gradients]
             cotangents = [g for g in gs if g is not None]
-            rest = iter(apply(self._backward, [*given, *cotangents], sizes))
-            return [_taken(g, rest) for g in self._joint.gradients]
+            values = apply(self._backward, [*given, *cotangents], sizes)
+            flowing = flowing_gradients(self._joint.gradients, values)
+            return [g.link if c is None else c
+                    for g, c in zip(self._joint.gradients, flowing, strict=True)]  # fmt: skip
 
         return results[: self._count], residuals, pull
-
-
-def _taken(gradient: Gradient, values: Iterator[Any]) -> Any:
-    """The cotangent of an input, or the link at which the derivative is lost."""
-    if not gradient.values:
-        return gradient.link
-    if gradient.shape is not None:
-        return IndexedSlices(next(values), next(values), gradient.shape)
-    return next(values)

@@ -16,14 +16,13 @@ from eagerflow.control.derivatives.branches import BranchDerivative
 from eagerflow.control.derivatives.building import Apply
 from eagerflow.control.derivatives.calls import CallDerivative
 from eagerflow.control.derivatives.loops import LoopDerivative
-from eagerflow.control.structure.node import Structured, graphs_of, nodes_of
+from eagerflow.control.structured import Structured
 from eagerflow.core.interpreter import Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import NodeKind, is_loop, kind_of
-from eagerflow.runtime.generated.instructions import named_axes
 
 __all__ = ["differentiate"]
 
@@ -46,10 +45,6 @@ def differentiate(
         wanted: which operands need a cotangent.
         watched: which of ``whole.reads`` need one.
     """
-    known: dict[str, Size] = dict(sizes)
-    for kind, x in zip(whole.inputs, operands, strict=True):
-        if type(x) is Tensor:
-            known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
     reads = [node for node, want in zip(whole.reads, watched, strict=True) if want]
     key = (*wanted, *watched)
     derivative = whole.derivatives.get(key)
@@ -59,7 +54,7 @@ def differentiate(
         _warn_of_iterations(whole, reads)
     # in place of all reads inside
     anchors = [bind(get_op("read"), **node.attrs) for node in reads]
-    outputs, residuals, pull = derivative.run(apply, operands, known)
+    outputs, residuals, pull = derivative.run(apply, operands, whole.sizes(operands, sizes))
     fixed = [None if type(x) is Tensor else x for x in residuals]
     places = [i for i, x in enumerate(operands) if type(x) is Tensor]
     places += range(len(operands), len(operands) + len(reads))
@@ -81,7 +76,7 @@ def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
     """
     if not is_loop(whole.op):
         return
-    order = [n for graph in graphs_of(whole.attrs) for n in nodes_of(graph)]
+    order = list(whole.nodes)
     for read in reads:
         touching = [n for n in order if n.attrs.get("resource") is read.attrs["resource"]]
         writes = [i for i, n in enumerate(touching) if n.op != "read"]

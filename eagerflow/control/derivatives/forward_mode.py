@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, final
 from eagerflow.autodiff.cotangents import full_like
 from eagerflow.autodiff.forward import Broken, Forward, Tangent
 from eagerflow.control.derivatives.building import Apply, build
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size

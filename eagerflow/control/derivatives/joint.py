@@ -14,7 +14,7 @@ from eagerflow.autodiff.backward import search
 from eagerflow.autodiff.cotangents import Cotangent, add
 from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.derivatives.scattered import rows_in
-from eagerflow.control.structure.sizes import names_of
+from eagerflow.control.structured import names_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import find_op
 from eagerflow.core.slices import IndexedSlices
@@ -66,8 +66,7 @@ class Joint:
         graph: the graph.
         watched: which inputs need a cotangent; by default all that have any.
         seeded: which outputs have cotangents; by default all that can.
-        sparse: whether cotangents may be rows.
-        symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
+        symbolic: whether rows of values with symbolic sizes are made dense; else they are errors.
         recompute: whether the backward graph recomputes its intermediate values, from inputs and
             the results of effects.
         known: the sizes that the backward graph has from around it.
@@ -86,7 +85,7 @@ class Joint:
 
     def __init__(
         self, graph: Graph, watched: Sequence[bool] | None = None,
-        seeded: Sequence[bool] | None = None, *, sparse: bool = False, symbolic: bool = False,
+        seeded: Sequence[bool] | None = None, *, symbolic: bool = False,
         recompute: bool = False, known: Mapping[str, Size] = MappingProxyType({}),
         reads: Sequence[Any] = (), apart: Collection[int] = (),
     ) -> None:  # fmt: skip
@@ -94,7 +93,6 @@ class Joint:
         self._reads = [_Watched(resource) for resource in reads]
         self._watched = [True] * len(graph.inputs) if watched is None else watched
         self._seeded = [True] * len(graph.outputs) if seeded is None else seeded
-        self._sparse = sparse
         self._symbolic = symbolic
         self._apart = apart
         self._known = known
@@ -148,16 +146,14 @@ class Joint:
             if rows is not None:
                 both = (tracer.value_of(rows.values), tracer.value_of(rows.indices))
                 return Gradient(both, rows.shape, dense=True)
-        if isinstance(g, IndexedSlices):
-            known = all(type(d) is int for d in g.shape)
-            if not self._sparse or (self._symbolic and not known):
-                g = g.to_dense()
-            elif not known:
-                raise EagerflowError("the size of a sparse gradient is symbolic")
-        if isinstance(g, IndexedSlices):
+        if not isinstance(g, IndexedSlices):
+            return Gradient((tracer.value_of(g),))
+        if all(type(d) is int for d in g.shape):
             both = (tracer.value_of(g.values), tracer.value_of(g.indices))
             return Gradient(both, g.shape)
-        return Gradient((tracer.value_of(g),))
+        if not self._symbolic:
+            raise EagerflowError("the size of a sparse gradient is symbolic")
+        return Gradient((tracer.value_of(g.to_dense()),))
 
     def _split(self, joint: Graph, recompute: bool) -> None:
         """Cut the joint graph in two."""

@@ -13,7 +13,6 @@ from eagerflow.control.derivatives.building import (
     by_device,
     flowing_gradients,
     from_residual,
-    is_smooth,
     lists_for,
     names_in,
     residual_types,
@@ -21,8 +20,7 @@ from eagerflow.control.derivatives.building import (
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
-from eagerflow.control.structure.node import Structured, reads_any
-from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.control.structured import Structured, all_nodes, is_smooth, sizes_in
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
@@ -103,9 +101,12 @@ class LoopDerivative:
     def _reached(self, active: Sequence[bool]) -> set[Value]:
         """The values in an iteration that depend on active inputs or on variables."""
         reached = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
-        resources = [n.attrs["resource"] for n in self.reads]
+        resources = {id(n.attrs["resource"]) for n in self.reads}
         for node in self.body.nodes:
-            if not reached.isdisjoint(node.inputs) or reads_any(node, resources):
+            reads = (n for n in all_nodes([node]) if n.op == "read")
+            if not reached.isdisjoint(node.inputs) or any(
+                id(n.attrs["resource"]) in resources for n in reads
+            ):
                 reached.update(node.outputs)
         return reached
 
@@ -129,7 +130,7 @@ class LoopDerivative:
         self.outside = sizes_in(self.whole.inputs)
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
         return Joint(
-            graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
+            graph, self.active, seeded, symbolic=True, recompute=recompute,
             known=self.outside, reads=[n.attrs["resource"] for n in self.reads],
             apart={*range(self.total), *range(first, first + len(self.reads))} - {*self.moving},
         )  # fmt: skip
