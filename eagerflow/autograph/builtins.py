@@ -6,8 +6,8 @@ import builtins
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from eagerflow.autograph.conversion.convert import replacements
 from eagerflow.autograph.tracking.regions import refuse_reached, tracer_here
-from eagerflow.autograph.values.calls import replacements
 from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.core import interpreter
 from eagerflow.core.texts import has_placeholder

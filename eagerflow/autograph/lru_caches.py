@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.regions import tracer_here
 from eagerflow.autograph.tracking.state import CACHED, Snapshot
-from eagerflow.autograph.values.calls import wrappers
 from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError

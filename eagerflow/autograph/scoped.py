@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from eagerflow.autograph.values.calls import call as converted
+from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.graph.scopes import name_scope, resource_names
 from eagerflow.ops.state.variables import Variable
 

@@ -8,16 +8,16 @@ from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
+from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.tracking.state import Snapshot
-from eagerflow.autograph.values.calls import call as converted
 from eagerflow.control.applying import apply
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import join, trace_subgraph
+from eagerflow.control.subgraphs import join, own_handles, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Size, symbols
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
@@ -60,7 +60,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
-        args, kwargs = tree.map(_own, (args, kwargs))
+        args, kwargs = own_handles((args, kwargs))
         return f(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
@@ -75,13 +75,9 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
                 raise
             shared = None
         if shared is None:  # it raises for any arguments: so does the trace around
-            args, kwargs = tree.map(_own, (args, kwargs))
+            args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
     return shared.call(leaves, tracer)
-
-
-def _own(x: Any) -> Any:
-    return handle_of(x) if type(x) is Tensor else x
 
 
 #: by trace, the functions called in it

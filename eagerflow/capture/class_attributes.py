@@ -6,7 +6,7 @@ import functools
 from types import FunctionType, MemberDescriptorType
 from typing import Any, Final, Protocol, final
 
-from eagerflow.autograph.conversion.library import is_library_class
+from eagerflow.autograph.conversion.convert import is_library_class
 from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Finding, Holder, Reads
 from eagerflow.source import Source

@@ -20,7 +20,7 @@ from types import (
 )
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library, is_library_class
+from eagerflow.autograph.conversion.convert import is_bare_class, is_library, is_library_class
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.class_attributes import Members
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched

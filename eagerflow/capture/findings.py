@@ -15,7 +15,7 @@ from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 from weakref import ReferenceType
 
-from eagerflow.autograph.conversion.library import is_library, is_library_class
+from eagerflow.autograph.conversion.convert import is_library, is_library_class
 from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Finding, Reads, Site

@@ -6,7 +6,7 @@ from abc import ABC
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, Protocol
 
-from eagerflow.autograph.conversion.library import is_library_class
+from eagerflow.autograph.conversion.convert import is_library_class
 from eagerflow.capture.bytecode import plain
 
 __all__ = ["set_by_library", "sets_computed_names"]

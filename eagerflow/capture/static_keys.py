@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, N
 from typing import Any, Final, final
 from weakref import ref
 
-from eagerflow.autograph.conversion.library import is_library_class
+from eagerflow.autograph.conversion.convert import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library_class
+from eagerflow.autograph.conversion.convert import is_bare_class, is_library_class
 from eagerflow.capture.bytecode import Load
 from eagerflow.capture.paths import AccessPath, Root, joined
 from eagerflow.capture.reads import Finding, Reads

@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.autograph.builtins import printed
-from eagerflow.autograph.conversion.convert import branches
+from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.lru_caches import is_cached
-from eagerflow.autograph.values.calls import call
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
 from eagerflow.capture.collect import collect
@@ -254,7 +253,7 @@ class Outside:
         for finding in self._prints:
             if not printed(self._tracer, finding.source):
                 self._report(finding)
-        for text in missed(self._tracer):
+        for text in missed.get(self._tracer, ()):
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 from eagerflow.control.applying import apply
 from eagerflow.control.merging import OutputPlace, merged
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
+from eagerflow.control.subgraphs import as_truth, check_callable, join, own_handles, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
 from eagerflow.runtime.python_control import choose
@@ -55,10 +55,7 @@ def cond(
     check_callable("cond: true_fn", true_fn)
     check_callable("cond: false_fn", false_fn)
     test = as_truth("cond: pred", pred)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if type(test) is not Tensor or tracer is None:
-        return choose("cond", test, (true_fn, false_fn))(*_own(operands))
-    return _choose("cond", test, (true_fn, false_fn), _NAMES, operands, tracer)
+    return _choose("cond", test, (true_fn, false_fn), operands)
 
 
 @hides_frames
@@ -85,11 +82,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise TraceError("switch: there are no branches")
     check_callable("switch: a branch", *branches)
     chosen = _index(index)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if type(chosen) is not Tensor or tracer is None:
-        return choose("switch", chosen, branches)(*_own(operands))
-    names = [f"branch{i}" for i in range(len(branches))]
-    return _choose("switch", chosen, branches, names, operands, tracer)
+    return _choose("switch", chosen, branches, operands)
 
 
 def _index(index: Any) -> Any:
@@ -108,15 +101,13 @@ def _index(index: Any) -> Any:
     return tensor
 
 
-def _own(operands: Any) -> Any:
-    """Operands in handles of their own."""
-    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, operands)
+def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], operands: Any) -> Any:
+    """The result of the chosen function: eagerly by Python, in a trace by a node."""
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if type(predicate) is not Tensor or tracer is None:
+        return choose(op, predicate, functions)(*own_handles(operands))
+    names = _NAMES if op == "cond" else [f"branch{i}" for i in range(len(functions))]
 
-
-def _choose(
-    op: str, predicate: Tensor, functions: Sequence[Callable[..., Any]], names: Sequence[str],
-    operands: Any, tracer: Tracer,
-) -> Any:  # fmt: skip
     def arguments(part: Tracer) -> Any:
         return tree.map(lambda x: part.add_operand(x) if type(x) is Tensor else x, operands)
 

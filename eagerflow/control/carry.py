@@ -6,8 +6,16 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, final
 
 from eagerflow.control.merging import same_number
-from eagerflow.control.retracing import LeafOutcome, Outcome, outcome_of
-from eagerflow.control.subgraphs import ResultLeaf, Subgraph, is_number, kind_of, line_of
+from eagerflow.control.subgraphs import (
+    LeafOutcome,
+    Outcome,
+    ResultLeaf,
+    Subgraph,
+    is_number,
+    kind_of,
+    line_of,
+    outcome_of,
+)
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.slices import IndexedSlices

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
-from eagerflow.autograph.values.calls import call as autograph_call
+from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.capture.border import Pattern
 from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter

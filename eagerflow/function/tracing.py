@@ -8,10 +8,10 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow import settings
-from eagerflow.autograph.flow.unrolling import LARGE, unrolled_loops
+from eagerflow.autograph.flow.unrolling import LARGE, loops, unrolled_loops
 from eagerflow.autograph.lru_caches import check_remembered
 from eagerflow.autograph.operators import run
-from eagerflow.autograph.values.lists import note_outside
+from eagerflow.autograph.values.lists import outside_lists
 from eagerflow.capture.assumptions import relying
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
@@ -104,13 +104,13 @@ class _Maker:
         self.containers = Containers(arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
-        there = [held.value for held in outside.reads.containers]
-        note_outside(tracer, [*there, *self.containers.values])
+        known = [*[held.value for held in outside.reads.containers], *self.containers.values]
+        outside_lists[tracer] = frozenset([id(x) for x in known if type(x) is list])
         names = LocalNames(function)
         try:
             with relying() as relied, outside, tracer:
                 with names:
-                    result = run(function, args, kwargs)
+                    result = run(function, args, kwargs, tracer)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
             check_remembered(tracer)
@@ -377,9 +377,10 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
-        loops = unrolled_loops(self.tracer.graph)
-        record.unrolled += map(str, loops)
-        record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
+        if self.tracer in loops:
+            unrolled = unrolled_loops(self.tracer)
+            record.unrolled += map(str, unrolled)
+            record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
 
 

@@ -1,23 +1,67 @@
-"""Converts functions: code once, then a new function for each that shares cells and globals."""
+"""The function that runs in place of another in a trace: converted, replaced, or itself.
+
+The user's own functions are converted: the code once, then a new function for each that shares its
+cells and globals. Library code is taken as it is, but for functions that have a replacement.
+"""
 
 from __future__ import annotations
 
 import dis
+import functools
 import re
-from types import CellType, CodeType, FunctionType, SimpleNamespace
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any, Final
 from weakref import ref
 
-from eagerflow.autograph.conversion.library import EXAMPLES, is_library
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
-from eagerflow.autograph.conversion.source_code import (
-    OPERATORS,
-    NotConvertible,
-    compiled,
-    definition,
-)
+from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
+from eagerflow.autograph.conversion.syntax import OPERATORS
 
-__all__ = ["branches", "converted", "operators", "why_not"]
+__all__ = [
+    "branches",
+    "call",
+    "converted",
+    "converted_argument",
+    "is_bare_class",
+    "is_library",
+    "is_library_class",
+    "operator",
+    "operators",
+    "replacements",
+    "why_not",
+    "wrappers",
+]
+
+_OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
+#: parts of eagerflow that are written like user code
+_EXAMPLES: Final = "eagerflow.demo"
+#: parts of eagerflow with classes whose attributes users set, as in their own classes
+_LIKE_USERS: Final = (
+    "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
+    "eagerflow.optim", "eagerflow.data", _EXAMPLES,
+)  # fmt: skip
+#: among them, those with objects that never change
+_FIXED: Final = ("eagerflow.optim.parameters",)
+_STANDARD: Final = sys.stdlib_module_names - {"__main__"}
+_STANDARD_PLACES: Final = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
+)
+_BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
+_HEAP_TYPE: Final = 1 << 9
+
+#: (module, file) -> whether it is library code; False also where it has to be checked each time
+_libraries: Final[dict[tuple[str, str], bool]] = {}
 
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
@@ -33,6 +77,112 @@ _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
 _known: Final[dict[int, tuple[ref[CodeType], CodeType | str]]] = {}
+
+#: modules of eagerflow whose functions keep user functions, to be called when the graph runs
+_LATE: Final = (
+    "eagerflow.ops", "eagerflow.function", "eagerflow.runners", "eagerflow.data",
+    "eagerflow.profiling",
+)  # fmt: skip
+#: builtins that call their arguments at once
+_HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
+#: functions that do more in converted code, with their replacements
+replacements: Final[dict[Any, Callable[..., Any]]] = {}
+#: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
+#: class, each with a function that gives the replacement
+wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
+
+
+def operator(function: Any) -> Any:
+    """Make a function an operator that converted code calls by its name."""
+    setattr(operators, function.__name__, function)
+    return function
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+
+@operator
+def call(function: Any) -> Any:
+    """The function to call in place of ``function``."""
+    kind = type(function)
+    if kind is FunctionType:
+        return _function(function)
+    if kind is MethodType:
+        inner = call(function.__func__)
+        return function if inner is function.__func__ else MethodType(inner, function.__self__)
+    if kind is BuiltinFunctionType or kind is type:
+        if function in replacements:
+            return replacements[function]
+        if function in _HIGHER:
+            return _with_converted_arguments(function)
+        return _wrapped(function, (type(getattr(function, "__self__", None)), function.__name__))
+    if kind is functools.partial:
+        inner = call(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    if kind in wrappers:
+        return wrappers[kind](function)
+    return _object(function)
+
+
+def _function(function: FunctionType) -> Any:
+    if not is_library(function.__globals__):
+        return converted(function)
+    module = function.__globals__.get("__name__", "")
+    if function in replacements:
+        return replacements[function]
+    if not module.startswith("eagerflow.") or module.startswith(_LATE):
+        return _wrapped(function)
+    if function.__closure__:  # a transform of a function, such as ef.grad(f)
+        return _with_converted_cells(function)
+    return _with_converted_arguments(function)
+
+
+def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
+    """A function of a library, or its wrapper."""
+    wrap = wrappers.get(function.__module__ or method)
+    return function if wrap is None else wrap(function)
+
+
+def _with_converted_cells(function: FunctionType) -> FunctionType:
+    """A function with converted ones in place of those that it was made for."""
+    before = [cell.cell_contents for cell in function.__closure__ or ()]
+    after = [converted_argument(x) for x in before]
+    if all(a is b for a, b in zip(before, after, strict=True)):
+        return function
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        tuple(map(CellType, after)),
+    )  # fmt: skip
+
+
+def _object(function: Any) -> Any:
+    """A callable object: its class determines the call."""
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
+    if type(method) is not FunctionType or is_library(method.__globals__):
+        return function
+    inner = converted(method)
+    return function if inner is method else MethodType(inner, function)
+
+
+def _with_converted_arguments(function: Any) -> Any:
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        return function(
+            *map(converted_argument, args), **{k: converted_argument(v) for k, v in kwargs.items()}
+        )
+
+    return caller
+
+
+def converted_argument(value: Any) -> Any:
+    """The replacement for an argument that a function of eagerflow may call."""
+    if type(value) in (FunctionType, MethodType, functools.partial):
+        return call(value)
+    return value
+
+
+# --- code -------------------------------------------------------------------------------------
 
 
 def converted(function: FunctionType) -> FunctionType:
@@ -64,11 +214,18 @@ def branches(code: CodeType) -> bool:
 
     Or calls builtins that do so.
     """
-    if not _TESTING.isdisjoint(code.co_names):
+    return _has(code, (*_TESTS, *_TEXTS), _TESTING)
+
+
+def _has(
+    code: CodeType, instructions: tuple[str, ...], names: frozenset[str] = frozenset()
+) -> bool:
+    """Whether code, or code within it, has an instruction that begins so, or one of the names."""
+    if not names.isdisjoint(code.co_names):
         return True
-    if any(i.opname.startswith((*_TESTS, *_TEXTS)) for i in dis.get_instructions(code)):
+    if any(i.opname.startswith(instructions) for i in dis.get_instructions(code)):
         return True
-    return any(branches(c) for c in code.co_consts if isinstance(c, CodeType))
+    return any(_has(c, instructions, names) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], CodeType | str]:
@@ -79,7 +236,8 @@ def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], Code
 
 def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
-    if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not _matters(code):
+    matters = _has(code, (*_TESTS, *_TEXTS, "CALL"))
+    if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not matters:
         return code
     try:
         node = rewrite(definition(code, function.__globals__))
@@ -91,16 +249,8 @@ def _convert(function: FunctionType) -> CodeType | str:
 def _is_given(namespace: dict[str, Any]) -> bool:
     """Whether code is a library's, or eagerflow's own."""
     name = str(namespace.get("__name__", ""))
-    own = name.startswith("eagerflow.") and not name.startswith(EXAMPLES)
+    own = name.startswith("eagerflow.") and not name.startswith(_EXAMPLES)
     return own or is_library(namespace)
-
-
-def _matters(code: CodeType) -> bool:
-    """Whether code branches, calls what may do so, or makes texts of values."""
-    what = *_TESTS, *_TEXTS, "CALL"
-    if any(i.opname.startswith(what) for i in dis.get_instructions(code)):
-        return True
-    return any(_matters(c) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def _renamed(made: CodeType, name: str, qualname: str) -> CodeType:
@@ -130,7 +280,57 @@ def _like(function: FunctionType, code: CodeType) -> FunctionType:
     return made
 
 
-def operator(function: Any) -> Any:
-    """Make a function an operator that converted code calls by its name."""
-    setattr(operators, function.__name__, function)
-    return function
+# --- library code -----------------------------------------------------------------------------
+
+
+def is_library(namespace: Mapping[str, Any]) -> bool:
+    """Whether the functions of a module are library code, given its global names."""
+    name = namespace.get("__name__")
+    if not isinstance(name, str) or name == "__main__":
+        return False
+    file = namespace.get("__file__")
+    file = file if isinstance(file, str) else ""
+    top = name.partition(".")[0]
+    if top in _OWN:
+        return not name.startswith(_LIKE_USERS) or name in _FIXED
+    if top in _STANDARD and (not file or file.startswith(_STANDARD_PLACES)):
+        return True
+    if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):
+        return False
+    key = (name, file)
+    if key not in _libraries:
+        _libraries[key] = not any(map(_is_own, list(namespace.values())))
+    return _libraries[key]
+
+
+def _is_binary(file: str) -> bool:
+    return file.endswith((".so", ".pyd"))
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a global of a module shows that the module uses eagerflow."""
+    kind = type(value)
+    if kind is ModuleType:
+        name = value.__name__
+    else:
+        name = getattr(value if kind in (FunctionType, type) else kind, "__module__", None)
+    return isinstance(name, str) and name.partition(".")[0] in _OWN
+
+
+def is_library_class(cls: type) -> bool:
+    """Whether the methods of a class are library code."""
+    name = cls.__module__
+    if not isinstance(name, str) or name == "builtins":
+        # functions made by `exec` in a namespace without a name claim to be builtins
+        return not cls.__flags__ & _HEAP_TYPE
+    top = name.partition(".")[0]
+    module = sys.modules.get(name)
+    if module is None or top.startswith("_cython_"):
+        return top in _OWN or top in _STANDARD or top.startswith("_cython_")
+    return is_library(vars(module))
+
+
+def is_bare_class(cls: type) -> bool:
+    """Whether a library class has no methods and only attributes that the user sets."""
+    # by its name: few programs load its module, and any with an instance did
+    return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")

@@ -132,18 +132,13 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
 
 _under_way: Final = OpenBlocks()
-#: by trace, what handlers and ends of blocks will not do
-_notes: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
+#: by trace, what handlers and ends of blocks will not do, though they do eagerly
+missed: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
 
 def note(text: str) -> None:
     """Note what runs of the graph will do otherwise than eager ones, for people."""
-    _notes.setdefault(tracer_here().root, []).append(text)
-
-
-def missed(tracer: Tracer) -> list[str]:
-    """What was noted in a trace."""
-    return _notes.get(tracer, [])
+    missed.setdefault(tracer_here().root, []).append(text)
 
 
 def raised_by(node: Node) -> Sequence[type[BaseException]]:

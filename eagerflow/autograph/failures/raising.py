@@ -13,7 +13,7 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 from weakref import WeakSet
 
-from eagerflow.autograph.conversion.library import is_library
+from eagerflow.autograph.conversion.convert import is_library
 from eagerflow.autograph.tracking.regions import tracer_here
 from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.errors import EagerflowError

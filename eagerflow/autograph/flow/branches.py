@@ -11,6 +11,7 @@ from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
 from eagerflow.autograph.failures.raising import is_users, raise_in_graph
+from eagerflow.autograph.flow.carry import until_known
 from eagerflow.autograph.tracking.regions import (
     Again,
     Found,
@@ -24,7 +25,7 @@ from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of, handle_s
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.values.kinds import different_objects, kind_of, zeros_as
-from eagerflow.autograph.values.lists import NeedsArray, growing
+from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
@@ -49,8 +50,6 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": python.ge, "is": python.is_, "is not": python.is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
-#: how often a branch is traced until its effects on Python are known
-_TRIALS: Final = 8
 #: nested branches of one function from which on it is taken for an infinite recursion
 _DEEP: Final = 40
 
@@ -228,27 +227,20 @@ class Branches:
     def run(self) -> Any:
         """Trace both branches, set the names that they set, and return their result."""
         _enter(self._codes[0])
-        raised: Raised | None = None
         try:
-            with growing(self._roots) as let_grow:
-                for _ in range(_TRIALS):
-                    try:
-                        with attempt():
-                            outputs = cond(self.test, self._traced(0), self._traced(1))
-                    except Again:
-                        continue
-                    except NeedsArray as need:
-                        let_grow(need)
-                        continue
-                    except Raised as one:
-                        raised = one
-                        break
-                    return self._leave(outputs)
-            if raised is not None:  # and no exception is being handled
-                return self._check(raised)
+            return until_known("an `if` on a tensor", self._roots, self._trace)
         finally:
             _active.pop()
-        raise TraceError("an `if` on a tensor does something else each time that it is traced")
+
+    def _trace(self) -> Any:
+        try:
+            with attempt():
+                outputs = cond(self.test, self._traced(0), self._traced(1))
+        except Raised as one:
+            raised = one
+        else:
+            return self._leave(outputs)
+        return self._check(raised)  # while no exception is being handled
 
     def _traced(self, i: int) -> UserCode:
         dead = [name for name, (_, _, live) in self.names.items() if not live]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, NoReturn, TypeVar, final
 
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.regions import (
@@ -25,28 +25,58 @@ from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_s
 from eagerflow.autograph.values.kinds import kind_of, kind_text, zeros_as
 from eagerflow.autograph.values.lists import (
     Appended,
+    Growth,
     NeedsArray,
     grow,
-    growing,
     is_outside,
     one_each,
 )
 from eagerflow.control.loops import while_loop
 from eagerflow.control.scans import scan
+from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 
-__all__ = ["Loop", "Names"]
+__all__ = ["Loop", "Names", "until_known"]
 
-#: how often a body is traced until its effects on Python are known
+_Result = TypeVar("_Result")
+
+#: how often a part is traced until its effects on Python are known
 _TRIALS: Final = 8
 
 #: a name, a line that binds it, whether it is read later or in the next iteration, and whether all
 #: bindings are augmented assignments (``+=``)
 Names = Sequence[tuple[str, int, bool, bool]]
+
+
+def until_known(
+    what: str, functions: Sequence[Callable[..., Any]], trace: Callable[[], _Result]
+) -> _Result:
+    """Trace a branch or a loop until its effects on Python are known.
+
+    Args:
+        what: the construct, for messages.
+        functions: the user's code in it.
+        trace: traces it; raises `Again` or `NeedsArray` where it has learned of an effect.
+    """
+    growth: Growth | None = None
+    try:
+        for _ in range(_TRIALS):
+            try:
+                return trace()
+            except Again:
+                continue
+            except NeedsArray as need:
+                growth = growth or Growth(functions)
+                growth.add(need)
+        raise TraceError(f"{what} does something else each time that it is traced")
+    except BaseException:
+        if growth is not None:
+            growth.undo()
+        raise
 
 
 @final
@@ -152,22 +182,18 @@ class Loop:
         self, make: Callable[..., dict[str, Any]], iteration: Callable[..., dict[str, Any]],
         extra: dict[str, Any],
     ) -> None:  # fmt: skip
-        with growing(self._functions) as let_grow:
-            for _ in range(_TRIALS):
-                keys = self._keys()
-                start = {**extra, **self._begin(keys)}
-                try:
-                    with attempt():
-                        result = make(start, partial(self._iteration, keys, iteration))
-                except Again:
-                    continue
-                except NeedsArray as need:
-                    let_grow(need)
-                    self._lists.pop(("list", id(need.owner), None), None)
-                    continue
-                self._leave(result, keys)
-                return
-        raise TraceError("a loop on tensors does something else each time that it is traced")
+        def trace() -> None:
+            keys = self._keys()
+            start = {**extra, **self._begin(keys)}
+            try:
+                with attempt():
+                    result = make(start, partial(self._iteration, keys, iteration))
+            except NeedsArray as need:
+                self._lists.pop(("list", id(need.owner), None), None)
+                raise
+            self._leave(result, keys)
+
+        until_known("a loop on tensors", self._functions, trace)
 
     def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
         """The carry before the first iteration."""
@@ -178,7 +204,7 @@ class Loop:
         for key, text in keys.items():
             value = self._start[key]
             like = zeros_as(self._like[key]) if value is UNBOUND else value
-            carry[text] = tree.map(_detached, like)
+            carry[text] = own_handles(like)
         return carry
 
     def _keys(self) -> dict[Any, str]:
@@ -215,8 +241,8 @@ class Loop:
                 self._note_alias(key, ends[key], holds)
                 if key in holds:
                     self._check_updates(key, carry[keys[key]], holds[key], ends[key])
-            ends.update({key: tree.map(_detached, value) for key, value in ends.items()})
-            self._taken = [tree.map(_detached, one.taken()) for one in lists]
+            ends.update({key: own_handles(value) for key, value in ends.items()})
+            self._taken = [own_handles(one.taken()) for one in lists]
             self._stand_ins = {id(one): one.owner for one in lists}
             return extra
 
@@ -283,7 +309,7 @@ class Loop:
     def _learn(self, changes: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
         """Raise `Again` if the iteration had effects that were not known before."""
         self._check_rows(changes, keys)
-        before = self._known_so_far
+        known = self._known_so_far
         for key, (slot, value, _) in changes.items():
             if slot.kind == "list":
                 if self._open:
@@ -296,13 +322,15 @@ class Loop:
                 self._left.add(key)
             elif key not in keys and key not in self._left:
                 self._like[key] = value
-        if self._known_so_far != before:
+        if self._known_so_far != known:
             raise Again
         for key in keys:
             if key in self._left:
                 self._unbinds(key)
-            if key not in self._like and kind_of(self._start[key]) != kind_of(ends[key]):
-                self._changes_kind(key, ends[key])
+            before, after = self._start[key], ends[key]
+            tensors = type(before) is type(after) is Tensor
+            if not tensors and key not in self._like and kind_of(before) != kind_of(after):
+                self._changes_kind(key, after)
 
     @property
     def _known_so_far(self) -> tuple[int, ...]:
@@ -378,7 +406,3 @@ class Loop:
 
 def _unreachable(carry: Any) -> NoReturn:
     raise AssertionError("what follows a loop without an end was run")
-
-
-def _detached(x: Any) -> Any:
-    return handle_of(x) if type(x) is Tensor else x

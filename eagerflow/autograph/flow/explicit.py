@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from eagerflow.autograph.conversion.convert import converted_argument, replacements
 from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
 from eagerflow.autograph.flow.branches import Branches, Raised
 from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
 from eagerflow.autograph.tracking.regions import UserCode, attempt
 from eagerflow.autograph.tracking.state import Snapshot
-from eagerflow.autograph.values.calls import converted_argument, replacements
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import while_loop
 from eagerflow.control.scans import map as map_

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.convert import operator
-from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.conversion.convert import call, operator
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of

@@ -41,16 +41,22 @@ def while_(
     def goes_on() -> Any:
         return test() if going is None else and_(going(), test)
 
-    with iterations_of(test.__code__, most=_MOST_OF_PYTHON) as iterations:
-        while True:
-            holds = goes_on()
-            condition = as_test(holds)
-            if condition is not None or not holds:
-                break
-            body()
-            iterations.add()
+    def decide() -> tuple[Tensor | None, bool]:
+        """The condition of the graph; or None, and whether Python goes on."""
+        holds = goes_on()
+        condition = as_test(holds)
+        return condition, condition is None and bool(holds)
+
+    condition, python = decide()
+    known = python
+    if python:
+        with iterations_of(test.__code__, most=_MOST_OF_PYTHON) as iterations:
+            while python:
+                body()
+                iterations.add()
+                condition, python = decide()
     if condition is not None:
-        _while_in_graph(condition, body, goes_on, (test, body), names, known=iterations.count > 0)
+        _while_in_graph(condition, body, goes_on, (test, body), names, known=known)
 
 
 def _while_in_graph(

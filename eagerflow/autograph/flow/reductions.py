@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
-from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.conversion.convert import call, operator, replacements
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
 from eagerflow.autograph.tracking.regions import as_test, tracer_here
-from eagerflow.autograph.values.calls import call, replacements
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of

@@ -11,20 +11,31 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.regions import tracer_here
+from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["LARGE", "Iterations", "Unrolled", "iterations_of", "unrolled", "unrolled_loops"]
+__all__ = [
+    "LARGE",
+    "Iterations",
+    "Unrolled",
+    "iterations_of",
+    "loops",
+    "unrolled",
+    "unrolled_loops",
+]
 
 #: nodes from which on the user is told
 LARGE: Final = 3000
 
 _no_loops: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
-#: by the graph, or the subgraph, that the nodes went into
-_loops: Final[WeakKeyDictionary[Graph, dict[CodeType, Unrolled]]] = WeakKeyDictionary()
+#: by trace; by the graph, or the subgraph, that the nodes went into, and the code
+loops: Final[WeakKeyDictionary[Tracer, dict[tuple[Graph, CodeType], Unrolled]]] = (
+    WeakKeyDictionary()
+)
 
 
 @final
@@ -60,24 +71,18 @@ def unrolled() -> set[CodeType]:
     return _no_loops.setdefault(tracer_here().root, set())
 
 
-def unrolled_loops(graph: Graph) -> list[Unrolled]:
-    """The loops whose iterations put nodes into a graph, those with the most nodes first."""
+def unrolled_loops(tracer: Tracer) -> list[Unrolled]:
+    """The loops whose iterations put nodes into its graph, those with the most nodes first."""
+    parts = {tracer.graph}  # others were given up, and traced in another way
+    parts.update(g for node in all_nodes(tracer.graph.nodes) for _, g in node.subgraphs())
     by_code: dict[CodeType, Unrolled] = {}
-    for part in _parts(graph):
-        for code, one in _loops.get(part, {}).items():
-            before = by_code.get(code, Unrolled(one.line))
-            by_code[code] = Unrolled(
-                one.line, before.iterations + one.iterations, before.nodes + one.nodes
-            )
-    loops = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
-    return sorted(loops, key=lambda one: (-one.nodes, one.iterations))
-
-
-def _parts(graph: Graph) -> Iterator[Graph]:
-    yield graph
-    for node in graph.nodes:
-        for _, inner in node.subgraphs():
-            yield from _parts(inner)
+    for (part, code), one in loops[tracer].items():
+        if part in parts:
+            whole = by_code.setdefault(code, Unrolled(one.line))
+            whole.iterations += one.iterations
+            whole.nodes += one.nodes
+    large = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
+    return sorted(large, key=lambda one: (-one.nodes, one.iterations))
 
 
 @final
@@ -146,6 +151,7 @@ def iterations_of(
     iterations = Iterations(line, None if tracer is None else tracer.graph, done, most)
     yield iterations
     if tracer is not None:
-        one = _loops.setdefault(tracer.graph, {}).setdefault(code, Unrolled(line))
+        known = loops.setdefault(tracer.root, {})
+        one = known.setdefault((tracer.graph, code), Unrolled(line))
         one.iterations += iterations.count
         one.nodes += iterations.nodes

@@ -16,8 +16,8 @@ from operator import is_
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.autograph.conversion.library import is_bare_class, is_library, is_library_class
-from eagerflow.autograph.conversion.source_code import OPERATORS
+from eagerflow.autograph.conversion.convert import is_bare_class, is_library, is_library_class
+from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.autograph.tracking.slots import Attributes, HeldMemory, memory_of, slots_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 

@@ -7,12 +7,12 @@ import io
 from collections.abc import Callable
 from typing import Any, Final
 
-from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.conversion.convert import operator, replacements, wrappers
 from eagerflow.autograph.tracking.regions import tracer_here
-from eagerflow.autograph.values.calls import replacements, wrappers
+from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
@@ -83,15 +83,10 @@ def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
     leaves = tree.leaves(x)
     if any(map(_is_unknown, leaves)):
         kind = "".join([str(x.type)]) if type(x) is Tensor else type(x).__name__
-        return tracer_here().text(tree.map(_own, x), kind, spell)
+        return tracer_here().text(own_handles(x), kind, spell)
     if any(type(one) is Dim for one in leaves):  # the user's code wants the number
         x = tree.map(lambda one: int(one) if type(one) is Dim else one, x)
     return spell(x)
-
-
-def _own(x: Any) -> Any:
-    """A leaf that later updates in place do not reach."""
-    return handle_of(x) if type(x) is Tensor else x
 
 
 def _str(*args: Any, **options: Any) -> str:
