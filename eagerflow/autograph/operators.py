@@ -11,8 +11,14 @@ import eagerflow.autograph.flow.explicit  # noqa: F401 - it registers replacemen
 from eagerflow.autograph.builtins import printed
 from eagerflow.autograph.conversion.convert import call, operators, why_not
 from eagerflow.autograph.conversion.source_code import NO_SOURCE
-from eagerflow.autograph.failures.exits import ended, leaving, managed, manager
-from eagerflow.autograph.failures.handlers import Escaped, catching
+from eagerflow.autograph.failures.handlers import (
+    Escaped,
+    catching,
+    ended,
+    leaving,
+    managed,
+    manager,
+)
 from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.flow.branches import Raised
 from eagerflow.autograph.flow.loops import endless, for_, while_

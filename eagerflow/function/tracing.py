@@ -8,7 +8,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow import settings
-from eagerflow.autograph.flow.unrolling import LARGE, loops, unrolled_loops
+from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.lru_caches import check_remembered
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import outside_lists
