@@ -7,32 +7,22 @@ from opcode import opmap
 from types import CodeType
 from typing import Any, Final
 
-import eagerflow.autograph.flow.explicit  # noqa: F401 - it registers replacements for converted code
-from eagerflow.autograph.builtins import printed
-from eagerflow.autograph.conversion.convert import call, operators, why_not
+# these define operators, and replacements for functions
+import eagerflow.autograph.flow.builtins
+import eagerflow.autograph.flow.explicit  # noqa: F401 - likewise
+from eagerflow.autograph.conversion.convert import operators, why_not
 from eagerflow.autograph.conversion.source_code import NO_SOURCE
-from eagerflow.autograph.failures.handlers import (
-    Escaped,
-    catching,
-    ended,
-    leaving,
-    managed,
-    manager,
-)
+from eagerflow.autograph.failures.handlers import Escaped
 from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.flow.branches import Raised
-from eagerflow.autograph.flow.loops import endless, for_, while_
-from eagerflow.autograph.flow.reductions import reduced
 from eagerflow.autograph.tracking.regions import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
 from eagerflow.autograph.values.lists import NeedsArray, as_lists, grown_in
-from eagerflow.autograph.values.texts import shown, text
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["call", "catching", "ended", "endless", "for_", "leaving", "managed", "manager",
-           "printed", "reduced", "run", "shown", "text", "while_"]  # fmt: skip
+__all__ = ["run"]
 
 #: exceptions that the handlers of the user do not catch
 setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others

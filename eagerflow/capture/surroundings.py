@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.autograph.builtins import printed
 from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
+from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.lru_caches import is_cached
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store

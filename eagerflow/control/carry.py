@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
 from eagerflow.control.merging import same_number
 from eagerflow.control.subgraphs import (
@@ -31,6 +31,8 @@ from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["Carry", "check_iteration", "own_leaves"]
+
+_Parts = TypeVar("_Parts", bound=tuple[Subgraph, ...])
 
 
 def own_leaves(value: Any) -> tuple[list[Any], tree.TreeDef]:
@@ -196,10 +198,26 @@ class Carry:
         self._guessed = False  # whether the types of the last trace are tried
         self._guess()
 
-    def begin(self) -> Outcome:
-        """Note that the subgraphs are traced now, perhaps once more."""
-        self._loop.again()
-        return self._loop
+    def settle(self, trace: Callable[[Outcome], _Parts]) -> _Parts:
+        """Trace the subgraphs until the body gives the types that it takes.
+
+        Args:
+            trace: traces them once; the body is the last.
+
+        Raises:
+            TraceError: no types fit.
+        """
+        while True:
+            failed: Exception | None = None
+            try:
+                self._loop.again()
+                parts = trace(self._loop)
+            except (TraceError, ArithmeticError, LookupError) as error:
+                failed = error
+            if failed is not None:  # and no exception is being handled
+                self._hold(failed)
+            elif self._fits(parts[-1]):
+                return parts
 
     def _guess(self) -> None:
         """Begin with the types that the loop had when the trace around was traced before."""
@@ -275,7 +293,7 @@ class Carry:
             leaves.append(part.result(value))
         return leaves
 
-    def hold(self, error: Exception) -> None:
+    def _hold(self, error: Exception) -> None:
         """Take the numbers as constants: Python asked for one, and iterations may not change it.
 
         If one does, the number is loop-carried after all, and the request for it is the error.
@@ -295,7 +313,7 @@ class Carry:
         rest = iter(outputs)
         return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
 
-    def fits(self, body: Subgraph) -> bool:
+    def _fits(self, body: Subgraph) -> bool:
         """Whether an iteration gives the types that it takes; if not, it is traced with others.
 
         Raises:

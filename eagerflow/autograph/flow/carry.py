@@ -31,8 +31,7 @@ from eagerflow.autograph.values.lists import (
     is_outside,
     one_each,
 )
-from eagerflow.control.loops import while_loop
-from eagerflow.control.scans import scan
+from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE

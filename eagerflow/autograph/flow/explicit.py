@@ -17,9 +17,8 @@ from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_itera
 from eagerflow.autograph.tracking.regions import UserCode, attempt
 from eagerflow.autograph.tracking.state import Snapshot
 from eagerflow.control.branches import cond, switch
-from eagerflow.control.loops import while_loop
-from eagerflow.control.scans import map as map_
-from eagerflow.control.scans import scan
+from eagerflow.control.loops import map as map_
+from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.subgraphs import as_truth, own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
