@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.merging import OutputPlace, merged
+from eagerflow.control.merging import NodeOutput, merged
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import as_truth, check_callable, join, own_handles, trace_subgraph
 from eagerflow.core import interpreter, tree
@@ -125,5 +125,5 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
         kinds,
     )
     outputs = apply(whole, [predicate, *captured])
-    leaves = [outputs[x.number] if type(x) is OutputPlace else x for x in results]
+    leaves = [outputs[x.number] if type(x) is NodeOutput else x for x in results]
     return tree.unflatten(parts[0].treedef, leaves)

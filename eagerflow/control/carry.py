@@ -87,7 +87,8 @@ def check_iteration(
         elif _becomes(b, a):
             after[i] = as_tensor(b, a.dtype, a.device)
             continue
-        raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body))
+        specs = getattr(a, "type", None), getattr(b, "type", None)
+        raise changed(op, treedef, i, specs, (_text(a), _text(b)), None, line_of(body))
 
 
 def _becomes(a: Any, b: Any) -> bool:
@@ -111,16 +112,34 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
 
 
 def changed(
-    op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str
-) -> TraceError:
-    """The error for an iteration that changes the type of a leaf of the carry."""
+    op: str, treedef: tree.TreeDef, i: int, specs: tuple[Any, Any], texts: tuple[str, str],
+    first: str | None, where: str,
+) -> TraceError:  # fmt: skip
+    """The error for an iteration that changes the type or the device of a leaf of the carry.
+
+    Args:
+        op: for messages.
+        treedef: of the carry.
+        i: the number of the leaf.
+        specs: before and after, where these are tensors.
+        texts: descriptions of them.
+        first: the line where the value before was made, if it is known.
+        where: the line where the value after was made.
+    """
+    before, after = specs
+    what, hint = "type", (
+        "start with a value of the type that an iteration gives (0.0 for a float, "
+        "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+    )  # fmt: skip
+    tensors = isinstance(before, TensorSpec) and isinstance(after, TensorSpec)
+    if tensors and before.dtype is after.dtype and len(before.shape) == len(after.shape):
+        what, hint = "device", f"move what the iteration gives: x.to({str(before.device)!r})"
     path = tree.paths(treedef)[i]
     return TraceError(
-        f"{op}: an iteration changes the type of the carry{' at ' + path if path else ''}",
-        given=f"{after} after an iteration, from {where}",
-        expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
-        hint="start with a value of the type that an iteration gives (0.0 for a float, "
-        "x.astype(...), ef.zeros(...)), or convert what the iteration gives",
+        f"{op}: an iteration changes the {what} of the carry{' at ' + path if path else ''}",
+        given=f"{texts[1]} after an iteration, from {where}",
+        expected=f"{texts[0]}, which the loop starts with" + (f", from {first}" if first else ""),
+        hint=hint,
     )
 
 
@@ -413,5 +432,7 @@ class Carry:
             node = self.tracer.value_of(start).node
             source = None if node is None else node.source
             first = str(source) if isinstance(source, Source) else None
-        after = body.leaves[i].text
-        return changed(self.op, self.treedef, i, _text(start), after, first, body.line(i))
+        leaf = body.leaves[i]
+        specs = self.slots[i].kind, None if leaf.value is None else leaf.value.spec
+        texts = _text(start), leaf.text
+        return changed(self.op, self.treedef, i, specs, texts, first, body.line(i))

@@ -16,7 +16,7 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["NO_TEXT", "OutputPlace", "merged", "same_number"]
+__all__ = ["NO_TEXT", "NodeOutput", "merged", "same_number"]
 
 #: the advice where branches give different texts
 NO_TEXT: Final = (
@@ -26,8 +26,8 @@ NO_TEXT: Final = (
 _KEY: Final = re.compile(r"\['([^']*)'\]")
 
 
-class OutputPlace(NamedTuple):
-    """The stand-in for a leaf that is an output of the node.
+class NodeOutput(NamedTuple):
+    """Stands for a leaf that is an output of the node.
 
     Attributes:
         number: the number of the output.
@@ -48,7 +48,7 @@ def merged(
         outside: the names of sizes that are known there.
 
     Returns:
-        For each leaf an `OutputPlace`, or the outer value that all branches give; and the types
+        For each leaf an `NodeOutput`, or the outer value that all branches give; and the types
         of the outputs.
 
     Raises:
@@ -71,7 +71,7 @@ def merged(
         if common is not None:
             results.append(common[0])
             continue
-        results.append(OutputPlace(len(kinds)))
+        results.append(NodeOutput(len(kinds)))
         kinds.append(_merge(op, parts, i, tracer, outside))
     return results, kinds
 
@@ -141,11 +141,14 @@ def _merge_tensors(
                 raise _differ(op, parts, i, other, "types", against=first)
             continue
         spec: Any = leaf.value.spec
-        if spec.dtype is not kind.dtype or spec.device is not kind.device:
+        if spec.dtype is not kind.dtype:
             hint = "convert one: x.astype(...)"
             if (parts[0].said or "").startswith(("what `and`", "what `or`")):
                 hint += "; to choose between two values, write `y if x else z`"
             raise _differ(op, parts, i, other, "dtypes", hint, first)
+        if spec.device is not kind.device:
+            hint = f"move one: x.to({str(kind.device)!r})"
+            raise _differ(op, parts, i, other, "devices", hint, first)
         if len(spec.shape) != len(shape):
             raise _differ(op, parts, i, other, "numbers of axes", against=first)
         shape = [
@@ -183,7 +186,8 @@ def _differ(
     paths = tree.paths(parts[0].treedef)
     a, b = sorted((against, other))
     return TraceError(
-        f"{_leaf_name(op, paths[i], parts[0].said)} is of different {what} in two branches",
+        f"{_leaf_name(op, paths[i], parts[0].said)} is {'on' if what == 'devices' else 'of'} "
+        f"different {what} in two branches",
         given=f"{parts[a].leaves[i].text} from {parts[a].line(i)}\n"
         f"    and {parts[b].leaves[i].text} from {parts[b].line(i)}",
         hint=hint,

@@ -220,3 +220,44 @@ def test_random_draws_know_their_device() -> None:
     keys = [n for n in inner if n.op in ("next_key", "random_normal")]
     assert [str(v.device) for n in keys for v in n.outputs] == ["cpu:1"] * len(keys)
     assert keys
+
+
+def test_branches_on_different_devices_are_named_so():
+    here, other = ef.ones(3), there(ef.ones(3))
+
+    @ef.trace
+    def chosen(p):
+        return ef.cond(p, lambda: here * 2.0, lambda: other * 2.0)
+
+    @ef.trace
+    def named(p):
+        y = here * 2.0 if p else other * 2.0
+        return y
+
+    for f, what in ((chosen, "cond: the result"), (named, "what `x if c else y` gives")):
+        with pytest.raises(ef.errors.TraceError) as raised:
+            f(ef.tensor(True))
+        text = str(raised.value)
+        assert f"{what} is on different devices in two branches" in text
+        assert "f32[3]@cpu:0" in text
+        assert "f32[3]@cpu:1" in text
+        assert "x.to('cpu:0')" in text
+        assert "dtype" not in text
+
+
+def test_a_carry_that_changes_its_device_is_named_so():
+    def moves(x):
+        return ef.while_loop(lambda x: x.sum() < 10.0, lambda x: there(x * 2.0), x)
+
+    def moves_along(x):
+        return ef.scan(lambda c, y: (there(c + y), y), x[0], x)
+
+    for f in (moves, ef.trace(moves), moves_along, ef.trace(moves_along)):
+        with pytest.raises(ef.errors.TraceError) as raised:
+            f(ef.ones(3))
+        text = str(raised.value)
+        assert "an iteration changes the device of the carry" in text
+        assert "@cpu:1 after an iteration" in text
+        assert "@cpu:0, which the loop starts with" in text
+        assert "x.to('cpu:0')" in text
+        assert "astype" not in text

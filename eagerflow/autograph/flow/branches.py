@@ -24,7 +24,7 @@ from eagerflow.autograph.tracking.regions import (
 from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of, handle_slot
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import different_objects, kind_of, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, different_objects, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.control.branches import cond
 from eagerflow.core import interpreter
@@ -298,11 +298,10 @@ class Branches:
             key: changes[key][1] if key in changes else _updated(slot.get(), changes)
             for key, slot in slots.items()
         }
-        if i == 0:
-            return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
-        self._compare()
-        if new:
-            raise Again
+        if i == 1:
+            self._compare()
+            if new:
+                raise Again
         return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
 
     def _filled(self, key: Any, value: Any) -> Any:
@@ -322,10 +321,8 @@ class Branches:
         """Find slots that cannot become values of the graph."""
         again = False
         for key, b in self._raw[1].items():
-            a = self._raw[0].get(key, UNBOUND if key not in self._raw[0] else None)
-            if key not in self._raw[0]:
-                a = self._slots[key].get()
             slot = self._slots[key]
+            a = self._raw[0][key] if key in self._raw[0] else slot.get()
             if a is UNBOUND and b is UNBOUND:
                 continue
             if a is UNBOUND or b is UNBOUND:
@@ -334,7 +331,7 @@ class Branches:
                         self._like[key], again = (b if a is UNBOUND else a), True
                     continue
                 self._refused[key], again = self._one_sided(slot, a is UNBOUND), True
-            elif kind_of(a) != kind_of(b):
+            elif not are_alike(a, b):
                 if slot.kind == "list":
                     raise NeedsArray(slot.owner, slot.text, (a or b)[0])
                 self._refused[key], again = self._different(slot, a, b), True

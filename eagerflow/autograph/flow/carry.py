@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import itemgetter
+from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar, final
 
 from eagerflow.autograph.conversion.source_code import line_text
@@ -22,7 +23,7 @@ from eagerflow.autograph.tracking.regions import (
 from eagerflow.autograph.tracking.state import UNBOUND, Slot, cells_of
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import kind_of, kind_text, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import (
     Appended,
     Growth,
@@ -90,18 +91,16 @@ class Loop:
     """
 
     def __init__(
-        self, functions: Sequence[Callable[..., Any]], body: Callable[..., Any], names: Names,
+        self, functions: Sequence[Callable[..., Any]], body: FunctionType, names: Names,
         *, known: bool,
     ) -> None:  # fmt: skip
         self._functions = functions
-        self._code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+        self._code = body.__code__
         self._dead = [name for name, _, live, _ in names if not live]
         self._known = known
         self._slots: dict[Any, Slot] = {}
         self._in_place: dict[Any, bool] = {}  # whether the tensor in a slot is itself updated
-        self._like: dict[
-            Any, Any
-        ] = {}  # what an iteration gives for a name that is not bound before
+        self._like: dict[Any, Any] = {}  # what an iteration gives for a name not bound before
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
         self._open = False  # whether the number of iterations is unknown
@@ -182,7 +181,7 @@ class Loop:
         extra: dict[str, Any],
     ) -> None:  # fmt: skip
         def trace() -> None:
-            keys = self._keys()
+            keys = self._keys(extra)
             start = {**extra, **self._begin(keys)}
             try:
                 with attempt():
@@ -206,14 +205,19 @@ class Loop:
             carry[text] = own_handles(like)
         return carry
 
-    def _keys(self) -> dict[Any, str]:
-        """The loop-carried slots: those with a value, or whose type an iteration determines."""
+    def _keys(self, extra: Collection[str]) -> dict[Any, str]:
+        """The loop-carried slots: those with a value, or whose type an iteration determines.
+
+        Args:
+            extra: what else is loop-carried.
+        """
         texts: dict[Any, str] = {}
         for key, slot in self._slots.items():
             if key in self._left or (slot.get() is UNBOUND and key not in self._like):
                 continue
             text = slot.text.removeprefix("@")
-            texts[key] = f"{text}#{len(texts)}" if text in texts.values() else text
+            taken = text in extra or text in texts.values()
+            texts[key] = f"{text}#{len(texts)}" if taken else text
         return texts
 
     def _iteration(
@@ -301,7 +305,7 @@ class Loop:
             slot = self._slots[key]
             raise TraceError(
                 f"a loop on tensors updates {slot.text} in place and gives the name to another one",
-                given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
+                given=self._line_of(slot),
                 hint=f"write {slot.text} = {slot.text} + … in the place of {slot.text} += …",
             )
 
@@ -328,7 +332,7 @@ class Loop:
                 self._unbinds(key)
             before, after = self._start[key], ends[key]
             tensors = type(before) is type(after) is Tensor
-            if not tensors and key not in self._like and kind_of(before) != kind_of(after):
+            if not tensors and key not in self._like and not are_alike(before, after):
                 self._changes_kind(key, after)
 
     @property
@@ -342,8 +346,7 @@ class Loop:
         raise TraceError(
             f"{slot.text} becomes something else in a loop on tensors",
             given=f"{kind_text(self._start[key])} before {line_text(code, code.co_firstlineno)}\n"
-            f"    and {kind_text(value)} after "
-            f"{line_text(code, self._lines.get(slot.key, code.co_firstlineno))}",
+            f"    and {kind_text(value)} after {self._line_of(slot)}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
 
@@ -363,7 +366,7 @@ class Loop:
         slot = self._slots[key]
         raise TraceError(
             f"an iteration of a loop on tensors leaves {slot.text} unbound",
-            given=line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno)),
+            given=self._line_of(slot),
             hint="bind it whatever happens in the iteration",
         )
 
@@ -389,16 +392,17 @@ class Loop:
             old += box
         if not old:
             return
-        line = self._lines.get(slot.key, self._code.co_firstlineno)
         name = slot.key if slot.kind == "cell" else None
-        lines = line_text(self._code, line)
-        pin_choice(slot.text, old, value, "a loop on tensors", lines, name)
+        pin_choice(slot.text, old, value, "a loop on tensors", self._line_of(slot), name)
+
+    def _line_of(self, slot: Slot) -> str:
+        """The line that binds the name of a slot, or that of the loop, for messages."""
+        return line_text(self._code, self._lines.get(slot.key, self._code.co_firstlineno))
 
     def _maybe_unbound(self, slot: Slot) -> TraceError:
-        line = self._lines.get(slot.key, self._code.co_firstlineno)
         return TraceError(
             f"{slot.text} is bound only in a loop that may have no iteration",
-            given=line_text(self._code, line),
+            given=self._line_of(slot),
             hint=f"bind it before the loop: {slot.text} = ...",
         )
 
