@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple, TypeVar, final
 
-from eagerflow.control.merging import same_number
 from eagerflow.control.subgraphs import (
     LeafOutcome,
     Outcome,
@@ -15,6 +14,7 @@ from eagerflow.control.subgraphs import (
     kind_of,
     line_of,
     outcome_of,
+    same_number,
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of

@@ -19,7 +19,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
-from eagerflow.dims import Dim, number_of
+from eagerflow.dims import Dim, number_of, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
@@ -31,7 +31,7 @@ from eagerflow.types import TensorSpec
 
 __all__ = ["LeafOutcome", "Outcome", "ResultLeaf", "Subgraph", "argument_names", "as_truth",
            "check_callable", "is_number", "join", "kind_of", "line_of", "outcome_of", "own_handles",
-           "trace_subgraph", "whole_number", "within"]  # fmt: skip
+           "same_number", "trace_subgraph", "whole_number", "within"]  # fmt: skip
 
 _NUMBERS = (int, float, complex)
 
@@ -206,6 +206,15 @@ def is_number(x: Any) -> bool:
 def kind_of(x: Any) -> NumberType:
     """The type of a number."""
     return NumberType(int if type(x) is Dim else x.kind if type(x) is TracedNumber else type(x))
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal and of one kind."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is TracedNumber:
+        return a.value is b.value
+    return same(a, b) if type(a) is Dim else repr(a) == repr(b)
 
 
 def trace_subgraph(

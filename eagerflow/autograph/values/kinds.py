@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.autograph.tracking.regions import tracer_here
-from eagerflow.control.merging import NO_TEXT
+from eagerflow.control.branches import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
