@@ -66,7 +66,7 @@ class _Jumps:
             rest = body[i + 1 :]
             if isinstance(node, JUMPS):
                 return statements + self._jump(node, brk, cont)
-            flags = self._flags(node, brk, cont)
+            flags, endless = self._flags(node, brk, cont), _is_endless(node)
             if flags and rest and isinstance(node, ast.If):
                 first, second = _ends(node.body), _ends(node.orelse)
                 if first and second:
@@ -78,7 +78,7 @@ class _Jumps:
                     ), node)  # fmt: skip
                     return statements + self._statement(node, brk, cont)
             statements += self._statement(node, brk, cont)
-            if _is_endless(node):
+            if endless:
                 return statements + _never(self.block(rest, brk, cont), node)
             if flags:
                 if rest:
@@ -107,44 +107,28 @@ class _Jumps:
         return located(ast.If(_going(flags, at), body or [ast.Pass()], []), at)
 
     def _statement(self, node: Any, brk: str, cont: str) -> list[ast.stmt]:
-        match node:
-            case ast.If():
-                return [located(ast.If(
-                    node.test, self.block(node.body, brk, cont) or [located(ast.Pass(), node)],
-                    self.block(node.orelse, brk, cont),
-                ), node)]  # fmt: skip
-            case ast.While() | ast.For():
-                return self._loop(node, brk, cont)
-            case ast.With():
-                return [located(ast.With(node.items, self.block(node.body, brk, cont)), node)]
-            case ast.Match():
-                cases = [ast.match_case(c.pattern, c.guard, self.block(c.body, brk, cont))
-                         for c in node.cases]  # fmt: skip
-                return [located(ast.Match(node.subject, cases), node)]
-            case ast.Try():
-                return [self._try(node, brk, cont)]
-        if self._flags(node, brk, cont):
-            raise NotConvertible(f"it jumps out of the statement at line {node.lineno}")
+        if isinstance(node, LOOPS):
+            return self._loop(node, brk, cont)
+        if not isinstance(node, (ast.If, ast.With, ast.Match, ast.Try)):
+            if self._flags(node, brk, cont):
+                raise NotConvertible(f"it jumps out of the statement at line {node.lineno}")
+            return [node]
+        if any(self._flags(s, brk, cont) for s in getattr(node, "finalbody", ())):
+            raise NotConvertible("it jumps out of a `finally` block")
+        flags = {f for s in getattr(node, "body", ()) for f in self._flags(s, brk, cont)}
+        for part in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            for name in ("body", "orelse", "finalbody"):
+                if hasattr(part, name):
+                    setattr(part, name, self.block(getattr(part, name), brk, cont))
+        if isinstance(node, ast.Try) and node.orelse and flags:
+            node.orelse = [self._guarded(node.orelse, sorted(flags), node)]
+        if isinstance(node, ast.If) and not node.body:
+            node.body = [located(ast.Pass(), node)]
         return [node]
 
-    def _try(self, node: ast.Try, brk: str, cont: str) -> ast.stmt:
-        for one in node.finalbody:
-            if self._flags(one, brk, cont):
-                raise NotConvertible("it jumps out of a `finally` block")
-        handlers = [
-            located(ast.ExceptHandler(h.type, h.name, self.block(h.body, brk, cont)), h)
-            for h in node.handlers
-        ]
-        orelse = self.block(node.orelse, brk, cont)
-        flags = sorted({f for s in node.body for f in self._flags(s, brk, cont)})
-        if orelse and flags:
-            orelse = [self._guarded(orelse, flags, node)]
-        body = self.block(node.body, brk, cont)
-        final = self.block(node.finalbody, brk, cont)
-        return located(ast.Try(body, handlers, orelse, final), node)
-
-    def _loop(self, node: ast.For | ast.While, brk: str, cont: str) -> list[ast.stmt]:
+    def _loop(self, node: Any, brk: str, cont: str) -> list[ast.stmt]:
         self._loops += 1
+        endless = _is_endless(node)
         inner = f"@break{self._loops}", f"@continue{self._loops}"
         flags = sorted({f for s in node.body for f in self._flags(s, *inner)} - {inner[1]})
         body = self.block(node.body, *inner)
@@ -152,20 +136,16 @@ class _Jumps:
             body.insert(0, _assign(inner[1], ast.Constant(False), node))
         else:
             body = list(map(_Without(inner[1]).visit, body))
-        body = body or [located(ast.Pass(), node)]
-        loop: Any = (
-            ast.While(node.test, body, [])
-            if isinstance(node, ast.While)
-            else ast.For(node.target, node.iter, body, [])
-        )
-        loop.flags = flags
+        orelse, node.orelse = node.orelse, []
+        node.body = body or [located(ast.Pass(), node)]
+        node.flags = flags
         self.used.update(flags)
-        statements: list[ast.stmt] = [located(loop, node)]
+        statements: list[ast.stmt] = [node]
         if inner[0] in flags:
             statements.insert(0, _assign(inner[0], ast.Constant(False), node))
-        if node.orelse:
-            orelse = self.block(node.orelse, brk, cont)
-            if _is_endless(node):
+        if orelse:
+            orelse = self.block(orelse, brk, cont)
+            if endless:
                 orelse = _never(orelse, node)
             statements += [self._guarded(orelse, flags, node)] if flags and orelse else orelse
         return statements

@@ -1,9 +1,10 @@
-"""`call`: a function that is traced once, however many times it is called in a graph."""
+"""Calls of functions in a graph: `call`, traced once, and `call_in_scope`, grouped in pictures."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
@@ -19,12 +20,14 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Size, symbols
+from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorSpec
 
-__all__ = ["call"]
+__all__ = ["call", "call_in_scope"]
 
 
 def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -222,3 +225,45 @@ def _is_here(x: Any, tracer: Tracer) -> bool:
     if type(x) is Tensor and isinstance(x._data, Symbol):
         return tracer.is_within(x._data.tracer)
     return True
+
+
+def call_in_scope(
+    function: Callable[..., Any],
+    args: Iterable[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    scope: str,
+    names: Iterable[tuple[str, Variable]] | None = None,
+) -> Any:
+    """``function(*args, **kwargs)``, whose nodes are in a name scope in a trace.
+
+    The function is the user's, or leads to such code: `if` and `for` on tensors become parts of
+    graphs there, as they do in what a traced function calls itself.
+
+    Args:
+        function: the function to call.
+        args: its arguments.
+        kwargs: likewise.
+        scope: a name, such as ``"encoder"``; see `eagerflow.name_scope`.
+        names: names for variables that the trace meets in the call for the first time; of
+            two names the first counts. None leaves the names as they are.
+
+    >>> from eagerflow.extending.tracing import call_in_scope
+    >>> w = ef.Variable([1.0, 2.0])
+    >>> def encode(x):
+    ...     return x * w
+    >>> @ef.trace
+    ... def f(x):
+    ...     return call_in_scope(encode, (x,), scope="encoder", names=[("encoder.w", w)])
+    >>> graph = f.graph(ef.tensor([1.0, 1.0]))
+    >>> graph.nodes[-1].scope, "encoder.w" in str(graph)
+    ('encoder', True)
+    """
+    with ExitStack() as stack:
+        if names is not None:
+            known: dict[int, str] = {}
+            for name, variable in names:
+                known.setdefault(id(variable.resource), name)
+            stack.callback(resource_names.reset, resource_names.set(known))
+        stack.enter_context(name_scope(scope))
+        return converted(function)(*args, **(kwargs or {}))
