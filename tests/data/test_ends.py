@@ -18,8 +18,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.data.workers.processes import stop_server
-from tests.data.test_parallel import HOW, PROCESSES, becomes, counted, numbers, workers
 from tests.data.test_pipelines import values
+from tests.data.workers.test_parallel import HOW, PROCESSES, becomes, counted, numbers, workers
 
 
 @pytest.fixture(scope="module", autouse=True)

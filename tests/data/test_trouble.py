@@ -24,8 +24,16 @@ import eagerflow as ef
 from eagerflow.data import Dataset, DatasetIterator, write_records
 from eagerflow.data.workers.processes import stop_server
 from eagerflow.errors import RecordError, WorkerError
-from tests.data.test_parallel import HOW, PROCESSES, THREADS, becomes, counted, numbers, workers
 from tests.data.test_pipelines import values
+from tests.data.workers.test_parallel import (
+    HOW,
+    PROCESSES,
+    THREADS,
+    becomes,
+    counted,
+    numbers,
+    workers,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -28,19 +28,19 @@ def _of_queues() -> list[str]:
 #: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
 #: nothing; with the tests that they have instead
 ELSEWHERE = {
-    "print": "tests/ops/test_callbacks.py",
-    "check_parameters": "tests/ops/test_symbolic_draws.py",
-    "matmul_like": "tests/ops/test_matmul_like.py",
+    "print": "tests/ops/state/test_callbacks.py",
+    "check_parameters": "tests/ops/random/test_symbolic_draws.py",
+    "matmul_like": "tests/ops/linalg/test_matmul_like.py",
     "softmax_cross_entropy_with_gradient": "tests/graph/passes/test_share.py",
-    "check_sizes": "tests/ops/test_sizes.py",
-    "set_key": "tests/function/test_random_state.py",
-    **dict.fromkeys(_of_queues(), "tests/queues"),
-    "write_file": "tests/io/test_files.py",
-    **dict.fromkeys(["reader_read", "reader_read_up_to", "reader_reset"], "tests/io"),
-    **dict.fromkeys(["reader_count", "reader_skipped"], "tests/queues/test_graphs.py"),
-    "snapshot": "tests/queues/test_variables.py",
+    "check_sizes": "tests/ops/rules/test_sizes.py",
+    "set_key": "tests/capture/test_random_state.py",
+    **dict.fromkeys(_of_queues(), "tests/resources/queues"),
+    "write_file": "tests/ops/io/test_files.py",
+    **dict.fromkeys(["reader_read", "reader_read_up_to", "reader_reset"], "tests/ops/io"),
+    **dict.fromkeys(["reader_count", "reader_skipped"], "tests/resources/queues/test_graphs.py"),
+    "snapshot": "tests/resources/queues/test_snapshots.py",
     **{
-        f"list_{name}": "tests/ops/test_lists.py"
+        f"list_{name}": "tests/ops/state/test_lists.py"
         for name in (
             "add",
             "concat",

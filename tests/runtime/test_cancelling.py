@@ -19,8 +19,8 @@ from eagerflow.runtime.scheduled.step import Completion, FlowStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
-from tests.runtime.entries import Ops, X, chain, fan, heavy, open_up, ops
 from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.scheduled.entries import Ops, X, chain, fan, heavy, open_up, ops
 
 __all__ = ["ops"]  # the fixture
 

@@ -23,8 +23,8 @@ from eagerflow.runtime.choice import Choice
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.threads import workers
-from tests.runtime.entries import CHAINS, Ops, heavy, helped, ops, same
 from tests.runtime.graphs import by_entries, flow_of, straight
+from tests.runtime.scheduled.entries import CHAINS, Ops, heavy, helped, ops, same
 
 __all__ = ["ops"]  # the fixture
 

@@ -14,8 +14,8 @@ from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
 from eagerflow.runtime.scheduled.step import FlowStep
 from eagerflow.runtime.threads import workers
-from tests.runtime.entries import heavy, notes, open_up
 from tests.runtime.graphs import by_entries, flow_of
+from tests.runtime.scheduled.entries import heavy, notes, open_up
 
 
 @pytest.fixture(autouse=True)

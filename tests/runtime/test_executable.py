@@ -15,10 +15,10 @@ from eagerflow.events import NodeEvent, RegionEvent, StepEvent
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
-from tests.queues.modes import until
 from tests.recorded import recorded, refuse_events
-from tests.runtime.entries import X, heavy, loop_of, open_up, same
+from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_entries, straight
+from tests.runtime.scheduled.entries import X, heavy, loop_of, open_up, same
 
 TEXT = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %x) : f32[n] return %z }"
 

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
-from tests.ops import philox
+from tests.ops.random import philox
 
 SEED = 5
 #: the function, and how many of the last axes share a draw

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops import philox
 from tests.ops.case import OpCase, Sample
 from tests.ops.cases.functional_activations import WIDE
 from tests.ops.cases.softmax import classes, log_softmax
+from tests.ops.random import philox
 
 _MATRICES = ("matrix", "strided")
 _FULL = ("vector", "matrix", "strided")

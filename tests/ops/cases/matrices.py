@@ -12,7 +12,7 @@ from tests.ops.case import COMPLEX, INEXACT, TOLERANCE, OpCase, Sample
 from tests.ops.cases.linalg import ONE, shaped, wide
 
 FLOATS = ("float32", "float64")
-FREE_PHASE = "vectors have a free phase; tests/ops/test_linalg.py has functions without it"
+FREE_PHASE = "vectors have a free phase; tests/ops/linalg/test_linalg.py has functions without it"
 
 
 def like(s: Sample, values):

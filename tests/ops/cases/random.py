@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 import eagerflow as ef
-from tests.ops import philox
 from tests.ops.case import OpCase, Sample
+from tests.ops.random import philox
 
 SEED = 0x9E3779B97F4A7C15
 FIXED = "random numbers of fixed parameters: there is nothing to differentiate"

@@ -1,0 +1,453 @@
+"""What a function did outside is found, told with its line, and undone."""
+
+from __future__ import annotations
+
+import collections
+import copy
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.capture.collect import collect
+from eagerflow.capture.differences import Mutation, Rebinding, Watch, substituted, watching
+from eagerflow.capture.guards import Guards
+from eagerflow.capture.paths import GONE
+from tests.capture import settings_module
+
+# mypy: disable-error-code="no-untyped-def"
+
+step = 0
+mode = "a"
+losses: list[Any] = [1.0]
+state: dict[str, Any] = {"n": 1, "w": None, "inner": {"k": "v"}}
+names = {"a"}
+recent: collections.deque[Any] = collections.deque([1, 2], maxlen=2)
+table = np.zeros(3)
+
+
+class Model:
+    count = 0
+    total = 0.0
+
+    def __init__(self) -> None:
+        self.last: Any = None
+        self.mode = "a"
+        self.history: list[Any] = []
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self) -> None:
+        self.a: Any = 1
+
+
+def effects(function: Callable[..., Any], *args: Any) -> tuple[list[Rebinding], list[Mutation]]:
+    """What one call changes; all is put back."""
+    with watching(collect(function)) as watch:
+        function(*args)
+        return watch.changes()
+
+
+def line(function: Callable[..., Any], number: int) -> int:
+    return function.__code__.co_firstlineno + number
+
+
+# --- what is found ---------------------------------------------------------------------------
+
+
+def test_globals() -> None:
+    def f(x):
+        global step, mode
+        step += 1
+        mode = x
+
+    (first, second), mutations = effects(f, "b")
+    assert mutations == []
+    assert {(c.path.text, c.old, c.new) for c in (first, second)} == {
+        ("step", 0, 1),
+        ("mode", "a", "b"),
+    }
+    by_name = {c.path.text: c for c in (first, second)}
+    source = by_name["step"].source
+    assert source is not None
+    assert source.line == line(f, 2)
+    assert str(by_name["mode"]).startswith("global mode is set at ")
+    assert (step, mode) == (0, "a")
+
+
+def test_changes_can_be_done_again() -> None:
+    def f(x):
+        global step
+        step = x
+
+    (change,), _ = effects(f, 7)
+    assert step == 0
+    change.path.set(8)
+    assert step == 8
+    change.undo()
+    assert step == 0
+
+
+def test_cells() -> None:
+    count, kept = 0, None
+
+    def f(x):
+        nonlocal count
+
+        def inner():
+            nonlocal kept
+            kept = x
+
+        count += 1
+        inner()
+
+    changes, _ = effects(f, 5)
+    assert [(c.path.described, c.new) for c in changes] == [
+        ("enclosing count", 1),
+        ("enclosing kept", 5),
+    ]
+    assert (count, kept) == (0, None)
+
+
+def test_deleted_names() -> None:
+    namespace = {"a": 1}
+    exec("def f():\n  global a\n  del a", namespace)
+    (change,), _ = effects(namespace["f"])  # type: ignore[arg-type]  # a function
+    assert (change.old, change.new, change.text) == (1, GONE, "global a is deleted")
+    assert namespace["a"] == 1
+
+
+def test_attributes() -> None:
+    model = Model()
+
+    def f(x):
+        model.last = x
+        model.count += 1
+        model.fresh = x  # type: ignore[attr-defined]  # what users do
+
+    changes, mutations = effects(f, 3)
+    assert mutations == []
+    assert [(c.path.text, c.old, c.new) for c in changes] == [
+        ("model.last", None, 3),
+        ("model.count", GONE, 1),
+        ("model.fresh", GONE, 3),
+    ]
+    assert [c.source.line - line(f, 0) for c in changes if c.source] == [1, 2, 3]
+    assert vars(model) == {"last": None, "mode": "a", "history": []}
+
+
+def test_slots_classes_modules_and_functions() -> None:
+    slotted = Slotted()
+
+    def f(x):
+        slotted.a = x
+        slotted.b = x
+        Model.total = x
+        settings_module.rate = x
+        f.calls = x  # type: ignore[attr-defined]  # what users do
+
+    f.calls = 0  # type: ignore[attr-defined]  # as above
+    changes, _ = effects(f, 9.0)
+    assert {c.path.text for c in changes} == {
+        "slotted.a", "slotted.b", "Model.total", "settings_module.rate", "f.calls",
+    }  # fmt: skip
+    assert (slotted.a, Model.total, settings_module.rate) == (1, 0.0, 0.5)
+    assert not hasattr(slotted, "b")
+    assert f.calls == 0  # type: ignore[attr-defined]  # as above
+
+
+def test_self() -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.n = 0
+
+        def tick(self) -> None:
+            self.n += 1
+
+    counter = Counter()
+    (change,), _ = effects(counter.tick)
+    assert (change.path.text, change.new) == ("self.n", 1)
+    reads = collect(Counter.tick, [("me", counter)])
+    with watching(reads) as watch:
+        counter.tick()
+        (change,), _ = watch.changes()
+    assert (change.path.text, counter.n) == ("me.n", 0)
+    change.path.set(5)
+    assert counter.n == 5
+
+
+def test_items_are_set() -> None:
+    def f(x):
+        state["n"] += 1
+        state["new"] = x
+        state["inner"]["k"] = x
+        losses[0] = x
+
+    changes, mutations = effects(f, 4)
+    assert mutations == []
+    assert {(c.path.text, c.new) for c in changes} == {
+        ("state['n']", 2), ("state['new']", 4), ("state['inner']['k']", 4), ("losses[0]", 4),
+    }  # fmt: skip
+    assert state == {"n": 1, "w": None, "inner": {"k": "v"}}
+    assert losses == [1.0]
+
+
+MUTATIONS: dict[str, tuple[Callable[[], Any], str]] = {
+    "append": (lambda: losses.append(1), "losses: appended 1 item"),
+    "extend": (lambda: losses.extend([1, 2]), "losses: appended 2 items"),
+    "insert": (lambda: losses.insert(0, 5), "losses: added 1 item"),
+    "pop": (lambda: losses.pop(), "losses: removed 1 item"),
+    "pop of a dict": (lambda: state.pop("n"), "state: removed 1 item"),
+    "add": (lambda: names.add("b"), "names: added 1 item"),
+    "set difference": (lambda: names.discard("a"), "names: removed 1 item"),
+    "ring": (lambda: recent.append(3), "recent: replaced items"),
+    "array": (lambda: table.__setitem__(0, 1), "table: changed elements"),
+    "nested": (lambda: state["inner"].clear(), "state['inner']: removed 1 item"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutations(name: str) -> None:
+    function, text = MUTATIONS[name]
+    before = copy.deepcopy((losses, state, names, recent, table.tolist()))
+    _, mutations = effects(function)
+    assert [m.text for m in mutations] == [f"{text}, only while tracing"]
+    assert mutations[0].source is not None
+    assert mutations[0].source.line == line(function, 0)
+    assert (losses, state, names, recent, table.tolist()) == before
+
+
+def test_the_line_of_a_mutation() -> None:
+    def f(x):
+        state["n"] = x
+        y = [x]
+        y.append(x)
+        losses.append(y)
+
+    _, (mutation,) = effects(f, 1)
+    assert mutation.source is not None
+    assert mutation.source.line == line(f, 4)
+    assert str(mutation).endswith(": losses.append(y)")
+
+
+def test_sorted_lists_are_items_set() -> None:
+    order = [3, 1, 2]
+    changes, _ = effects(lambda: order.sort())
+    assert [c.new for c in changes] == [1, 2, 3]
+    assert order == [3, 1, 2]
+
+
+def test_more_containers() -> None:
+    argument = {"a": 1}
+
+    def f(x):
+        x["b"] = 2
+
+    with watching(collect(f), [("x", argument)]) as watch:
+        f(argument)
+        (change,), _ = watch.changes()
+    assert (change.path.text, argument) == ("x['b']", {"a": 1})
+
+
+def test_objects_of_the_user_with_own_ways() -> None:
+    class Closed:
+        def __setattr__(self, name: str, value: Any) -> None:
+            raise RuntimeError("closed")
+
+        def put(self, x: Any) -> None:
+            object.__setattr__(self, "a", x)
+
+    closed = Closed()
+    (change,), _ = effects(lambda: closed.put(1))
+    assert change.path.text == "closed.a"
+    assert vars(closed) == {}
+
+
+def test_nothing_changed() -> None:
+    assert effects(lambda: [losses, state, names, table, Model]) == ([], [])
+
+
+# --- undoing ---------------------------------------------------------------------------------
+
+
+def test_undone_after_an_exception() -> None:
+    model = Model()
+
+    def f():
+        global step
+        step = 5
+        model.history.append(1)
+        model.last = 2
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"), watching(collect(f)):
+        f()
+    assert step == 0
+    assert model.history == []
+    assert model.last is None
+
+
+def test_undone_where_the_path_is_gone() -> None:
+    holder = SimpleNamespace(model=Model())
+    model = holder.model
+
+    def f():
+        holder.model.mode = "b"
+        holder.model = None
+
+    effects(f)
+    assert holder.model is model
+    assert model.mode == "a"
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "d['a'] = 5", "d['n'] = 1", "d.pop('b', 0)", "d.clear()", "d.update(z=1)",
+                "l.append(1)", "l.reverse()", "l.clear()", "l[:] = [7]", "l += [1]",
+                "s.add(9)", "s.clear()", "s ^= {1}", "q.append(1)", "q.rotate(1)", "q.clear()",
+                "o.x = 1", "o.new = []", "o.__dict__.clear()", "o.inner.y = 2", "o.inner = None",
+                "g = 5", "g = 'a'", "d['l'] = l", "l.append(l)",
+            ]
+        ),
+        max_size=8,
+    )
+)  # fmt: skip
+def test_any_effects_are_undone(statements: list[str]) -> None:
+    namespace: dict[str, Any] = {
+        "d": {"a": 1, "b": [2]}, "l": [3, 1, 2], "s": {1, 2}, "q": collections.deque([1, 2, 3]),
+        "o": SimpleNamespace(x=0, inner=SimpleNamespace(y=1)), "g": 0,
+    }  # fmt: skip
+    body = "\n".join(f"  try: {s}\n  except Exception: pass" for s in statements)
+    exec(f"def f():\n  global d, l, s, q, o, g\n{body}\n  return d, l, s, q, o, g", namespace)
+    before = copy.deepcopy({k: namespace[k] for k in "dlsqog"})
+    identities = {k: id(namespace[k]) for k in "dlsqo"}
+    with watching(collect(namespace["f"])) as watch:
+        namespace["f"]()
+        changes, mutations = watch.changes()
+        if {k: namespace[k] for k in "dlsqog"} != before:
+            assert changes or mutations
+    assert {k: namespace[k] for k in "dlsqog"} == before
+    assert {k: id(namespace[k]) for k in "dlsqo"} == identities
+    assert list(namespace["d"]) == list(before["d"])
+
+
+# --- stores that nothing shows ---------------------------------------------------------------
+
+
+def test_a_store_of_an_equal_value_is_guarded() -> None:
+    namespace: dict[str, Any] = {"flag": False, "o": SimpleNamespace(mode="a")}
+    exec("def f(x):\n  global flag\n  flag = False\n  o.mode = 'a'\n  return x", namespace)
+    reads = collect(namespace["f"])
+    guards = Guards(reads)
+    with watching(reads) as watch:
+        namespace["f"](1)
+        assert watch.changes() == ([], [])
+        for read in watch.unproven():
+            guards.add(read)
+    assert guards.check()
+    namespace["flag"] = True
+    assert guards.explain() == ["global flag: was False, now True"]
+    namespace["flag"] = False
+    namespace["o"].mode = "b"
+    assert guards.explain() == ["o.mode: was 'a', now 'b'"]
+
+
+def test_an_equal_item_is_guarded() -> None:
+    settings = {"on": False, "n": {"mode": "a"}, "free": "x"}
+
+    def f():
+        settings["on"] = False
+        settings["n"]["mode"] = "a"  # type: ignore[index]  # a dict
+
+    reads = collect(f)
+    with watching(reads) as watch:
+        f()
+        assert [r.path.text for r in watch.unproven()] == [
+            "settings['on']", "settings['n']['mode']",
+        ]  # fmt: skip
+
+
+def test_what_was_seen_to_change_is_not_guarded() -> None:
+    def f():
+        global step
+        step += 1
+
+    reads = collect(f)
+    with watching(reads) as watch:
+        f()
+        assert watch.unproven() == []
+    assert [r.path.text for r in Watch(reads).unproven()] == ["step"]
+
+
+# --- other objects at paths -----------------------------------------------------------------
+
+
+def test_substituted() -> None:
+    model = Model()
+    rate = 0.5
+    reads = collect(lambda: (rate, step, model.total, state["n"]))
+    numbers = {r.path.text: r.path for r in reads.numbers}
+    assert set(numbers) == {"rate", "step", "state['n']"}
+    stand_ins = {name: object() for name in numbers}
+    with substituted([(path, stand_ins[name]) for name, path in numbers.items()]):
+        assert (rate, step, state["n"]) == tuple(
+            stand_ins[k] for k in ("rate", "step", "state['n']")
+        )  # type: ignore[comparison-overlap]  # stand-ins
+    assert (rate, step, state["n"]) == (0.5, 0, 1)
+
+
+def test_what_the_function_put_there_stays() -> None:
+    holder = SimpleNamespace(a=1, b=2)
+    paths = [r.path for r in collect(lambda: (holder.a, holder.b)).numbers]
+    with substituted([(p, object()) for p in paths]):
+        holder.a = 7
+    assert vars(holder) == {"a": 7, "b": 2}
+
+
+def test_substituted_after_an_exception() -> None:
+    holder = SimpleNamespace(a=1)
+    (read,) = collect(lambda: holder.a).numbers
+    with pytest.raises(RuntimeError, match="mine"), substituted([(read.path, object())]):
+        raise RuntimeError("mine")
+    assert holder.a == 1
+
+
+def test_substituting_fails_half_way() -> None:
+    holder, pair = SimpleNamespace(a=1), (1, 2)
+    reads = collect(lambda: (holder.a, pair))
+    (number,) = reads.numbers
+    fixed = next(r.path for r in reads.reads if r.path.text == "pair[0]")
+    with (
+        pytest.raises(TypeError, match="cannot be set"),
+        substituted([(number.path, object()), (fixed, object())]),
+    ):
+        pass
+    assert holder.a == 1
+
+
+def test_with_watching() -> None:
+    """In either order: the number is back at the end, the change is seen, the stand-in is none."""
+    holder = SimpleNamespace(n=1, m=2)
+
+    def f():
+        holder.n = holder.n + holder.m
+
+    reads = collect(f)
+    pairs = [(r.path, ef.tensor(float(r.value))) for r in reads.numbers]
+    with substituted(pairs), watching(reads) as watch:
+        f()
+        (change,), _ = watch.changes()
+        assert float(change.new) == 3.0
+    assert vars(holder) == {"n": 1, "m": 2}
+    with watching(reads), substituted(pairs):
+        f()
+    assert vars(holder) == {"n": 1, "m": 2}

@@ -1,0 +1,122 @@
+"""Ways to call methods of queues, calls that wait in a thread, and the rows of the table."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.runtime import executable
+from eagerflow.runtime.scheduled import detached
+from eagerflow.runtime.threads import workers
+from eagerflow.runtime.threads.timers import timers
+from tests.source_tree import ROOT
+
+TABLE = ROOT / "docs" / "queues.md"
+MODES = ("eager", "traced", "executor")
+
+#: the tests of each row of the table
+SHOWN: dict[str, list[str]] = {}
+_F = TypeVar("_F", bound=Callable[..., None])
+Call = Callable[[Callable[[], Any]], Any]
+
+
+def rows() -> list[str]:
+    """The names of the rows of the tables in the document."""
+    return re.findall(r"^\| `([a-z-]+)` \|", TABLE.read_text(), flags=re.MULTILINE)
+
+
+def row(*names: str) -> Callable[[_F], _F]:
+    """Mark a test as that of rows of the table."""
+
+    def mark(test: _F) -> _F:
+        for name in names:
+            SHOWN.setdefault(name, []).append(test.__name__)
+        return test
+
+    return mark
+
+
+def caller(mode: str, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """What calls a function of no arguments: eagerly, as a traced function, or in the executor."""
+    if mode == "eager":
+        return lambda f: f()
+    if mode == "executor":
+        monkeypatch.setattr(executable, "has_free_waits", lambda graph: True)
+    return lambda f: ef.trace(f)()
+
+
+@pytest.fixture(params=MODES)
+def call(request: Any, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs a test in all modes."""
+    return caller(request.param, monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def no_threads() -> Iterator[None]:
+    """Threads that waits have started end with the test."""
+    yield
+    detached.serving.close()
+    workers.shared.close()
+    timers.join()
+
+
+class Waiting:
+    """A call in a thread of its own, that waits.
+
+    Args:
+        call: what to call.
+        on: the resource that it waits for.
+        line: the line in which it waits: 0 puts, 1 takes; of others 0.
+    """
+
+    def __init__(self, call: Callable[[], Any], on: Any, line: int = 1) -> None:
+        state = on.resource
+        meeting = state.ready if isinstance(state, BarrierState) else state
+        before = meeting.waiting(line)
+        self._call = call
+        self._found: list[Any] = []
+        self._error: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        until(lambda: meeting.waiting(line) > before or not self._thread.is_alive())
+
+    def _run(self) -> None:
+        try:
+            self._found.append(self._call())
+        except BaseException as error:
+            self._error.append(error)
+
+    @property
+    def waits(self) -> bool:
+        return not self._found and not self._error
+
+    def result(self) -> Any:
+        """What it gave, or its error."""
+        self._thread.join(60)
+        assert not self._thread.is_alive(), "it waits for ever"
+        if self._error:
+            raise self._error[0]
+        return self._found[0]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Let other threads run until something holds."""
+    while not holds():
+        os.sched_yield()
+
+
+def numbers(tensor: Any) -> Any:
+    return tensor.numpy().tolist()
+
+
+def drained(queue: Any) -> Iterator[Any]:
+    """What is left in a queue."""
+    while int(queue.size()):
+        yield numbers(queue.dequeue())

@@ -1,0 +1,145 @@
+"""3,000 waits of one step, and every way in which they end together: no recursion, none is left."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.runtime.threads.timers import timers
+from tests.resources.queues.modes import numbers
+
+pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # so it is
+
+MANY = 3000
+LONG = 1000.0  # seconds
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Let other threads run until something holds; to look at so many takes a while."""
+    while not holds():
+        threading.Event().wait(0.01)
+
+
+@final
+class Clock(AbstractClock):
+    """It stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+        bell.acquire(timeout=0.01)  # it may be put forward meanwhile
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    made = Clock()
+    monkeypatch.setattr(timers, "_clock", made)
+    yield made
+    made.time = 2 * LONG
+    timers.join()
+
+
+def waiting(timeout: float | None = None) -> tuple[ef.Queue, ef.Queue, ef.Runner]:
+    """A queue that a run waits for 3,000 times, another one that it waits for once, the runner."""
+    queue, other = ef.Queue(7, ef.tensor(0)), ef.Queue(7, ef.tensor(0))
+
+    @ef.trace
+    def many() -> None:
+        with ef.unordered():
+            other.dequeue(timeout=timeout)
+            [queue.dequeue(timeout=timeout) for _ in range(MANY)]
+
+    runner = ef.spawn(many)
+    until(lambda: queue.resource.waiting(1) == MANY and other.resource.waiting(1) == 1)
+    return queue, other, runner
+
+
+def ended(queue: ef.Queue, other: ef.Queue, runner: ef.Runner) -> type[BaseException] | None:
+    """The error that the runner has ended with; nothing waits any more."""
+    until(lambda: not runner.running)
+    assert queue.resource.waiting(1) == other.resource.waiting(1) == 0
+    return None if runner.error is None else type(runner.error)
+
+
+@pytest.mark.parametrize("cancel", [False, True])
+def test_their_queue_is_closed(cancel: bool) -> None:
+    queue, other, runner = waiting()
+    queue.close(cancel)
+    assert ended(queue, other, runner) is None
+
+
+def test_it_is_closed_deep_in_calls() -> None:
+    queue, other, runner = waiting()
+
+    def deep(calls: int) -> None:
+        if calls:
+            deep(calls - 1)
+        else:
+            queue.close()
+
+    deep(500)
+    assert ended(queue, other, runner) is None
+
+
+def test_another_one_is_closed() -> None:
+    queue, other, runner = waiting()
+    other.close()
+    assert ended(queue, other, runner) is None
+
+
+def test_the_runner_is_stopped() -> None:
+    queue, other, runner = waiting()
+    runner.stop()
+    assert ended(queue, other, runner) is None
+
+
+def test_they_are_served() -> None:
+    queue, other, runner = waiting()
+    other.enqueue(1)
+    queue.enqueue_many(ef.arange(MANY))
+    until(lambda: runner.steps == 1)
+    runner.stop()
+    assert numbers(queue.size()) == 0
+
+
+def test_their_time_is_over(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # what calls at later times works as before
+        queue, other, runner = waiting(LONG)
+        clock.time += 2 * LONG
+        assert ended(queue, other, runner) is errors.WaitTimeoutError
+        clock.time += LONG
+        timers.join()
+        assert "WaitTimeoutError" in capsys.readouterr().err
+
+
+def test_in_a_call(clock: Clock) -> None:
+    """The thread that runs the step waits itself."""
+    queue, found = ef.Queue(7, ef.tensor(0)), list[Any]()
+
+    @ef.trace
+    def many() -> Any:
+        with ef.unordered():
+            return [queue.dequeue(timeout=LONG) for _ in range(MANY)]
+
+    def call() -> None:
+        with pytest.raises(errors.WaitTimeoutError):
+            many()
+        found.append(True)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    until(lambda: queue.resource.waiting(1) == MANY)
+    clock.time += 2 * LONG
+    thread.join()
+    assert found
+    assert queue.resource.waiting(1) == 0

@@ -1,0 +1,196 @@
+"""10,000 dequeues that wait at once in two threads, and every way in which that ends.
+
+100 runners, each a step with 100 dequeues: nothing is left of them, no thread, process or memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import tracemalloc
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
+from typing import Any, final
+
+import psutil
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.runtime.scheduled import detached
+from eagerflow.runtime.threads.clock import AbstractClock
+from eagerflow.runtime.threads.timers import timers
+from tests.ctrl_c import ctrl_c_raises
+from tests.resources.queues.modes import numbers
+
+RUNNERS = EACH = 100
+ALL = RUNNERS * EACH
+LONG = 1000.0  # seconds
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Let other threads run until something holds; to look at so many takes a while."""
+    while not holds():
+        threading.Event().wait(0.01)
+
+
+@final
+class Clock(AbstractClock):
+    """It stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+        bell.acquire(timeout=0.01)  # it may be put forward meanwhile
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
+    made = Clock()
+    monkeypatch.setattr(timers, "_clock", made)
+    monkeypatch.setattr(detached.serving, "_most", lambda: 2)
+    yield made
+    made.time = 2 * LONG
+    timers.join()
+
+
+@final
+class Waits:
+    """The runners, all of which wait for a queue.
+
+    Args:
+        timeout: of each dequeue.
+        around: made and entered around each `ef.spawn`.
+    """
+
+    def __init__(self, timeout: float | None, around: Callable[[], Any]) -> None:
+        self.queue = queue = ef.Queue(50, ef.tensor(0))
+        self.seen = seen = ef.Variable(0)
+
+        @ef.trace
+        def hundred() -> None:
+            with ef.unordered():
+                found = [queue.dequeue(timeout=timeout) for _ in range(EACH)]
+                total = sum(found, start=ef.tensor(0))
+            seen.assign_add(total)
+
+        hundred.graph()
+        self.function = hundred
+        self.around = around
+        self.runners: list[ef.Runner] = []
+
+    def spawn(self) -> None:
+        for _ in range(RUNNERS):
+            with self.around():
+                self.runners.append(ef.spawn(self.function))
+        self.all_wait()
+
+    def all_wait(self) -> None:
+        until(lambda: self.queue.resource.waiting(1) == ALL)
+        names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+        assert sum(name.startswith("eagerflow-server") for name in names) <= 2
+        assert len(names) <= 2 + ("eagerflow-timers" in names)
+
+    def errors(self) -> set[type]:
+        """The errors with which all of them have ended."""
+        for runner in self.runners:
+            until(lambda runner=runner: not runner.running)
+        return {type(runner.error) for runner in self.runners}
+
+
+def one_round(waits: Waits, end: Callable[[Waits], object]) -> None:
+    """Let all of them wait, and end it; nothing of it is left."""
+    waits.spawn()
+    end(waits)
+    assert waits.queue.resource.waiting(1) == 0
+    gone = weakref.ref(waits.runners[0])
+    waits.runners.clear()
+    detached.serving.close()
+    timers.join()
+    gc.collect()
+    assert gone() is None
+    assert threading.active_count() == 1, threading.enumerate()
+
+
+def left_by(waits: Waits, end: Callable[[Waits], object]) -> int:
+    """Bytes of memory that a round leaves behind.
+
+    The first one is not counted: the executor stays with its trace, and the table of those who
+    wait stays as large as it was.
+    """
+    tracemalloc.start()
+    one_round(waits, end)
+    before = tracemalloc.get_traced_memory()[0]
+    one_round(waits, end)
+    left = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return left
+
+
+def stopped(waits: Waits) -> None:
+    for runner in waits.runners:
+        runner.cancel()
+    for runner in waits.runners:
+        assert runner.join()
+
+
+def served(waits: Waits) -> None:
+    """The producer comes; the next run of each waits again, and is stopped."""
+    before = numbers(waits.seen.value)
+    waits.queue.enqueue_many(ef.ones(ALL, dtype="int64"))
+    until(lambda: sum(r.steps for r in waits.runners) == RUNNERS)
+    assert numbers(waits.seen.value) == before + ALL
+    waits.all_wait()
+    stopped(waits)
+
+
+def interrupted(waits: Waits) -> None:
+    """A real Ctrl-C, while the block of the runners waits for them."""
+
+    def block() -> None:
+        with ExitStack() as stack:
+            for runner in waits.runners:
+                stack.enter_context(runner)
+            threading.Thread(target=lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+            for runner in waits.runners:
+                runner.join()
+
+    with ctrl_c_raises(), pytest.raises(KeyboardInterrupt):
+        block()
+    assert waits.errors() == {type(None)}
+
+
+@pytest.mark.parametrize("end", [served, interrupted])
+def test_ten_thousand_waits(end: Callable[[Waits], None], clock: Clock) -> None:
+    children = psutil.Process().children(recursive=True)
+    assert left_by(Waits(None, nullcontext), end) < 20_000
+    assert psutil.Process().children(recursive=True) == children
+
+
+@pytest.mark.parametrize(
+    ("timeout", "around", "error"),
+    [
+        (LONG, nullcontext, errors.WaitTimeoutError),
+        (None, lambda: ef.deadline(LONG), errors.DeadlineError),
+    ],
+    ids=["timeout", "deadline"],
+)
+def test_a_producer_that_never_comes(
+    timeout: float | None, around: Any, error: type, clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def late(waits: Waits) -> None:
+        clock.time += 2 * LONG
+        assert waits.errors() == {error}
+        clock.time += LONG  # nobody asks for the errors
+        timers.join()
+        assert capsys.readouterr().err.count("has ended with an error") == RUNNERS
+
+    assert left_by(Waits(timeout, around), late) < 20_000

@@ -1,0 +1,232 @@
+"""How runners end: what they close then, and those that cannot be stopped."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.runners import runner as runners
+from eagerflow.runners.closing import _users
+from tests.resources.queues.modes import Waiting, numbers, until
+
+
+@pytest.fixture(params=["traced", "thread"])
+def make(request: Any) -> Any:
+    """What makes a function that is run as a graph, or in a thread of its own."""
+    return ef.trace if request.param == "traced" else lambda f: f
+
+
+# --- what is closed ---------------------------------------------------------------------------
+
+
+def test_its_queue_is_closed_when_there_is_no_more(make: Any) -> None:
+    source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(9, ef.tensor(0))
+    consumer = Waiting(lambda: out.dequeue_up_to(9), out)
+    runner = ef.spawn(make(lambda: out.enqueue(source.dequeue() * 2)), closes=[out])
+    source.enqueue_many([1, 2, 3])
+    source.close()
+    assert runner.join()
+    assert numbers(consumer.result()) == [2, 4, 6]
+    assert out.closed
+
+
+def test_an_error_closes_and_cancels(make: Any) -> None:
+    source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0.0))
+    out.enqueue(7.0)
+    other = Waiting(lambda: out.enqueue(8.0), out, 0)
+
+    @make
+    def produce() -> None:
+        i = source.dequeue()
+        out.enqueue(ef.tensor([1.0, 2.0])[i])
+
+    runner = ef.spawn(produce, closes=out)
+    source.enqueue(5)
+    with pytest.raises(errors.TensorIndexError):
+        runner.join()
+    with pytest.raises(errors.EnqueueCancelledError):
+        other.result()
+    assert numbers(out.dequeue()) == 7.0
+    with pytest.raises(errors.QueueClosedError):
+        out.dequeue()
+
+
+def test_who_waits_is_told_of_the_error(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers_, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0.0))
+    barrier = ef.Barrier((ef.tensor(0.0), ef.tensor(0.0)))
+
+    @make
+    def produce() -> None:
+        out.enqueue(ef.tensor([1.0, 2.0])[numbers_.dequeue()])
+
+    runner = ef.spawn(produce, name="source", closes=[out, barrier])
+    one = Waiting(lambda: out.dequeue(), out)
+    two = Waiting(lambda: barrier.take_many(2), barrier)
+    numbers_.enqueue(5)
+    for call in (
+        one.result, two.result, out.dequeue, lambda: out.enqueue(1.0), ef.trace(out.dequeue),
+        lambda: barrier.take_many(1), lambda: barrier.insert_many(0, [1], [1.0]),
+    ):  # fmt: skip
+        with pytest.raises(errors.QueueClosedError) as caught:
+            call()
+        told = [n for n in caught.value.__notes__ if "runner source" in n]
+        assert len(told) == 1
+        assert told[0].startswith("  the runner source ended with TensorIndexError: ")
+        assert "\n" not in told[0]
+    with pytest.raises(errors.TensorIndexError):
+        runner.join()
+
+
+def test_a_queue_that_ends_well_tells_of_no_error(make: Any) -> None:
+    out = ef.Queue(1, ef.tensor(0.0))
+    ef.spawn(make(lambda: out.enqueue(1.0)), closes=out).stop()
+    with pytest.raises(errors.QueueClosedError) as caught:
+        out.dequeue_many(9)
+    assert not any("runner" in n for n in getattr(caught.value, "__notes__", ()))
+
+
+def test_one_that_is_stopped_closes(make: Any) -> None:
+    """It does not wait until others have put in what they have, and they do so."""
+    source, out = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
+    out.enqueue(7)
+    other = Waiting(lambda: out.enqueue(8), out, 0)
+    with ef.spawn(make(lambda: out.enqueue(source.dequeue())), closes=[out]):
+        pass
+    assert not out.closed
+    assert numbers(out.dequeue_many(2)) == [7, 8]
+    other.result()
+    assert out.closed
+
+
+def test_the_last_of_several_closes(make: Any) -> None:
+    """All is read by then: those that ended before have put in what they had."""
+    source, out = ef.Queue(3, ef.tensor(0)), ef.Queue(5, ef.tensor(0))
+
+    @make
+    def copy() -> None:
+        out.enqueue(source.dequeue())
+
+    copies = [ef.spawn(copy, closes=[out]) for _ in range(4)]
+    copies[0].stop()
+    assert not out.closed
+    left = iter(range(50))
+    feeder = ef.spawn(lambda: source.enqueue(next(left)), closes=source)
+    assert sorted(numbers(out.dequeue_up_to(99))) == list(range(50))
+    assert all(one.join() for one in copies)
+    assert feeder.join()
+    assert (feeder.steps, out.closed, _users) == (50, True, {})
+
+
+def test_a_holder_keeps_open_what_runners_with_inputs_of_their_own_share() -> None:
+    """As ``docs/queues.md`` says: else the first one may have ended before the next is spawned."""
+    out, spawned = ef.Queue(9, ef.tensor(0)), ef.Queue(1, ef.tensor(0))
+    holder = ef.spawn(spawned.dequeue, closes=out)
+    for part in ([], [1], [2, 3]):
+        left = iter(part)
+        feeder = ef.spawn(lambda left=left: out.enqueue(next(left)), closes=out)
+        assert feeder.join()  # before the next one is spawned
+        assert not out.closed
+    spawned.close()
+    assert holder.join()
+    assert (numbers(out.dequeue_up_to(9)), out.closed, _users) == ([1, 2, 3], True, {})
+
+
+def test_an_iterator_that_is_used_up_is_an_end() -> None:
+    out = ef.Queue(None, ef.tensor(0))
+    left = iter([1, 2])
+    runner = ef.spawn(lambda: out.enqueue(next(left)), closes=out)
+    assert runner.join()
+    assert (runner.steps, runner.error, out.closed) == (2, None, True)
+
+
+def test_barriers_and_whatever_can_be_closed() -> None:
+    class File:
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    barrier, closed, file = ef.Barrier(("i64[]",)), ef.Queue(3, "i64[]"), File()
+    closed.close()
+    left = iter(list[int]())
+    assert ef.spawn(lambda: next(left), closes=(barrier, closed, file)).join()
+    assert file.closed == 1
+    with pytest.raises(errors.QueueClosedError):
+        barrier.insert_many(0, [1], [1])
+
+
+def test_closing_can_fail() -> None:
+    class File:
+        def close(self) -> None:
+            raise OSError("the disk is full")
+
+    left = iter(list[int]())
+    runner = ef.spawn(lambda: next(left), closes=File())
+    with pytest.raises(OSError, match="the disk is full"):
+        runner.join()
+
+
+def test_a_runner_that_never_began_closes_nothing() -> None:
+    out = ef.Queue(3, ef.tensor(0))
+    with pytest.raises(errors.ShapeError):
+        ef.spawn(ef.trace(lambda x: x + ef.zeros(3)), ef.zeros(2), closes=out)
+    with pytest.raises(errors.TraceError, match="cannot be closed"):
+        ef.spawn(lambda: None, closes=[out, 3])
+    with pytest.raises(errors.TraceError, match="no function"):
+        ef.spawn(None, closes=out)  # type: ignore[arg-type]  # the mistake
+    assert not out.closed
+    assert not _users
+
+
+# --- those that cannot be stopped -------------------------------------------------------------
+
+
+def test_python_code_that_waits_for_something_else(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told where; the block ends when that is over."""
+    inside, go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        inside.set()
+        go.wait()  # the line
+
+    if make is ef.trace:
+        runner = ef.spawn(ef.trace(lambda: ef.py_call(work, None)), name="stuck")
+    else:
+        runner = ef.spawn(work, name="stuck")
+    assert inside.wait(30)
+    assert not runner.stop(timeout=0)
+    told: list[str] = []
+
+    def warn(text: str, kind: type[Warning], stacklevel: int) -> None:
+        told.append(text)
+        go.set()
+
+    monkeypatch.setattr(runners, "_PATIENCE", 0.0)
+    monkeypatch.setattr(warnings, "warn", warn)
+    with runner:
+        pass
+    assert not runner.running
+    assert "the runner stuck was stopped and goes on, at " in told[0]
+    assert "go.wait()  # the line" in told[0]
+
+
+def test_a_call_of_a_step_with_free_waits_can_be_stopped() -> None:
+    queue = ef.Queue(2, ef.tensor(0))
+
+    @ef.trace
+    def free() -> Any:
+        with ef.unordered():
+            return queue.dequeue(), queue.dequeue()
+
+    for call in (free, ef.trace(lambda: ef.py_call(queue.dequeue, ef.tensor(0)))):
+        runner = ef.spawn(lambda call=call: call())
+        until(lambda: queue.resource.waiting(1) > 0)
+        runner.stop()
+        assert queue.resource.waiting(1) == 0

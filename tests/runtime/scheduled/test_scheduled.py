@@ -1,0 +1,278 @@
+"""Lowered graphs, executed: what they compute, in which order, and how they end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.graph import Graph
+from eagerflow.graph.lowering import lower
+from eagerflow.runtime import Executable, replay
+from eagerflow.runtime.scheduled import step
+from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.threads import workers
+from eagerflow.runtime.threads.clock import AbstractClock
+from tests.control.programs import PROGRAMS
+from tests.control.programs import Program as Source
+from tests.numeric import tensors
+from tests.runtime.graphs import by_entries, flow_of, scheduled
+from tests.runtime.nested import Nested
+from tests.runtime.scheduled.entries import (
+    CHAINS,
+    Ops,
+    X,
+    fan,
+    heavy,
+    helped,
+    loop_of,
+    open_up,
+    ops,
+    raw,
+    same,
+)
+
+__all__ = ["ops"]  # the fixture
+
+
+@pytest.fixture(autouse=True)
+def _no_threads() -> Iterator[None]:
+    yield
+    workers.shared.close()
+
+
+# --- the same as the structured execution -----------------------------------------------------
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=[f"{p.name}-{i}" for i, p in enumerate(PROGRAMS)])
+def test_lowered_is_structured(source: Source) -> None:
+    args = tensors(source.args)
+    traced = ef.trace(source.f)
+    traced(*args)
+    graph = traced.graph(*args)
+    inputs = raw([x for x in args if isinstance(x, (ef.Tensor, int, float))])
+    if len(inputs) != len(graph.inputs):
+        return  # some numbers are static
+    want = Executable(graph)(*inputs)
+    same(by_entries(graph)(*inputs), want)
+    same(by_entries(graph, open_up)(*inputs), want)
+    same(helped(by_entries(graph, open_up, heavy), inputs), want)
+
+
+@given(st.integers(0, 10**6), st.booleans())
+@example(3, True)
+def test_nested_programs(seed: int, effects: bool) -> None:
+    f = Nested(seed, effects)
+    x = ef.tensor([0.3, -1.2, 2.0], dtype="float64")
+    want, state = f(x), f.state()
+    f.reset()
+    graph = ef.trace(f).graph(x)
+    runners: list[Callable[..., Any]] = [
+        Executable(graph),
+        Executable(graph.optimise()),
+        lambda x: raw(replay(graph, [ef.tensor(x)])),
+        by_entries(graph),
+        by_entries(graph, open_up),
+        by_entries(graph.optimise(), open_up),
+        lambda x: helped(by_entries(graph, open_up, heavy), [x]),
+    ]
+    for run in runners:
+        f.reset()
+        same([run(x.numpy())[0]], [want.numpy()])
+        assert f.state() == state
+
+
+def test_a_lowered_text_runs() -> None:
+    """All that is needed is in the graph."""
+    f = Nested(5, effects=False)
+    x = ef.ones(3, dtype="float64")
+    graph = ef.trace(f).graph(x)
+    again = Graph.parse(str(lower(graph, open_up)))
+    same(FlowStep(Flow(again)).run([x.numpy()]), Executable(graph)(x.numpy()))
+
+
+# --- what is chosen ---------------------------------------------------------------------------
+
+
+def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(step, "Scheduler")
+    for source in PROGRAMS:
+        args = tensors(source.args)
+        ef.trace(source.f)(*args)
+
+
+# --- threads ----------------------------------------------------------------------------------
+
+
+def test_heavy_entries_run_at_once(ops: Ops) -> None:
+    both = threading.Barrier(2, timeout=30)
+    names = set()
+
+    def meet(x: Any) -> Any:
+        both.wait()
+        names.add(threading.current_thread().name)
+        return x * 2
+
+    ops.add("test_meet", meet)
+    (found,) = helped(by_entries(fan("test_meet", "test_meet"), seconds=heavy), [X])
+    assert found.tolist() == [4.0, 8.0]
+    assert len(names) == 2
+    assert any(name.startswith("eagerflow-worker-") for name in names)
+
+
+def test_python_of_the_user_runs_in_the_thread_that_asked(ops: Ops) -> None:
+    seen = []
+
+    def look(x: Any) -> Any:
+        seen.append(threading.current_thread())
+        return x
+
+    ops.add("test_look", look, "fence")
+    helped(by_entries(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
+    assert seen == [threading.main_thread()] * 2
+
+
+def test_python_that_runs_graphs_itself() -> None:
+    inner = by_entries(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
+
+    def call(x: Any) -> Any:
+        two = ef.stack([x, x]).numpy()
+        (found,) = FlowStep(flow_of(inner), helpers=1).run([two, two])
+        return ef.tensor(found).sum(axis=0) / 16
+
+    graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
+    one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=1)
+    same(one.run(given), Executable(graph)(*given))
+
+
+def test_steps_of_many_threads(ops: Ops) -> None:
+    runner = by_entries(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
+    (want,) = runner(X)
+    wrong: list[Any] = []
+
+    def work() -> None:
+        for _ in range(50):
+            (found,) = helped(runner, [X])
+            if found.tobytes() != want.tobytes():
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# --- TensorFlow's behaviours ------------------------------------------------------------------
+
+
+def test_only_the_branch_that_is_taken_has_effects() -> None:
+    seen: list[str] = []
+
+    def tell(word: str) -> Callable[[], Any]:
+        def call(x: Any) -> Any:
+            seen.append(word)
+            return x
+
+        return lambda x: ef.py_call(call, "f32[2]", x)  # type: ignore[return-value]
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        before = tell("before")(x)
+        y = ef.cond(x.sum() > 0, lambda: tell("yes")(x), lambda: tell("no")(x))
+        return before + y + tell("after")(x)
+
+    graph = f.graph(ef.tensor(X))
+    runner = by_entries(graph, open_up, heavy)
+    seen.clear()
+    helped(runner, [X])
+    assert seen == ["before", "yes", "after"]
+    seen.clear()
+    helped(runner, [-X])
+    assert seen == ["before", "no", "after"]
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 10])
+def test_effects_of_iterations_keep_their_order(parallel: int) -> None:
+    seen: list[Any] = []
+
+    def body(x: Any, i: Any) -> Any:
+        def inner(x: Any, j: Any) -> Any:
+            ef.py_call(lambda i, j: seen.append((int(i), int(j))), None, i, j)
+            return ef.sin(x), j + 1
+
+        return ef.while_loop(lambda x, j: j < i, inner, (x, 0), parallel_iterations=parallel)[0]
+
+    graph, given = loop_of(body, 4, parallel_iterations=parallel)
+    seen.clear()
+    helped(by_entries(graph, open_up, heavy), given)
+    assert seen == [(i, j) for i in range(4) for j in range(i)]
+
+
+def test_no_iterations() -> None:
+    v = ef.Variable(1.0)
+
+    def body(x: Any, i: Any) -> Any:
+        v.assign_add(1.0)
+        return x + v
+
+    graph, given = loop_of(body, 0)
+    same(by_entries(graph, open_up)(*given), [X])
+    assert v.numpy() == 1.0
+
+
+@pytest.mark.parametrize(("parallel", "most"), [(1, 1), (3, 3), (10, 5)])
+def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
+    """An iteration starts before the results of those before it are there, where it needs none."""
+    waiting: list[Completion] = []
+    widest = 0
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> None:
+        nonlocal widest
+        waiting.append(completion)
+        widest = max(widest, len(waiting))
+
+    class Answers(AbstractClock):
+        def now(self) -> float:
+            return 0.0
+
+        def wait(self, bell: threading.Lock, seconds: float | None) -> None:
+            waiting.pop(0).done(X)
+
+    ops.wait("test_wait", begin)
+    lowered = f"""graph f(%x: f32[2]@cpu:0) {{
+      %zero = constant() {{value=0}} : int
+      %start = Enter(%zero) {{frame="loop", parallel_iterations={parallel}}} : int
+      %i = Merge(%start) {{back="next"}} : int
+      %value = Enter(%x) {{frame="loop", invariant=True, parallel_iterations={parallel}}}
+        : f32[2]@cpu:0
+      %end = constant() {{value=5}} : int
+      %goes_on = python_lt(%i, %end) : bool[]@cpu:0
+      %s.0, %s.1 = Switch(%i, %goes_on) : int, int
+      %v.0, %v.1 = Switch(%value, %goes_on) : f32[2]@cpu:0, f32[2]@cpu:0
+      %y = test_wait(%v.0) : f32[2]@cpu:0
+      %one = constant() {{value=1}} : int
+      %j = python_add(%s.0, %one) : int
+      &next: NextIteration(%j)
+      %n = Exit(%s.1) : int
+      return %n }}"""
+    assert FlowStep(Flow(Graph.parse(lowered)), clock=Answers()).run([X]) == (5,)
+    assert widest == most
+
+
+def test_invariants_go_in_once() -> None:
+    graph, given = loop_of(lambda x, i: ef.sin(x) + i, 6)
+    runner = by_entries(graph, open_up)
+    one = scheduled(runner).step(log=True)
+    one.run(given)
+    enters = [i for i, label in enumerate(flow_of(runner).plan.labels) if label.startswith("enter")]
+    places = {flow_of(runner).plan.places[i][1] for i in enters}
+    runs = [x for _, out in one.log or [] for x in out if x[0] == "run" and x[1] == 0]
+    assert not any(entry in places for _, _, entry in runs)  # tokens pass, nothing is computed

@@ -1,0 +1,235 @@
+"""Steps of the executor: their errors, what they hold, and entries that wait."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow import errors
+from eagerflow.core import op as op_module
+from eagerflow.core.op import bind
+from eagerflow.graph import Graph
+from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.step import Completion, FlowStep
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.threads import workers
+from eagerflow_kernels import table
+from tests.runtime.graphs import by_entries, flow_of
+from tests.runtime.nested import Nested
+from tests.runtime.scheduled.entries import (
+    Ops,
+    X,
+    chain,
+    fan,
+    heavy,
+    loop_of,
+    notes,
+    open_up,
+    ops,
+)
+
+__all__ = ["ops"]  # the fixture
+
+
+@pytest.fixture(autouse=True)
+def _no_threads() -> Iterator[None]:
+    yield
+    workers.shared.close()
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+
+def test_an_error_has_line_turn_and_what_was_written() -> None:
+    v = ef.Variable(0.0, name="v")
+
+    def body(x: Any, i: Any) -> Any:
+        def inner(y: Any, j: Any) -> Any:
+            return y + x[i * j], j + 1  # the line
+
+        v.assign_add(1.0)
+        return ef.while_loop(lambda y, j: j < 2, inner, (x, 0))[0]
+
+    graph, given = loop_of(body, 5, parallel_iterations=1)  # else later iterations had begun
+    found = []
+    for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
+        v.assign(0.0)
+        with pytest.raises(errors.TensorIndexError) as caught:
+            run(*given)
+        assert v.numpy() == 3.0
+        assert "# the line" in str(caught.value.source)
+        iterations = [n for n in notes(caught.value) if "iteration" in n]
+        assert len(iterations) == 2
+        found.append((str(caught.value), iterations))
+        assert any("%getitem" in n for n in notes(caught.value))
+    assert found[0] == found[1] == found[2]
+    assert any("already written" in n and "v" in n for n in notes(caught.value))
+
+
+def test_a_branch_that_is_not_there() -> None:
+    @ef.trace
+    def f(x: Any, i: Any) -> Any:
+        return ef.switch(i, [ef.sin, ef.cos], x)  # the line
+
+    graph = f.graph(ef.tensor(X), ef.tensor(1))
+    run = by_entries(graph, open_up)
+    with pytest.raises(errors.TensorIndexError, match="there is no such branch") as caught:
+        run(X, np.asarray(7))
+    assert "# the line" in str(caught.value.source)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 30))
+def test_failures_leave_nothing(seed: int, after: int) -> None:
+    ops, count = Ops(), 0
+    kept: list[weakref.ref[Any]] = []
+
+    def work(x: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > after:
+            raise RuntimeError("as planned")
+        found = x * 0.5
+        kept.append(weakref.ref(found))
+        return found
+
+    ops.add("test_work", work)
+    try:
+        f = Nested(seed, effects=False)
+        f.run_math = lambda x, first, name: bind(op_module.get_op("test_work"), x)  # type: ignore[method-assign]
+        graph = ef.trace(f).graph(ef.ones(3, dtype="float64"))
+        one = FlowStep(flow_of(by_entries(graph, open_up, heavy)), helpers=2)
+        count = 0
+        kept.clear()
+        with suppress(errors.KernelError):
+            one.run([np.ones(3)])
+        gc.collect()
+        assert not [r for r in kept if r() is not None]
+        assert not one._values
+        assert not one._helping
+    finally:
+        workers.shared.close()
+        ops.remove()
+
+
+def test_values_go_as_soon_as_nobody_reads_them(ops: Ops) -> None:
+    seen: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def look(x: Any) -> Any:
+        alive.append(sum(r() is not None for r in seen))
+        seen.append(weakref.ref(x))
+        return x + 1
+
+    ops.add("test_look", look, "fence")
+    runner = by_entries(chain(*["test_look"] * 6), open_up)
+    runner(X.copy())
+    assert max(alive) <= 2  # what it takes, and what it takes it from
+
+
+def test_a_loop_holds_what_its_turns_need(ops: Ops) -> None:
+    seen: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+
+    def look(x: Any) -> Any:
+        alive.append(sum(r() is not None for r in seen))
+        seen.append(weakref.ref(x))
+        return x + 1
+
+    ops.add("test_look", look, "fence")
+    look_op = op_module.get_op("test_look")
+    graph, given = loop_of(lambda x, i: bind(look_op, ef.sin(x)), 50)
+    seen.clear()
+    alive.clear()
+    by_entries(graph, open_up)(*given)
+    assert len(alive) == 50
+    assert max(alive) <= 2
+
+
+def test_kernels_that_are_registered_anew_count(ops: Ops) -> None:
+    ops.add("test_new", lambda x: x + 1)
+    runner = by_entries(chain("test_new", "exp", "test_new"), open_up)
+    before = runner(X)
+    table.portable("test_new")(lambda xp, x: x + 2)
+    assert runner(X)[0][0] > before[0][0]
+
+
+# --- entries that wait without a thread -------------------------------------------------------
+
+
+def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
+    """They wait together, and are answered from another thread, in any order."""
+    waiting: list[tuple[Completion, Any]] = []
+    threads = []
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> None:
+        waiting.append((completion, inputs[0]))
+        if len(waiting) == 3:
+            thread = threading.Thread(target=answer)
+            threads.append(thread)
+            thread.start()
+
+    def answer() -> None:
+        for completion, x in reversed(waiting):
+            completion.done(x * 2)
+            completion.done(x * 3)  # nobody listens any more
+
+    ops.wait("test_wait", begin)
+    runner = by_entries(fan("test_wait", "test_wait", "test_wait"))
+    (found,) = runner(X)
+    threads[0].join()
+    assert found.tolist() == [6.0, 12.0]
+
+
+def test_an_answer_may_come_at_once(ops: Ops) -> None:
+    ops.wait("test_wait", lambda node, inputs, completion: completion.done(inputs[0] + 1))
+    (found,) = by_entries(chain("test_wait", "test_wait"))(X)
+    assert found.tolist() == [3.0, 4.0]
+
+
+def test_a_wait_can_fail(ops: Ops) -> None:
+    stopped = []
+
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> Any:
+        if "0" in node.name:
+            completion.failed(errors.QueueClosedError("the queue was closed"))
+        return lambda: stopped.append(node.name)
+
+    ops.wait("test_wait", begin)
+    with pytest.raises(errors.QueueClosedError) as caught:
+        by_entries(fan("test_wait", "test_wait"))(X)
+    assert any("node: %v0 = test_wait" in n for n in notes(caught.value))
+    assert stopped in ([], ["v1"])  # if it had begun
+
+
+def test_a_start_can_fail(ops: Ops) -> None:
+    def begin(node: Any, inputs: list[Any], completion: Completion) -> None:
+        raise RuntimeError("no connection")
+
+    ops.wait("test_wait", begin)
+    with pytest.raises(RuntimeError, match="no connection"):
+        by_entries(chain("test_wait"))(X)
+
+
+def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
+    """It lies on a branch that was not taken, or an op that waits did not give it."""
+    graph = Graph.parse(
+        "graph f(%x: f32[2]@cpu:0, %p: bool[]@cpu:0) {"
+        "  %s.0, %s.1 = Switch(%x, %p) : f32[2]@cpu:0, f32[2]@cpu:0 return %s.1 }"
+    )
+    tier = ScheduledTier(graph)
+    assert tier.run([X, np.asarray(False)])[0].tolist() == X.tolist()
+    with pytest.raises(errors.SchedulerError, match=r"the step has ended, and %s.1 was not made"):
+        tier.run([X, np.asarray(True)])
+    ops.wait("test_wait", lambda node, inputs, completion: completion.done())
+    with pytest.raises(errors.SchedulerError, match="was not made"):
+        by_entries(chain("test_wait"))(X)
