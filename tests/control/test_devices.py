@@ -231,8 +231,7 @@ def test_branches_on_different_devices_are_named_so():
 
     @ef.trace
     def named(p):
-        y = here * 2.0 if p else other * 2.0
-        return y
+        return here * 2.0 if p else other * 2.0
 
     for f, what in ((chosen, "cond: the result"), (named, "what `x if c else y` gives")):
         with pytest.raises(ef.errors.TraceError) as raised:

@@ -139,7 +139,7 @@ class _Function(ast.NodeTransformer):
         body = self._branch("if", node.body, node, {})
         orelse = self._branch("else", node.orelse, node, {})
         after = self._liveness.after[id(node)]
-        names = tuple(
+        names: Any = tuple(
             (name, *[bindings.get(name, 0) for bindings in lines], name in after)
             for name in sorted({**lines[0], **lines[1]})
         )
@@ -181,9 +181,10 @@ class _Function(ast.NodeTransformer):
     def _where(self, node: Any, lines: dict[str, int]) -> ast.expr:
         """The names that a loop binds, with a line, and whether they are read later."""
         after, plus = self._liveness.after[id(node)], augmented(node.body)
-        return ast.Constant(
-            tuple((name, lines[name], name in after, name in plus) for name in sorted(lines))
+        names: Any = tuple(
+            (name, lines[name], name in after, name in plus) for name in sorted(lines)
         )
+        return ast.Constant(names)
 
     def _branch(
         self, name: str, body: Sequence[ast.stmt], at: ast.AST, more: dict[str, int],
@@ -199,12 +200,11 @@ class _Function(ast.NodeTransformer):
         if outer:
             inner.insert(0, located(ast.Global(outer), at))
         self._count += 1
-        return function(
-            f"@{name}{self._count}", arguments, inner, at
-        )  # so: to define it is no line of the body
+        # located at the statement: to define it is no line of the body
+        return function(f"@{name}{self._count}", arguments, inner, at)
 
     def _run(self, name: str, arguments: list[ast.expr], at: ast.stmt) -> ast.stmt:
-        return located(ast.Expr(operator_call(name, arguments, at)), at)  # type: ignore[no-any-return]  # so
+        return located(ast.Expr(operator_call(name, arguments, at)), at)
 
     def _source(self, node: ast.expr) -> ast.expr:
         """The iterable of a `for`: `range`, `zip` and `enumerate` also of values of the graph."""
@@ -347,10 +347,10 @@ class _Function(ast.NodeTransformer):
                 return node
         if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
-        signs = ast.Constant(tuple(_COMPARISONS[type(op)] for op in node.ops))
+        signs: Any = tuple(_COMPARISONS[type(op)] for op in node.ops)
         left, second = self.visit(node.left), self.visit(node.comparators[0])
         rest = map(self._later, node.comparators[1:])
-        return operator_call("compare", [signs, left, second, *rest], node)
+        return operator_call("compare", [ast.Constant(signs), left, second, *rest], node)
 
     def _is_stuck(self, *nodes: ast.expr) -> bool:
         """Whether expressions bind names where no function can be defined before."""
@@ -400,7 +400,7 @@ class _Function(ast.NodeTransformer):
         self._shared.update(names)
         inner = _Function(made.args, made.body, self._self)
         self._before.append(inner.function(made))
-        return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)  # type: ignore[no-any-return]  # a call
+        return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)
 
     def _reduction(self, node: ast.Call) -> ast.expr:
         """Calls such as `any(x > 0 for x in xs)`, if the name is that of the builtin."""

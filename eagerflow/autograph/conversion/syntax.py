@@ -54,7 +54,9 @@ def holds_jumps(body: Sequence[ast.stmt]) -> bool:
     for node in own_nodes(body):
         if isinstance(node, JUMPS) and node is not body[-1]:
             return True
-        if isinstance(node, LOOPS) and (node.orelse or is_always(getattr(node, "test", node))):
+        if isinstance(node, LOOPS) and node.orelse:
+            return True
+        if isinstance(node, ast.While) and is_always(node.test):
             return True
     return False
 
