@@ -295,16 +295,16 @@ def is_library(namespace: Mapping[str, Any]) -> bool:
         return not name.startswith(_LIKE_USERS) or name in _FIXED
     if top in _STANDARD and (not file or file.startswith(_STANDARD_PLACES)):
         return True
-    if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):
+    if (
+        "site-packages" not in file
+        and "dist-packages" not in file
+        and not file.endswith((".so", ".pyd"))
+    ):
         return False
     key = (name, file)
     if key not in _libraries:
         _libraries[key] = not any(map(_is_own, list(namespace.values())))
     return _libraries[key]
-
-
-def _is_binary(file: str) -> bool:
-    return file.endswith((".so", ".pyd"))
 
 
 def _is_own(value: Any) -> bool:

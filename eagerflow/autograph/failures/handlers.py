@@ -70,12 +70,11 @@ class _OpenBlocks(threading.local):
     """The blocks that this thread is in, the innermost last; other threads may run such code."""
 
     def __init__(self) -> None:
-        self.all: list[Any] = []
+        self.handlers: list[catching] = []
+        self.ends: list[leaving] = []
 
 
-#: the blocks with handlers, and those with an end
-_handlers: Final = _OpenBlocks()
-_ends: Final = _OpenBlocks()
+_open: Final = _OpenBlocks()
 #: by trace, what handlers and ends of blocks will not do, though they do eagerly
 missed: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
@@ -96,7 +95,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self._kinds = kinds
 
     def __enter__(self) -> None:
-        _handlers.all.append(self)
+        _open.handlers.append(self)
         self._nodes = _nodes_here()
         self._before = len(self._nodes)
 
@@ -104,7 +103,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _handlers.all.pop()
+        _open.handlers.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
         if error is None:
@@ -171,7 +170,7 @@ def refuse_caught(error: BaseException) -> None:
     Raises:
         TraceError: one is.
     """
-    handler = next((one for one in reversed(_handlers.all) if one.catches(error)), None)
+    handler = next((one for one in reversed(_open.handlers) if one.catches(error)), None)
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way
@@ -202,7 +201,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
         self.block: catching | None = None
 
     def __enter__(self) -> None:
-        _ends.all.append(self)
+        _open.ends.append(self)
         self._nodes = _nodes_here()
         self._before = self._end = len(self._nodes)
 
@@ -221,7 +220,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _ends.all.pop()
+        _open.ends.pop()
         if error is not None:
             return
         left_out = next(_with_effects(self._nodes[self._end :]), None)
@@ -239,14 +238,14 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
 @operator
 def ended() -> None:
     """Say that the block of a `try` has ended."""
-    _ends.all[-1].end()
+    _open.ends[-1].end()
 
 
 @operator
 def manager(given: Any) -> Any:
     """A context manager of a `with`, as it is."""
     if type(given) is contextlib.suppress and interpreter.is_traced():
-        _ends.all[-1].kinds += given._exceptions  # type: ignore[attr-defined]  # of the class
+        _open.ends[-1].kinds += given._exceptions  # type: ignore[attr-defined]  # of the class
     return given
 
 
@@ -256,7 +255,7 @@ class managed:  # noqa: N801 - converted code calls it as an operator
     """The block of a `with`."""
 
     def __enter__(self) -> None:
-        self._of = _ends.all[-1]
+        self._of = _open.ends[-1]
         self._of.begin()
 
     def __exit__(

@@ -41,7 +41,7 @@ _MOST: Final = 1000
 #: the same where Python says when they end
 _MOST_OF_PYTHON: Final = 10_000
 _COUNT: Final = "iteration"
-_GOES_ON: Final = "the test"
+_GOES_ON: Final = "goes on"
 
 #: by trace, the bodies of loops that cannot become loops of the graph
 _no_loops: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
