@@ -88,7 +88,7 @@ _LATER = {
     "jvp": "autodiff.transforms",
     "value_and_grad": "autodiff.transforms",
     "vjp": "autodiff.transforms",
-    "call": "autograph.shared_calls",
+    "call": "autograph.calls_in_graphs",
     "TensorArray": "control",
     "cond": "control",
     "map": "control",

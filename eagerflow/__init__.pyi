@@ -20,7 +20,7 @@ from eagerflow.autodiff.transforms import grad as grad
 from eagerflow.autodiff.transforms import jvp as jvp
 from eagerflow.autodiff.transforms import value_and_grad as value_and_grad
 from eagerflow.autodiff.transforms import vjp as vjp
-from eagerflow.autograph.shared_calls import call as call
+from eagerflow.autograph.calls_in_graphs import call as call
 from eagerflow.control import TensorArray as TensorArray
 from eagerflow.control import cond as cond
 from eagerflow.control import map as map

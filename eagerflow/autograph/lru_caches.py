@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
+from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.autograph.values.calls import wrappers
 from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.capture.reachable import CACHED, Reachable
 from eagerflow.core import interpreter

@@ -7,26 +7,22 @@ from opcode import opmap
 from types import CodeType
 from typing import Any, Final
 
-import eagerflow.autograph.flow.explicit  # noqa: F401 - it registers replacements for converted code
-from eagerflow.autograph.builtins import printed
+# these define operators, and replacements for functions
+import eagerflow.autograph.flow.builtins
+import eagerflow.autograph.flow.explicit  # noqa: F401 - likewise
 from eagerflow.autograph.conversion.convert import operators, why_not
 from eagerflow.autograph.conversion.source_code import NO_SOURCE
-from eagerflow.autograph.failures.exits import ended, leaving, managed, manager
-from eagerflow.autograph.failures.handlers import Escaped, catching
+from eagerflow.autograph.failures.handlers import Escaped
 from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
 from eagerflow.autograph.flow.branches import Raised
-from eagerflow.autograph.flow.loops import endless, for_, while_
-from eagerflow.autograph.flow.reductions import reduced
-from eagerflow.autograph.tracking.blocks import Again, tracer_here
+from eagerflow.autograph.tracking.blocks import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
-from eagerflow.autograph.values.calls import call
-from eagerflow.autograph.values.lists import NeedsArray, as_lists
-from eagerflow.autograph.values.texts import shown, text
+from eagerflow.autograph.values.lists import NeedsArray, as_lists, grown_in
 from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
+from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["call", "catching", "ended", "endless", "for_", "leaving", "managed", "manager",
-           "printed", "reduced", "run", "shown", "text", "while_"]  # fmt: skip
+__all__ = ["run"]
 
 #: exceptions that the handlers of the user do not catch
 setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others
@@ -34,19 +30,28 @@ setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B01
 _RETURN: Final = opmap["RETURN_VALUE"]
 
 
-def run(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def run(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], tracer: Tracer
+) -> Any:
     """Call a function that may be converted, within a trace.
+
+    Args:
+        function: the function.
+        args: its arguments.
+        kwargs: likewise.
+        tracer: the trace.
 
     Raises:
         TraceError: it uses a name that only one branch on a tensor binds, or the truth of a
             tensor where no graph can have it.
     """
     try:
-        return _as_lists(function(*args, **kwargs), function)
+        result = function(*args, **kwargs)
+        return _as_lists(result, function) if tracer in grown_in else result
     except Escaped as escaped:
         raise escaped.error from None
     except NameError as error:
-        reason = unbound_reason(tracer_here(), error)
+        reason = unbound_reason(tracer, error)
         if reason is not None:
             hide_frames(error)
             raise reason from error

@@ -12,9 +12,7 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.control.derivatives.entry import differentiate
 from eagerflow.control.derivatives.forward_mode import push
-from eagerflow.control.structure.dependence import Places
-from eagerflow.control.structure.node import Structured, graphs_of, nodes_of
-from eagerflow.control.structure.sizes import rename
+from eagerflow.control.structured import Places, Structured
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import get_op
@@ -87,11 +85,10 @@ def _tell_writes(whole: Structured) -> None:
     """Let differentiators know which variables were assigned inside."""
     if all(effect != "writes" for effect, _ in whole.effects):
         return
-    for graph in graphs_of(whole.attrs):
-        for node in nodes_of(graph):
-            if "resource" in node.attrs and get_op(node.op).effect == "writes":
-                for one in _differentiators():
-                    one.assigned(node.attrs["resource"], node.source)
+    for node in whole.nodes:
+        if "resource" in node.attrs and get_op(node.op).effect == "writes":
+            for one in _differentiators():
+                one.assigned(node.attrs["resource"], node.source)
 
 
 def _differentiators() -> Iterator[interpreter.AbstractDifferentiator]:
@@ -119,8 +116,8 @@ def append(
     """Put a node into the trace that is under way."""
     tracer = tracer_of(interpreter.current())
     assert tracer is not None
-    renamed = rename(tracer, whole.attrs, whole.inputs, whole.outputs, operands, sizes)
-    return tracer.structured(whole.op, operands, renamed.attrs, renamed.outputs, whole.effects)
+    attrs, outputs = whole.renamed(tracer, operands, sizes)
+    return tracer.structured(whole.op, operands, attrs, outputs, whole.effects)
 
 
 _known: Final[WeakKeyDictionary[Node, Structured]] = WeakKeyDictionary()

@@ -174,14 +174,13 @@ class _Kind:
         if a._kind.dtype is not b._kind.dtype or a._kind.device is not b._kind.device:
             return False
         first, second = [(x._count, *x._kind.shape) for x in (a, b)]
-        return len(first) == len(second) and all(map(_is_same_size, first, second))
+        return len(first) == len(second) and all(
+            a is b if a is None or b is None else same(a, b)
+            for a, b in zip(first, second, strict=True)
+        )
 
     def __hash__(self) -> int:
         return hash((self.array._kind.dtype, self.array.dynamic))
-
-
-def _is_same_size(a: Size | None, b: Size | None) -> bool:
-    return a is b if a is None or b is None else same(a, b)
 
 
 def _take(array: TensorArray) -> tuple[tuple[Tensor], _Kind]:

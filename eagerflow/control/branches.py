@@ -1,25 +1,43 @@
-"""`cond` and `switch`: one of several functions runs."""
+"""`cond` and `switch`: one of several functions runs. Their results are merged into one type."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.merging import OutputNumber, merged
-from eagerflow.control.structure.node import Structured
-from eagerflow.control.subgraphs import as_truth, check_callable, join, trace_subgraph
+from eagerflow.control.structured import Structured
+from eagerflow.control.subgraphs import (
+    ResultLeaf,
+    Subgraph,
+    as_truth,
+    check_callable,
+    join,
+    kind_of,
+    own_handles,
+    same_number,
+    trace_subgraph,
+)
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.dims import Dim
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
+from eagerflow.graph.kinds import ValueSpec
+from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["cond", "switch"]
+__all__ = ["NO_TEXT", "cond", "switch"]
 
+#: the advice where branches give different texts
+NO_TEXT: Final = (
+    "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), return "
+    "it, and look the text up outside; or print or raise it in the branches"
+)
+_KEY: Final = re.compile(r"\['([^']*)'\]")
 _NAMES: Final = ("true_fn", "false_fn")
 
 
@@ -55,10 +73,7 @@ def cond(
     check_callable("cond: true_fn", true_fn)
     check_callable("cond: false_fn", false_fn)
     test = as_truth("cond: pred", pred)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if type(test) is not Tensor or tracer is None:
-        return choose("cond", test, (true_fn, false_fn))(*_own(operands))
-    return _choose("cond", test, (true_fn, false_fn), _NAMES, operands, tracer)
+    return _choose("cond", test, (true_fn, false_fn), operands)
 
 
 @hides_frames
@@ -85,11 +100,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise TraceError("switch: there are no branches")
     check_callable("switch: a branch", *branches)
     chosen = _index(index)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if type(chosen) is not Tensor or tracer is None:
-        return choose("switch", chosen, branches)(*_own(operands))
-    names = [f"branch{i}" for i in range(len(branches))]
-    return _choose("switch", chosen, branches, names, operands, tracer)
+    return _choose("switch", chosen, branches, operands)
 
 
 def _index(index: Any) -> Any:
@@ -108,15 +119,13 @@ def _index(index: Any) -> Any:
     return tensor
 
 
-def _own(operands: Any) -> Any:
-    """Operands in handles of their own."""
-    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, operands)
+def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], operands: Any) -> Any:
+    """The result of the chosen function: eagerly by Python, in a trace by a node."""
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    if type(predicate) is not Tensor or tracer is None:
+        return choose(op, predicate, functions)(*own_handles(operands))
+    names = _NAMES if op == "cond" else [f"branch{i}" for i in range(len(functions))]
 
-
-def _choose(
-    op: str, predicate: Tensor, functions: Sequence[Callable[..., Any]], names: Sequence[str],
-    operands: Any, tracer: Tracer,
-) -> Any:  # fmt: skip
     def arguments(part: Tracer) -> Any:
         return tree.map(lambda x: part.add_operand(x) if type(x) is Tensor else x, operands)
 
@@ -124,15 +133,153 @@ def _choose(
     parts = [
         trace_subgraph(f, name, tracer, arguments) for f, name in zip(functions, names, strict=True)
     ]
-    results, kinds = merged(op, parts, tracer, outside)
+    merged = _Merged(op, parts, tracer, outside)
     captured = join(parts, 0)  # results may capture more of the trace around
     chosen = tracer.value_of(predicate).spec
     whole = Structured(
         op,
         {"branches": tuple([p.graph for p in parts])},
         [chosen, *[v.spec for v in parts[0].graph.inputs]],
-        kinds,
+        merged.kinds,
     )
-    outputs = apply(whole, [predicate, *captured])
-    leaves = [outputs[x.number] if type(x) is OutputNumber else x for x in results]
+    outputs = iter(apply(whole, [predicate, *captured]))
+    leaves = [next(outputs) if same is None else same[0] for same in merged.common]
     return tree.unflatten(parts[0].treedef, leaves)
+
+
+@final
+class _Merged:
+    """The results of branches: one type for each leaf, or an error with both lines.
+
+    Args:
+        op: for messages.
+        parts: the branches, whose graphs get their outputs.
+        tracer: the trace around them.
+        outside: the names of sizes that are known there.
+
+    Attributes:
+        common: for each leaf a tuple of the outer value that all branches give; None if it is an
+            output of the node.
+        kinds: the types of the outputs.
+
+    Raises:
+        TraceError: the structures or the types of a leaf do not go together.
+    """
+
+    def __init__(
+        self, op: str, parts: Sequence[Subgraph], tracer: Tracer, outside: frozenset[str]
+    ) -> None:
+        self._op, self._parts = op, parts
+        self._tracer, self._outside = tracer, outside
+        first = parts[0]
+        for other in parts[1:]:
+            if other.treedef != first.treedef:
+                raise TraceError(
+                    f"{op}: the branches give different structures",
+                    given=f"{tree.show(first.treedef)} from {first.where}\n"
+                    f"    and {tree.show(other.treedef)} from {other.where}",
+                    hint="let all branches give the same; what only one of them makes needs a "
+                    "value in the others too, such as zeros",
+                )
+        self.common: list[tuple[Any] | None] = []
+        self.kinds: list[ValueSpec] = []
+        for i, leaves in enumerate(zip(*[part.leaves for part in parts], strict=True)):
+            self.common.append(self._common(i, leaves))
+            if self.common[i] is None:
+                self.kinds.append(self._kind(i, leaves))
+
+    def _common(self, i: int, leaves: Sequence[ResultLeaf]) -> tuple[Any] | None:
+        """The value that all branches give as leaf ``i``, if none of them made it."""
+        first = leaves[0].what
+        if all(leaf.kind == "static" for leaf in leaves):
+            for other, leaf in enumerate(leaves):
+                if leaf.what is not first and leaf.what != first:
+                    texts = isinstance(first, str) and isinstance(leaf.what, str)
+                    raise self._differ(i, other, "objects", NO_TEXT if texts else None)
+            return (first,)
+        if all(leaf.kind == "number" and same_number(leaf.what, first) for leaf in leaves):
+            made = type(first) is TracedNumber and any(
+                leaf.what.tracer is part.tracer
+                for part, leaf in zip(self._parts, leaves, strict=True)
+            )
+            return None if made else (first,)
+        return None
+
+    def _kind(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
+        """The type of leaf ``i``; it becomes an output of all graphs."""
+        for other, leaf in enumerate(leaves):
+            if (leaf.kind == "static") != (leaves[0].kind == "static"):
+                raise self._differ(i, other, "kinds of values")
+        if any(leaf.kind != "number" for leaf in leaves):
+            return self._kind_of_tensors(i, leaves)
+        kinds = [kind_of(leaf.what) for leaf in leaves]
+        for other, kind in enumerate(kinds):
+            if kind != kinds[0]:
+                raise self._differ(i, other, "kinds of numbers", "write 0.0 for a float")
+        for part in self._parts:
+            part.graph.outputs.append(part.number(i))
+        return kinds[0]
+
+    def _kind_of_tensors(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
+        first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
+        kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
+        shape: list[Size | None] = list(kind.shape)  # None for a size that differs
+        for other, leaf in enumerate(leaves):
+            if leaf.value is None:
+                if shape or not weak_fits(leaf.what, kind.dtype):
+                    raise self._differ(i, other, "types", None, first)
+                continue
+            spec: Any = leaf.value.spec
+            if spec.dtype is not kind.dtype:
+                hint = "convert one: x.astype(...)"
+                if (self._parts[0].said or "").startswith(("what `and`", "what `or`")):
+                    hint += "; to choose between two values, write `y if x else z`"
+                raise self._differ(i, other, "dtypes", hint, first)
+            if spec.device is not kind.device:
+                hint = f"move one: x.to({str(kind.device)!r})"
+                raise self._differ(i, other, "devices", hint, first)
+            if len(spec.shape) != len(shape):
+                raise self._differ(i, other, "numbers of axes", None, first)
+            shape = [
+                a if a is not None and same(a, b) else None
+                for a, b in zip(shape, spec.shape, strict=True)
+            ]
+        sizes = [
+            self._tracer.fresh_size("size")
+            if d is None or not symbols((d,)) <= self._outside
+            else d
+            for d in shape
+        ]
+        for part, leaf in zip(self._parts, leaves, strict=True):
+            part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
+        return kind.like(shape=tuple(sizes))  # type: ignore[no-any-return]  # the type of a tensor
+
+    def _differ(
+        self, i: int, other: int, what: str, hint: str | None = None, against: int = 0
+    ) -> TraceError:
+        parts = self._parts
+        path = tree.paths(parts[0].treedef)[i]
+        texts = [f"{parts[j].leaves[i].text} from {parts[j].line(i)}"
+                 for j in sorted((against, other))]  # fmt: skip
+        return TraceError(
+            f"{_leaf_name(self._op, path, parts[0].said)} is "
+            f"{'on' if what == 'devices' else 'of'} different {what} in two branches",
+            given=f"{texts[0]}\n    and {texts[1]}",
+            hint=hint,
+        )
+
+
+def _leaf_name(op: str, path: str, said: str | None) -> str:
+    """A leaf of the result of a branch, for messages.
+
+    Args:
+        op: the op.
+        path: of the leaf.
+        said: the Python construct of which it is a branch: then the keys of the result are
+            names of variables, and the empty one is its value.
+    """
+    if said is None:
+        return f"{op}: result{path}" if path else f"{op}: the result"
+    match = _KEY.match(path)
+    name = match[1] if match else ""
+    return f"{name or said}{path[match.end() :] if match else path}"

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeVar, final
 
-from eagerflow.control.merging import same_number
-from eagerflow.control.retracing import LeafOutcome, Outcome, outcome_of
-from eagerflow.control.subgraphs import ResultLeaf, Subgraph, is_number, kind_of, line_of
+from eagerflow.control.subgraphs import (
+    LeafOutcome,
+    Outcome,
+    ResultLeaf,
+    Subgraph,
+    is_number,
+    kind_of,
+    line_of,
+    outcome_of,
+    same_number,
+)
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.slices import IndexedSlices
@@ -23,6 +31,8 @@ from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
 __all__ = ["Carry", "check_iteration", "own_leaves"]
+
+_Parts = TypeVar("_Parts", bound=tuple[Subgraph, ...])
 
 
 def own_leaves(value: Any) -> tuple[list[Any], tree.TreeDef]:
@@ -77,13 +87,8 @@ def check_iteration(
         elif _becomes(b, a):
             after[i] = as_tensor(b, a.dtype, a.device)
             continue
-        device = a.device if type(a) is Tensor and type(b) is Tensor and _is_moved(a, b) else None
-        raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body), device)
-
-
-def _is_moved(a: Tensor, b: Tensor) -> bool:
-    """Whether of two types that differ the devices alone do."""
-    return a.dtype is b.dtype and len(a.shape) == len(b.shape)
+        specs = getattr(a, "type", None), getattr(b, "type", None)
+        raise changed(op, treedef, i, specs, (_text(a), _text(b)), None, line_of(body))
 
 
 def _becomes(a: Any, b: Any) -> bool:
@@ -107,24 +112,33 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
 
 
 def changed(
-    op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str,
-    device: Any = None,
+    op: str, treedef: tree.TreeDef, i: int, specs: tuple[Any, Any], texts: tuple[str, str],
+    first: str | None, where: str,
 ) -> TraceError:  # fmt: skip
-    """The error for an iteration that changes the type or the device of a leaf of the carry."""
+    """The error for an iteration that changes the type or the device of a leaf of the carry.
+
+    Args:
+        op: for messages.
+        treedef: of the carry.
+        i: the number of the leaf.
+        specs: before and after, where these are tensors.
+        texts: descriptions of them.
+        first: the line where the value before was made, if it is known.
+        where: the line where the value after was made.
+    """
+    before, after = specs
+    what, hint = "type", (
+        "start with a value of the type that an iteration gives (0.0 for a float, "
+        "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+    )  # fmt: skip
+    tensors = isinstance(before, TensorSpec) and isinstance(after, TensorSpec)
+    if tensors and before.dtype is after.dtype and len(before.shape) == len(after.shape):
+        what, hint = "device", f"move what the iteration gives: x.to({str(before.device)!r})"
     path = tree.paths(treedef)[i]
-    what, hint = (
-        "type",
-        (
-            "start with a value of the type that an iteration gives (0.0 for a float, "
-            "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
-        ),
-    )
-    if device is not None:
-        what, hint = "device", f"move what the iteration gives: x.to('{device}')"
     return TraceError(
         f"{op}: an iteration changes the {what} of the carry{' at ' + path if path else ''}",
-        given=f"{after} after an iteration, from {where}",
-        expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
+        given=f"{texts[1]} after an iteration, from {where}",
+        expected=f"{texts[0]}, which the loop starts with" + (f", from {first}" if first else ""),
         hint=hint,
     )
 
@@ -203,10 +217,26 @@ class Carry:
         self._guessed = False  # whether the types of the last trace are tried
         self._guess()
 
-    def begin(self) -> Outcome:
-        """Note that the subgraphs are traced now, perhaps once more."""
-        self._loop.again()
-        return self._loop
+    def settle(self, trace: Callable[[Outcome], _Parts]) -> _Parts:
+        """Trace the subgraphs until the body gives the types that it takes.
+
+        Args:
+            trace: traces them once; the body is the last.
+
+        Raises:
+            TraceError: no types fit.
+        """
+        while True:
+            failed: Exception | None = None
+            try:
+                self._loop.again()
+                parts = trace(self._loop)
+            except (TraceError, ArithmeticError, LookupError) as error:
+                failed = error
+            if failed is not None:  # and no exception is being handled
+                self._hold(failed)
+            elif self._fits(parts[-1]):
+                return parts
 
     def _guess(self) -> None:
         """Begin with the types that the loop had when the trace around was traced before."""
@@ -282,7 +312,7 @@ class Carry:
             leaves.append(part.result(value))
         return leaves
 
-    def hold(self, error: Exception) -> None:
+    def _hold(self, error: Exception) -> None:
         """Take the numbers as constants: Python asked for one, and iterations may not change it.
 
         If one does, the number is loop-carried after all, and the request for it is the error.
@@ -302,7 +332,7 @@ class Carry:
         rest = iter(outputs)
         return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
 
-    def fits(self, body: Subgraph) -> bool:
+    def _fits(self, body: Subgraph) -> bool:
         """Whether an iteration gives the types that it takes; if not, it is traced with others.
 
         Raises:
@@ -369,10 +399,9 @@ class Carry:
                 raise self._changed(i, body)
             return slot
         spec: Any = leaf.value.spec
-        if spec.dtype is not kind.dtype or len(spec.shape) != len(kind.shape):
+        same_kind = spec.dtype is kind.dtype and spec.device is kind.device
+        if not same_kind or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
-        if spec.device is not kind.device:
-            raise self._changed(i, body, kind.device)
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
@@ -396,12 +425,14 @@ class Carry:
     def _fresh(self) -> Dim:
         return self.tracer.fresh_size("size")
 
-    def _changed(self, i: int, body: Subgraph, device: Any = None) -> TraceError:
+    def _changed(self, i: int, body: Subgraph) -> TraceError:
         start = self.slots[i].start
         first = None
         if type(start) is Tensor:
             node = self.tracer.value_of(start).node
             source = None if node is None else node.source
             first = str(source) if isinstance(source, Source) else None
-        after = body.leaves[i].text
-        return changed(self.op, self.treedef, i, _text(start), after, first, body.line(i), device)
+        leaf = body.leaves[i]
+        specs = self.slots[i].kind, None if leaf.value is None else leaf.value.spec
+        texts = _text(start), leaf.text
+        return changed(self.op, self.treedef, i, specs, texts, first, body.line(i))

@@ -16,8 +16,7 @@ from eagerflow.autodiff.backward import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.applying import append, mixed, of_node
-from eagerflow.control.derivatives.building import is_smooth
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.control.subgraphs import Subgraph, join, within
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed

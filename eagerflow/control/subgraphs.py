@@ -1,20 +1,25 @@
-"""Traces branches and bodies of loops into subgraphs."""
+"""Traces branches and bodies of loops into subgraphs, and notes how they turned out.
+
+A loop is traced twice where a loop-carried number turns out to become a tensor, or a size to
+change. Loops inside it would be traced four times, those inside them eight times, if each began
+anew to find out about itself. So the `Outcome` of each part of a trace is noted, in order.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
+from weakref import WeakKeyDictionary
 
 from eagerflow.capture.reachable import Reachable
-from eagerflow.control.retracing import Outcome, note, outcome_of
-from eagerflow.control.structure.node import effects_of
+from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import Dim, number_of
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
+from eagerflow.dims import Dim, number_of, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
@@ -24,10 +29,90 @@ from eagerflow.tracing.symbols import Operand
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["ResultLeaf", "Subgraph", "argument_names", "as_truth", "check_callable", "is_number",
-           "join", "kind_of", "line_of", "trace_subgraph", "whole_number", "within"]  # fmt: skip
+__all__ = ["LeafOutcome", "Outcome", "ResultLeaf", "Subgraph", "argument_names", "as_truth",
+           "check_callable", "is_number", "join", "kind_of", "line_of", "outcome_of", "own_handles",
+           "same_number", "trace_subgraph", "whole_number", "within"]  # fmt: skip
 
 _NUMBERS = (int, float, complex)
+
+
+# --- how parts of a trace turned out ------------------------------------------------------------
+
+
+class LeafOutcome(NamedTuple):
+    """How a leaf of the carry of a loop turned out. It refers to no trace.
+
+    Attributes:
+        number: the type of the number that the loop began with, if it was one.
+        still: whether no iteration changes it.
+        became: the type of the tensor without axes that iterations made of it.
+        loose: the axes whose size iterations change.
+    """
+
+    number: NumberType | None
+    still: bool
+    became: TensorSpec | None
+    loose: frozenset[int]
+
+
+@final
+class Outcome:
+    """How a part of a trace turned out: a loop, a branch, or the trace as a whole.
+
+    Args:
+        code: of the user's function, by which the part is recognised.
+        earlier: the parts inside, in order, as they were the last time.
+        guess: the part itself, as it was the last time.
+
+    Attributes:
+        leaves: those of the carry, for a loop.
+        done: whether it was traced to its end.
+    """
+
+    __slots__ = ("_earlier", "_parts", "code", "done", "guess", "leaves")
+
+    def __init__(
+        self, code: Any = None, earlier: Sequence[Outcome] = (), guess: Outcome | None = None
+    ) -> None:
+        self.code = code
+        self.guess = guess
+        self.leaves: Sequence[LeafOutcome] = ()
+        self.done = False
+        self._earlier = earlier
+        self._parts: list[Outcome] = []
+
+    def part(self, function: Callable[..., Any]) -> Outcome:
+        """The outcome of the next part inside, which is traced now."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        inside: Sequence[Outcome] = ()
+        if self._parts and not self._parts[-1].done:  # it failed, and is traced in another way
+            failed = self._parts.pop()
+            inside = failed._parts if failed.code is code else ()
+        place = len(self._parts)
+        guess = self._earlier[place] if place < len(self._earlier) else None
+        if guess is not None and guess.code is not code:  # the code takes another path this time
+            self._earlier, guess = (), None
+        if guess is not None and not inside:
+            inside = guess._parts
+        outcome = Outcome(code, inside, guess)
+        self._parts.append(outcome)
+        return outcome
+
+    def again(self) -> None:
+        """Note that it is traced once more."""
+        if self._parts:
+            self._earlier, self._parts = self._parts, []
+
+
+_outcomes: Final[WeakKeyDictionary[Tracer, Outcome]] = WeakKeyDictionary()
+
+
+def outcome_of(tracer: Tracer) -> Outcome:
+    """The outcome of the part that ``tracer`` traces."""
+    return _outcomes.setdefault(tracer, Outcome())
+
+
+# --- subgraphs ----------------------------------------------------------------------------------
 
 
 class ResultLeaf(NamedTuple):
@@ -48,11 +133,10 @@ class ResultLeaf(NamedTuple):
         """Its type for messages."""
         if self.value is not None:
             return str(self.value.spec)
+        if type(self.what) is TracedNumber:
+            return f"the {self.what.kind.__name__} %{self.what.value.name}"
         if self.kind == "number":
-            number = self.what
-            if type(number) is TracedNumber:
-                return f"the {number.kind.__name__} %{number.value.name}"
-            return f"the {type(number).__name__} {number}"
+            return f"the {type(self.what).__name__} {self.what}"
         return f"{type(self.what).__name__} {self.what!r}"
 
 
@@ -83,9 +167,7 @@ class Subgraph:
     def _leaf(self, x: Any) -> ResultLeaf:
         if isinstance(x, IndexedSlices):
             x = x.to_dense()
-        if type(x) is Dim:
-            return ResultLeaf("number", x)
-        if is_number(x):
+        if type(x) is Dim or is_number(x):
             return ResultLeaf("number", x)
         array = isinstance(x, (AbstractArray, bool)) or hasattr(x, "__array__")
         if not array:
@@ -102,21 +184,18 @@ class Subgraph:
         return self.where if node is None or node.source is None else str(node.source)
 
     def number(self, i: int) -> Value:
-        """ResultLeaf ``i``, a number, as a value of the graph."""
-        number = _number(self.leaves[i].what)
+        """Leaf ``i``, a number, as a value of the graph."""
+        number = self.leaves[i].what
+        number = number_of(number) if type(number) is Dim else number
         if type(number) is TracedNumber and number.tracer is self.tracer:
             return number.value
         return self.tracer.number_value(number, "a result")
 
     def tensor(self, i: int, kind: TensorSpec) -> Value:
-        """ResultLeaf ``i``, a number, as a tensor of that type without axes."""
+        """Leaf ``i``, a number, as a tensor of that type without axes."""
         number = (self.number(i),)
         node = self.graph.add_node("python_tensor", number, (kind.type,), device=kind.device)
         return node.outputs[0]
-
-
-def _number(x: Any) -> Any:
-    return number_of(x) if type(x) is Dim else x
 
 
 def is_number(x: Any) -> bool:
@@ -127,6 +206,15 @@ def is_number(x: Any) -> bool:
 def kind_of(x: Any) -> NumberType:
     """The type of a number."""
     return NumberType(int if type(x) is Dim else x.kind if type(x) is TracedNumber else type(x))
+
+
+def same_number(a: Any, b: Any) -> bool:
+    """Whether two numbers are equal and of one kind."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is TracedNumber:
+        return a.value is b.value
+    return same(a, b) if type(a) is Dim else repr(a) == repr(b)
 
 
 def trace_subgraph(
@@ -148,7 +236,7 @@ def trace_subgraph(
     outcome = (loop or outcome_of(parent)).part(users)
     own = getattr(users, "__name__", name)
     tracer = Tracer(name if own == "<lambda>" else own, parent)
-    note(tracer, outcome)
+    _outcomes[tracer] = outcome
     before = Reachable([users])
     with tracer:
         try:
@@ -214,9 +302,14 @@ def line_of(function: Any) -> str:
     return f"{cell_name(source.file)}:{line} in {code.co_qualname}"
 
 
-def take_reads_out(parts: Sequence[Subgraph]) -> None:
+def own_handles(values: Any) -> Any:
+    """The tree with its tensors in handles of their own, which updates of others do not reach."""
+    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, values)
+
+
+def _take_reads_out(parts: Sequence[Subgraph]) -> None:
     """Let the trace around read the variables that no part assigns: they become operands."""
-    effects = [e for part in parts for e in effects_of(part.graph)]
+    effects = [e for part in parts for e in effects_of(all_nodes(part.graph.nodes))]
     if any(effect in ("fence", "blocks") for effect, _ in effects):
         return  # its callees may assign any variable
     assigned = {id(resource) for effect, resource in effects if effect == "writes"}
@@ -269,7 +362,7 @@ def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
         count: the number of their own inputs, the first ones; one for each if they differ.
     """
     counts = [count] * len(parts) if isinstance(count, int) else count
-    take_reads_out(parts)
+    _take_reads_out(parts)
     operands: dict[Any, Any] = {}
     for part in parts:
         operands.update((k, o.given) for k, o in part.tracer.operands.items() if k not in operands)

@@ -43,7 +43,7 @@ class Derivative:
         self._graph = graph
         self._count = len(graph.outputs)
         self._reads: list[Node] = []
-        self._joint = Joint(self._without_reads(), sparse=True)
+        self._joint = Joint(self._without_reads())
         self.forward, self.backward = self._joint.forward, self._joint.backward
         self._forward = Executable(optimise(self.forward)[0])
         #: the backward graph for some of the inputs, by which, and what runs it

@@ -12,10 +12,9 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.autograph.builtins import printed
-from eagerflow.autograph.conversion.convert import branches
+from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
-from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
 from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
@@ -255,7 +254,7 @@ class Outside:
         for finding in self._prints:
             if not printed(self._tracer, finding.source):
                 self._report(finding)
-        for text in missed(self._tracer) if self.converts else ():
+        for text in missed.get(self._tracer, ()):
             self._doubt(text)
         return list(dict.fromkeys(self._notes))
 

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, final, overload
 from weakref import WeakValueDictionary, ref
 
-from eagerflow.autograph.values.calls import call as autograph_call
+from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor

@@ -12,10 +12,10 @@ from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, final
 
 from eagerflow import settings
-from eagerflow.autograph.flow.unrolling import LARGE, unrolled_loops
+from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.lru_caches import cached_results, check_remembered
 from eagerflow.autograph.operators import run
-from eagerflow.autograph.values.lists import note_outside
+from eagerflow.autograph.values.lists import outside_lists
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.containers import Apart, Containers, Own, is_container
 from eagerflow.core import tree
@@ -157,15 +157,15 @@ class _Maker:
             self.containers = Containers(request.call.names, arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
-        there = [held.value for held in outside.reads.containers]
-        there += self.containers.values if self.containers is not None else []
-        if there:
-            note_outside(tracer, there)
+        known = [held.value for held in outside.reads.containers]
+        known += self.containers.values if self.containers is not None else []
+        if known:
+            outside_lists[tracer] = frozenset([id(x) for x in known if type(x) is list])
         names = _LocalNames(function)
         try:
             with outside, tracer:
                 with names:
-                    result = run(function, args, kwargs)
+                    result = run(function, args, kwargs, tracer)
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
             if tracer in cached_results:
@@ -432,10 +432,10 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
-        if outside.converts:
-            loops = unrolled_loops(self.tracer.graph)
-            record.unrolled += map(str, loops)
-            record.notes += [loop.warning for loop in loops[:1] if loop.nodes >= LARGE]
+        if self.tracer in loops:
+            unrolled = unrolled_loops(self.tracer)
+            record.unrolled += map(str, unrolled)
+            record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
 
 

@@ -349,3 +349,13 @@ def test_generators_and_coroutines_are_refused() -> None:
     for function, word in ((generator, "generator"), (coroutine, "coroutine")):
         with pytest.raises(EagerflowError, match=word):
             ef.trace(function)(ef.tensor(1.0))
+
+
+def test_a_variable_may_have_the_name_of_what_counts_iterations() -> None:
+    def counted(x, n):
+        iteration = x[0] * 0.0
+        for i in range(n):
+            iteration = iteration + x[i] * i
+        return iteration
+
+    check_same(counted, [(ef.tensor([1.0, 2.0, 3.0]), ef.tensor(3))])

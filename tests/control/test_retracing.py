@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.control.retracing import Outcome, outcome_of
+from eagerflow.control.subgraphs import Outcome, outcome_of
 from eagerflow.errors import TraceError
 from eagerflow.tracing.tracer import Tracer
 

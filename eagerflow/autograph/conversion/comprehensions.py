@@ -14,10 +14,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 from typing import Any, Final
 
-from eagerflow.autograph.conversion.names import own_nodes
+from eagerflow.autograph.conversion.syntax import function, own_nodes
 
 __all__ = ["REDUCTIONS", "as_function", "binds", "is_plain"]
 
@@ -66,22 +65,3 @@ def as_function(node: ast.ListComp | ast.GeneratorExp, name: str, of: str = "lis
         over = generator.iter if i else ast.Name(_OVER, ast.Load())
         inner = [ast.For(generator.target, over, inner, [])]
     return function(name, [_OVER], [*before, *inner, ast.Return(result)], node)
-
-
-def function(name: str, arguments: Sequence[str], body: list[ast.stmt], at: ast.AST) -> Any:
-    """A function with the location of ``at``; nodes with a location of their own keep it."""
-    made: Any = ast.parse(f"def f({', '.join(f'a{i}' for i in range(len(arguments)))}): pass")
-    made = made.body[0]
-    made.name, made.body = name, body
-    for argument, own in zip(made.args.args, arguments, strict=True):
-        argument.arg = own
-    _place(made, at, always=True)
-    return made
-
-
-def _place(node: ast.AST, at: ast.AST, *, always: bool = False) -> None:
-    if "lineno" in node._attributes and (always or not hasattr(node, "lineno")):
-        ast.copy_location(node, at)
-    parsed = always or isinstance(node, (ast.arguments, ast.arg))
-    for child in ast.iter_child_nodes(node):
-        _place(child, at, always=parsed and isinstance(child, (ast.arguments, ast.arg)))

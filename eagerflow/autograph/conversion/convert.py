@@ -1,23 +1,42 @@
-"""Converts functions: code once, then a new function for each that shares cells and globals."""
+"""The function that runs in place of another in a trace: converted, replaced, or itself.
+
+The user's own functions are converted: the code once, then a new function for each that shares its
+cells and globals. Library code is taken as it is, but for functions that have a replacement.
+"""
 
 from __future__ import annotations
 
 import dis
+import functools
 import re
-from types import CellType, CodeType, FunctionType, SimpleNamespace
+from collections.abc import Callable
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MethodType,
+    SimpleNamespace,
+)
 from typing import Any, Final
 from weakref import ref
 
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
-from eagerflow.autograph.conversion.source_code import (
-    OPERATORS,
-    NotConvertible,
-    compiled,
-    definition,
-)
+from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
+from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.capture.library import EXAMPLES, is_library
 
-__all__ = ["branches", "converted", "operators", "why_not"]
+__all__ = [
+    "branches",
+    "call",
+    "converted",
+    "converted_argument",
+    "operator",
+    "operators",
+    "replacements",
+    "why_not",
+    "wrappers",
+]
 
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
@@ -33,6 +52,112 @@ _TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
 _known: Final[dict[int, tuple[ref[CodeType], CodeType | str]]] = {}
+
+#: modules of eagerflow whose functions keep user functions, to be called when the graph runs
+_LATE: Final = (
+    "eagerflow.ops", "eagerflow.function", "eagerflow.runners", "eagerflow.data",
+    "eagerflow.profiling",
+)  # fmt: skip
+#: builtins that call their arguments at once
+_HIGHER: Final = frozenset({map, filter, sorted, functools.reduce, functools.partial})
+#: functions that do more in converted code, with their replacements
+replacements: Final[dict[Any, Callable[..., Any]]] = {}
+#: likewise for all functions of a module, a method of a builtin class by its name, or objects of a
+#: class, each with a function that gives the replacement
+wrappers: Final[dict[Any, Callable[[Any], Callable[..., Any]]]] = {}
+
+
+def operator(function: Any) -> Any:
+    """Make a function an operator that converted code calls by its name."""
+    setattr(operators, function.__name__, function)
+    return function
+
+
+# --- calls ------------------------------------------------------------------------------------
+
+
+@operator
+def call(function: Any) -> Any:
+    """The function to call in place of ``function``."""
+    kind = type(function)
+    if kind is FunctionType:
+        return _function(function)
+    if kind is MethodType:
+        inner = call(function.__func__)
+        return function if inner is function.__func__ else MethodType(inner, function.__self__)
+    if kind is BuiltinFunctionType or kind is type:
+        if function in replacements:
+            return replacements[function]
+        if function in _HIGHER:
+            return _with_converted_arguments(function)
+        return _wrapped(function, (type(getattr(function, "__self__", None)), function.__name__))
+    if kind is functools.partial:
+        inner = call(function.func)
+        if inner is function.func:
+            return function
+        return functools.partial(inner, *function.args, **function.keywords)
+    if kind in wrappers:
+        return wrappers[kind](function)
+    return _object(function)
+
+
+def _function(function: FunctionType) -> Any:
+    if not is_library(function.__globals__):
+        return converted(function)
+    module = function.__globals__.get("__name__", "")
+    if function in replacements:
+        return replacements[function]
+    if not module.startswith("eagerflow.") or module.startswith(_LATE):
+        return _wrapped(function)
+    if function.__closure__:  # a transform of a function, such as ef.grad(f)
+        return _with_converted_cells(function)
+    return _with_converted_arguments(function)
+
+
+def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
+    """A function of a library, or its wrapper."""
+    wrap = wrappers.get(function.__module__ or method)
+    return function if wrap is None else wrap(function)
+
+
+def _with_converted_cells(function: FunctionType) -> FunctionType:
+    """A function with converted ones in place of those that it was made for."""
+    before = [cell.cell_contents for cell in function.__closure__ or ()]
+    after = [converted_argument(x) for x in before]
+    if all(a is b for a, b in zip(before, after, strict=True)):
+        return function
+    return FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        tuple(map(CellType, after)),
+    )  # fmt: skip
+
+
+def _object(function: Any) -> Any:
+    """A callable object: its class determines the call."""
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
+    if type(method) is not FunctionType or is_library(method.__globals__):
+        return function
+    inner = converted(method)
+    return function if inner is method else MethodType(inner, function)
+
+
+def _with_converted_arguments(function: Any) -> Any:
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        return function(
+            *map(converted_argument, args), **{k: converted_argument(v) for k, v in kwargs.items()}
+        )
+
+    return caller
+
+
+def converted_argument(value: Any) -> Any:
+    """The replacement for an argument that a function of eagerflow may call."""
+    if type(value) in (FunctionType, MethodType, functools.partial):
+        return call(value)
+    return value
+
+
+# --- code -------------------------------------------------------------------------------------
 
 
 def converted(function: FunctionType) -> FunctionType:
@@ -64,11 +189,18 @@ def branches(code: CodeType) -> bool:
 
     Or calls builtins that do so.
     """
-    if not _TESTING.isdisjoint(code.co_names):
+    return _has(code, (*_TESTS, *_TEXTS), _TESTING)
+
+
+def _has(
+    code: CodeType, instructions: tuple[str, ...], names: frozenset[str] = frozenset()
+) -> bool:
+    """Whether code, or code within it, has an instruction that begins so, or one of the names."""
+    if not names.isdisjoint(code.co_names):
         return True
-    if any(i.opname.startswith((*_TESTS, *_TEXTS)) for i in dis.get_instructions(code)):
+    if any(i.opname.startswith(instructions) for i in dis.get_instructions(code)):
         return True
-    return any(branches(c) for c in code.co_consts if isinstance(c, CodeType))
+    return any(_has(c, instructions, names) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], CodeType | str]:
@@ -79,7 +211,8 @@ def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], Code
 
 def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
-    if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not _matters(code):
+    matters = _has(code, (*_TESTS, *_TEXTS, "CALL"))
+    if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not matters:
         return code
     try:
         node = rewrite(definition(code, function.__globals__))
@@ -93,14 +226,6 @@ def _is_given(namespace: dict[str, Any]) -> bool:
     name = str(namespace.get("__name__", ""))
     own = name.startswith("eagerflow.") and not name.startswith(EXAMPLES)
     return own or is_library(namespace)
-
-
-def _matters(code: CodeType) -> bool:
-    """Whether code branches, calls what may do so, or makes texts of values."""
-    what = *_TESTS, *_TEXTS, "CALL"
-    if any(i.opname.startswith(what) for i in dis.get_instructions(code)):
-        return True
-    return any(_matters(c) for c in code.co_consts if isinstance(c, CodeType))
 
 
 def _renamed(made: CodeType, name: str, qualname: str) -> CodeType:
@@ -128,9 +253,3 @@ def _like(function: FunctionType, code: CodeType) -> FunctionType:
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
     made.__dict__.update(function.__dict__)
     return made
-
-
-def operator(function: Any) -> Any:
-    """Make a function an operator that converted code calls by its name."""
-    setattr(operators, function.__name__, function)
-    return function

@@ -19,15 +19,28 @@ from collections.abc import Sequence
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS, as_function, binds, is_plain
-from eagerflow.autograph.conversion.jumps import is_always, lower_jumps, operator
-from eagerflow.autograph.conversion.names import Liveness, augmented, bound, declared, own_nodes
-from eagerflow.autograph.conversion.source_code import OPERATORS, NotConvertible
+from eagerflow.autograph.conversion.jumps import lower_jumps
+from eagerflow.autograph.conversion.source_code import NotConvertible
+from eagerflow.autograph.conversion.syntax import (
+    OPERATORS,
+    Liveness,
+    augmented,
+    bound,
+    declared,
+    function,
+    holds_jumps,
+    is_always,
+    located,
+    operator_call,
+    own_nodes,
+)
 
 __all__ = ["LATER", "rewrite"]
 
 #: the parameter that marks lambdas that the user did not write
 LATER: Final = "@later"
 
+_ITEM: Final = "@item"
 _GENERATORS: Final = (ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFor, ast.AsyncWith)
 #: builtins that look at the variables of the frame that calls them
 _FRAMES: Final = frozenset({"eval", "exec", "locals"})
@@ -91,17 +104,17 @@ class _Function(ast.NodeTransformer):
             return node
         if not node.name.startswith("@"):
             _check(node.body)
-        body = lower_jumps(self._body, node)
+        body = lower_jumps(self._body, node) if holds_jumps(self._body) else self._body
         self._liveness = Liveness(body)
         body = self._block(body)
         names = sorted(self._shared - self._globals - self._nonlocals)
         if names:  # dead code, which makes the names variables of this function
             targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
             made = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
-            body.insert(0, _at(made, node.body[0]))
+            body.insert(0, located(made, node.body[0]))
         for kind, outer_names in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
             if outer_names:
-                body.insert(0, _at(kind(sorted(outer_names)), node.body[0]))
+                body.insert(0, located(kind(sorted(outer_names)), node.body[0]))
         node.body = body
         return node
 
@@ -126,21 +139,23 @@ class _Function(ast.NodeTransformer):
         body = self._branch("if", node.body, node, {})
         orelse = self._branch("else", node.orelse, node, {})
         after = self._liveness.after[id(node)]
-        names = tuple(
+        names: Any = tuple(
             (name, *[bindings.get(name, 0) for bindings in lines], name in after)
             for name in sorted({**lines[0], **lines[1]})
         )
-        arguments = [test, *_named(body, orelse), _constant(names)]
+        arguments = [test, *_named(body, orelse), ast.Constant(names)]
         return [body, orelse, self._run("if_", arguments, node)]
 
     def visit_While(self, node: Any) -> Any:
         lines = bound([*node.body, node.test])
-        if is_always(node.test) and not node.flags:
+        if is_always(node.test) and not _flags(node):
             body = self._branch("while", node.body, node, lines)
             arguments = [*_named(body), self._where(node, lines)]
             return [body, self._run("endless", arguments, node)]
-        result = ast.Return(_at(_constant(True), node.test) if is_always(node.test) else node.test)
-        test = self._branch("test", [_at(result, node.test)], node, bound([node.test]))
+        result = ast.Return(
+            located(ast.Constant(True), node.test) if is_always(node.test) else node.test
+        )
+        test = self._branch("test", [located(result, node.test)], node, bound([node.test]))
         body = self._branch("while", node.body, node, lines)
         going = self._going(node)
         where = self._where(node, lines)
@@ -148,49 +163,48 @@ class _Function(ast.NodeTransformer):
 
     def visit_For(self, node: Any) -> Any:
         lines = bound([*node.body, node.target])
-        item = "@item"
-        assign = _at(ast.Assign([node.target], ast.Name(item, ast.Load())), node.target)
-        body = self._branch("for", [assign, *node.body], node, lines)
-        body.args.args = [ast.arg(item)]
-        _at(body.args.args[0], node.target)
+        assign = located(ast.Assign([node.target], ast.Name(_ITEM, ast.Load())), node.target)
+        body = self._branch("for", [assign, *node.body], node, lines, [_ITEM])
         over = self._source(node.iter)
         arguments = [over, *_named(body), self._going(node), self._where(node, lines)]
         return [body, self._run("for_", arguments, node)]
 
     def _going(self, node: Any) -> ast.expr:
         """A function that says whether no `break` or `return` has ended the loop."""
-        if not node.flags:
-            return _constant(None)
-        flags: list[ast.expr] = [_at(ast.Name(f, ast.Load()), node) for f in node.flags]
-        self._shared.update(node.flags)
-        return _later(operator("going", flags, node))
+        flags = _flags(node)
+        if not flags:
+            return ast.Constant(None)
+        self._shared.update(flags)
+        read = [located(ast.Name(flag, ast.Load()), node) for flag in flags]
+        return _later(operator_call("going", read, node))
 
     def _where(self, node: Any, lines: dict[str, int]) -> ast.expr:
         """The names that a loop binds, with a line, and whether they are read later."""
         after, plus = self._liveness.after[id(node)], augmented(node.body)
-        return _constant(
-            tuple((name, lines[name], name in after, name in plus) for name in sorted(lines))
+        names: Any = tuple(
+            (name, lines[name], name in after, name in plus) for name in sorted(lines)
         )
+        return ast.Constant(names)
 
     def _branch(
-        self, name: str, body: Sequence[ast.stmt], at: ast.AST, more: dict[str, int]
-    ) -> ast.FunctionDef:
+        self, name: str, body: Sequence[ast.stmt], at: ast.AST, more: dict[str, int],
+        arguments: Sequence[str] = (),
+    ) -> Any:  # fmt: skip
         """The function of a branch or body."""
         names = {**bound(body), **more}.keys()
         self._shared |= names
-        inner = self._block(body) or [_at(ast.Pass(), at)]
+        inner = self._block(body) or [located(ast.Pass(), at)]
         outer, own = sorted(names & self._globals), sorted(names - self._globals)
         if own:
-            inner.insert(0, _at(ast.Nonlocal(own), at))
+            inner.insert(0, located(ast.Nonlocal(own), at))
         if outer:
-            inner.insert(0, _at(ast.Global(outer), at))
+            inner.insert(0, located(ast.Global(outer), at))
         self._count += 1
-        made: Any = ast.parse("def f(): pass").body[0]
-        made.name, made.body = f"@{name}{self._count}", inner
-        return _at(made, at)  # type: ignore[no-any-return]  # so: to define it is no line of the body
+        # located at the statement: to define it is no line of the body
+        return function(f"@{name}{self._count}", arguments, inner, at)
 
     def _run(self, name: str, arguments: list[ast.expr], at: ast.stmt) -> ast.stmt:
-        return _at(ast.Expr(operator(name, arguments, at)), at)  # type: ignore[no-any-return]  # so
+        return located(ast.Expr(operator_call(name, arguments, at)), at)
 
     def _source(self, node: ast.expr) -> ast.expr:
         """The iterable of a `for`: `range`, `zip` and `enumerate` also of values of the graph."""
@@ -198,7 +212,7 @@ class _Function(ast.NodeTransformer):
         if not plain or node.func.id not in _SOURCES:  # type: ignore[attr-defined]  # a call
             return self.visit(node)  # type: ignore[no-any-return]  # an expression
         call: Any = node
-        call.func = operator("source", [call.func], call.func)
+        call.func = operator_call("source", [call.func], call.func)
         call.args = [self._source(a) for a in call.args]
         call.keywords = [self.visit(k) for k in call.keywords]
         return call  # type: ignore[no-any-return]  # a call
@@ -209,51 +223,50 @@ class _Function(ast.NodeTransformer):
         arguments = [self.visit(node.test)]
         message = self.visit(node.msg) if node.msg is not None else None
         if message is not None:
-            arguments.append(_at(ast.Lambda(_no_arguments(), message), message))
-        failed = operator("failed", arguments, node.test)
+            arguments.append(_later(message))
+        failed = operator_call("failed", arguments, node.test)
         error: ast.expr = ast.Name("AssertionError", ast.Load())
         if message is not None:
             error = ast.Call(error, [message], [])
         test = ast.BoolOp(ast.And(), [ast.Name("__debug__", ast.Load()), failed])
-        return _at(ast.If(test, [ast.Raise(error, None)], []), node)
+        return located(ast.If(test, [ast.Raise(error, None)], []), node)
 
     def visit_Try(self, node: Any) -> Any:
         kinds: list[ast.expr] = [
-            h.type or _at(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
+            h.type or located(ast.Name("BaseException", ast.Load()), h) for h in node.handlers
         ]
         last = node.finalbody
         if not kinds:
             return self._finally(self._bodies(node), last)
         place = node.handlers[0]
-        caught = _at(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
-        later = _at(ast.Lambda(_no_arguments(), caught), place)
+        caught = located(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
+        later = _later(caught)
         node = self._bodies(node)
-        block = ast.With([ast.withitem(operator("catching", [later], node), None)], node.body)
-        node.body = [_at(block, node)]
+        block = ast.With([ast.withitem(operator_call("catching", [later], node), None)], node.body)
+        node.body = [located(block, node)]
         if isinstance(node, ast.Try):  # internal signals pass a bare `except:`
             passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
-            node.handlers.insert(0, _at(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
+            node.handlers.insert(0, located(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
         return self._finally(node, last)
 
-    def visit_TryStar(self, node: ast.TryStar) -> Any:
-        return self.visit_Try(node)
+    visit_TryStar = visit_Try  # noqa: N815 - a class of `ast`
 
     def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
         """A `try` that is told where its `finally` block begins and ends, if it has one."""
         if not last:
             return node
         node.finalbody.insert(0, self._run("ended", [], last[0]))
-        leaving = operator("leaving", [_later(_at(_constant(None), last[0]))], node)
-        return _at(ast.With([ast.withitem(leaving, None)], [node]), node)
+        leaving = operator_call("leaving", [_later(located(ast.Constant(None), last[0]))], node)
+        return located(ast.With([ast.withitem(leaving, None)], [node]), node)
 
     def visit_With(self, node: ast.With) -> Any:
         place = node.items[0].context_expr
         for item in node.items:
-            item.context_expr = operator("manager", [self.visit(item.context_expr)], place)
+            item.context_expr = operator_call("manager", [self.visit(item.context_expr)], place)
             if item.optional_vars is not None:
                 item.optional_vars = self.visit(item.optional_vars)
-        leaving = operator("leaving", [_later(_at(_constant(None), place))], place)
-        block = operator("managed", [], place)
+        leaving = operator_call("leaving", [_later(located(ast.Constant(None), place))], place)
+        block = operator_call("managed", [], place)
         node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
         node.body = self._block(node.body)
         return node
@@ -271,14 +284,13 @@ class _Function(ast.NodeTransformer):
         if not isinstance(node.target, ast.Name):
             return self.generic_visit(node)
         if node.value is None:
-            return _at(ast.Pass(), node)
-        return _at(ast.Assign([node.target], self.visit(node.value)), node)
+            return located(ast.Pass(), node)
+        return located(ast.Assign([node.target], self.visit(node.value)), node)
 
-    def visit_Global(self, node: ast.Global) -> Any:
-        return _at(ast.Pass(), node)  # the function begins with it
+    def visit_Global(self, node: Any) -> Any:
+        return located(ast.Pass(), node)  # the function begins with it
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> Any:
-        return _at(ast.Pass(), node)
+    visit_Nonlocal = visit_Global  # noqa: N815 - likewise
 
     # --- other functions and classes ---
 
@@ -290,11 +302,10 @@ class _Function(ast.NodeTransformer):
         except NotConvertible:
             return node  # the caller gets the warning
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Any:
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+    def visit_ClassDef(self, node: Any) -> Any:
         return node  # methods are converted when they are called
+
+    visit_AsyncFunctionDef = visit_ClassDef  # noqa: N815 - likewise
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         self._visit_defaults(node.args)
@@ -315,31 +326,31 @@ class _Function(ast.NodeTransformer):
             return self.generic_visit(node)
         name = "and_" if isinstance(node.op, ast.And) else "or_"
         first, *rest = node.values
-        return operator(name, [self.visit(first), *map(self._later, rest)], node)
+        return operator_call(name, [self.visit(first), *map(self._later, rest)], node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         if not isinstance(node.op, ast.Not) or _is_python(node.operand):
             return self.generic_visit(node)
-        return operator("not_", [self.visit(node.operand)], node)
+        return operator_call("not_", [self.visit(node.operand)], node)
 
     def visit_IfExp(self, node: ast.IfExp) -> Any:
         if _is_python(node.test) or self._is_stuck(node.body, node.orelse):
             return self.generic_visit(node)
         test = self.visit(node.test)
-        return operator("choose", [test, *map(self._later, (node.body, node.orelse))], node)
+        return operator_call("choose", [test, *map(self._later, (node.body, node.orelse))], node)
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             right = node.comparators[0]
             if isinstance(right, ast.Constant) and type(right.value) is bool:
-                node.left = operator("flag", [self.visit(node.left)], node.left)
+                node.left = operator_call("flag", [self.visit(node.left)], node.left)
                 return node
         if len(node.ops) == 1 or self._is_stuck(*node.comparators[1:]):
             return self.generic_visit(node)
-        signs = _constant(tuple(_COMPARISONS[type(op)] for op in node.ops))
+        signs: Any = tuple(_COMPARISONS[type(op)] for op in node.ops)
         left, second = self.visit(node.left), self.visit(node.comparators[0])
         rest = map(self._later, node.comparators[1:])
-        return operator("compare", [signs, left, second, *rest], node)
+        return operator_call("compare", [ast.Constant(signs), left, second, *rest], node)
 
     def _is_stuck(self, *nodes: ast.expr) -> bool:
         """Whether expressions bind names where no function can be defined before."""
@@ -350,7 +361,7 @@ class _Function(ast.NodeTransformer):
         if not binds(node):
             return _later(self.visit(node))
         assert self._before is not None
-        made = self._branch("later", [_at(ast.Return(node), node)], node, {})
+        made = self._branch("later", [located(ast.Return(node), node)], node, {})
         self._before.append(made)
         return _named(made)[0]
 
@@ -358,17 +369,17 @@ class _Function(ast.NodeTransformer):
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 conversion = chr(part.conversion) if part.conversion >= 0 else ""
-                shown = [self.visit(part.value), _at(_constant(conversion), part.value)]
-                part.value = operator("shown", shown, part.value)
+                shown = [self.visit(part.value), located(ast.Constant(conversion), part.value)]
+                part.value = operator_call("shown", shown, part.value)
                 part.conversion = -1
                 if part.format_spec is not None:
                     self.generic_visit(part.format_spec)
-        return operator("text", [node], node)
+        return operator_call("text", [node], node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
         if isinstance(node.op, ast.Mod) and _is_text(node.left):
-            return operator("percent", [node.left, node.right], node)
+            return operator_call("percent", [node.left, node.right], node)
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
@@ -385,11 +396,11 @@ class _Function(ast.NodeTransformer):
         for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
             outer_names = [n for n in names if (n in self._globals) is outer]
             if outer_names:
-                made.body.insert(0, _at(kind(outer_names), node))
+                made.body.insert(0, located(kind(outer_names), node))
         self._shared.update(names)
         inner = _Function(made.args, made.body, self._self)
         self._before.append(inner.function(made))
-        return _at(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)  # type: ignore[no-any-return]  # a call
+        return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)
 
     def _reduction(self, node: ast.Call) -> ast.expr:
         """Calls such as `any(x > 0 for x in xs)`, if the name is that of the builtin."""
@@ -402,16 +413,16 @@ class _Function(ast.NodeTransformer):
         made: Any = self._comprehension(comprehension, of)
         if of == "list":
             keywords = [self.visit(k) for k in node.keywords]
-            called = operator("call", [function], function)
-            made = _at(ast.Call(called, [made], keywords), node)
-        arguments = [_at(copy.deepcopy(function), node), _later(made), _later(plain)]
-        return operator("reduced", arguments, node)
+            called = operator_call("call", [function], function)
+            made = located(ast.Call(called, [made], keywords), node)
+        arguments = [located(copy.deepcopy(function), node), _later(made), _later(plain)]
+        return operator_call("reduced", arguments, node)
 
     def visit_Call(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args and not node.keywords and self._self is not None:
                 cell, me = ast.Name("__class__", ast.Load()), ast.Name(self._self, ast.Load())
-                node.args = [_at(cell, node), _at(me, node)]
+                node.args = [located(cell, node), located(me, node)]
             return node
         if self._before is not None and _is_reduction(node):
             return self._reduction(node)
@@ -419,7 +430,7 @@ class _Function(ast.NodeTransformer):
         return self._plain_call(node)
 
     def _plain_call(self, node: ast.Call) -> ast.Call:
-        node.func = operator("call", [node.func], node.func)
+        node.func = operator_call("call", [node.func], node.func)
         return node
 
 
@@ -455,27 +466,17 @@ def _is_reduction(node: ast.Call) -> bool:
 
 
 def _later(node: ast.expr) -> ast.Lambda:
-    return _at(ast.Lambda(_no_arguments(), node), node)  # type: ignore[no-any-return]  # a lambda
-
-
-def _no_arguments() -> ast.arguments:
-    return ast.arguments(
+    """A lambda that the user did not write."""
+    arguments = ast.arguments(
         posonlyargs=[], args=[], vararg=ast.arg(LATER), kwonlyargs=[], kw_defaults=[], defaults=[]
     )
+    return located(ast.Lambda(arguments, node), node)
 
 
-def _constant(value: Any) -> ast.expr:
-    return ast.Constant(value)
+def _flags(loop: Any) -> Sequence[str]:
+    """The names of which each ends a loop once it is true."""
+    return getattr(loop, "flags", ())
 
 
 def _named(*functions: ast.FunctionDef) -> list[ast.expr]:
-    return [_at(ast.Name(f.name, ast.Load()), f) for f in functions]
-
-
-def _at(node: Any, place: ast.AST) -> Any:
-    """``node``, with the location of ``place`` for it and all nodes within it that have none."""
-    ast.copy_location(node, place)
-    for child in ast.iter_child_nodes(node):
-        if not hasattr(child, "lineno"):
-            _at(child, place)
-    return node
+    return [located(ast.Name(f.name, ast.Load()), f) for f in functions]

@@ -16,11 +16,11 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final, final
 
+from eagerflow.autograph.conversion.syntax import OPERATORS, function
 from eagerflow.source import cell_name
 
 __all__ = [
     "NO_SOURCE",
-    "OPERATORS",
     "NotConvertible",
     "compiled",
     "definition",
@@ -28,8 +28,6 @@ __all__ = [
     "line_text",
 ]
 
-#: the free variable through which converted code calls operators
-OPERATORS: Final = "@operators"
 _FACTORY: Final = "@factory"
 _OWN: Final = "@function"
 _FUTURES: Final = sum(
@@ -186,11 +184,6 @@ def _is_offset(instruction: dis.Instruction) -> bool:
 def compiled(node: Definition, code: CodeType) -> CodeType:
     """``node`` compiled as a replacement of ``code``: with its closure, class and file."""
     names = [n for n in code.co_freevars if n not in ("__class__", OPERATORS)]
-    made: Any = ast.parse(f"def f({', '.join(f'a{i}' for i in range(len(names) + 1))}): pass").body
-    factory = made[0]
-    factory.name = _FACTORY
-    for argument, name in zip(factory.args.args, [OPERATORS, *names], strict=True):
-        argument.arg = name
     bare = copy(node)  # the values of defaults are known; lambdas among them are in the way here
     bare.args = _without_defaults(node.args)
     body: Any = ast.Expr(bare) if isinstance(bare, ast.Lambda) else bare
@@ -198,13 +191,11 @@ def compiled(node: Definition, code: CodeType) -> CodeType:
         bare.name = _OWN  # its own name is no variable of the factory
     owner = _class_name(code)
     if owner is not None:
-        body = ast.ClassDef(name=owner, bases=[], keywords=[], body=[body], decorator_list=[])
-        if "type_params" in ast.ClassDef._fields:
-            body.type_params = []
-    ast.copy_location(body, node)
-    factory.body = [body]
-    tree = ast.Module(body=[ast.copy_location(factory, node)], type_ignores=[])
-    ast.fix_missing_locations(tree)
+        outer: Any = ast.parse("class C: pass").body[0]
+        outer.name, outer.body = owner, [body]
+        body = outer
+    factory = function(_FACTORY, [OPERATORS, *names], [ast.copy_location(body, node)], node)
+    tree = ast.fix_missing_locations(ast.Module(body=[factory], type_ignores=[]))
     flags = code.co_flags & _FUTURES
     whole = compile(tree, code.co_filename, "exec", flags=flags, dont_inherit=True)
     inner_code = _find(whole, _OWN if isinstance(node, ast.FunctionDef) else "<lambda>")

@@ -1,9 +1,15 @@
-"""`try` in converted code: handlers must not catch what only a trace, or only the graph, raises."""
+"""`try` and `with` in converted code: exceptions that only a trace, or only the graph, raises.
+
+Handlers must not catch them. Of `finally` and `with` the trace runs the ends: their nodes come
+after the block in the graph, which a run that fails in the block does not reach, so that the user
+is warned. What `contextlib.suppress` names is treated like what a handler names.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CodeType, TracebackType
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
@@ -11,7 +17,8 @@ from weakref import WeakKeyDictionary
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import line_of
-from eagerflow.autograph.tracking.blocks import tracer_here
+from eagerflow.autograph.tracking.blocks import UserCode, tracer_here
+from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter
 from eagerflow.core.op import find_op
 from eagerflow.errors import (
@@ -27,9 +34,12 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["Escaped", "OpenBlocks", "catching", "missed", "note", "raised_by", "refuse_caught"]
+__all__ = ["Escaped", "catching", "ended", "leaving", "managed", "manager", "missed",
+           "refuse_caught"]  # fmt: skip
 
 
+#: effects that do not happen where a run fails before them
+_EFFECTS: Final = ("writes", "fence", "blocks")
 #: the classes of handlers for any exception
 _BROAD: Final = {Exception, BaseException}
 _OUTSIDE: Final = "put the `try` around the call of the traced function"
@@ -56,11 +66,20 @@ class Escaped(BaseException):
 
 
 @final
-class OpenBlocks(threading.local):
+class _OpenBlocks(threading.local):
     """The blocks that this thread is in, the innermost last; other threads may run such code."""
 
     def __init__(self) -> None:
-        self.all: list[Any] = []
+        self.handlers: list[catching] = []
+        self.ends: list[leaving] = []
+
+
+_open: Final = _OpenBlocks()
+#: by trace, what handlers and ends of blocks will not do, though they do eagerly
+missed: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
+
+
+# --- `try` --------------------------------------------------------------------------------------
 
 
 @operator
@@ -76,16 +95,15 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self._kinds = kinds
 
     def __enter__(self) -> None:
-        _under_way.all.append(self)
-        tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-        self._nodes = [] if tracer is None else tracer.graph.nodes
+        _open.handlers.append(self)
+        self._nodes = _nodes_here()
         self._before = len(self._nodes)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        _under_way.all.pop()
+        _open.handlers.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
         if error is None:
@@ -93,12 +111,10 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
     def _look_at(self, nodes: Sequence[Node]) -> None:
         """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
-        for node in nodes:
-            raised = next((e for e in raised_by(node) if self._is_for(e)), None)
+        for node in all_nodes(nodes):
+            raised = next((e for e in _raised_by(node) if self._is_for(e)), None)
             if raised is not None:
                 self._tell(node, raised)
-            for _, part in node.subgraphs():
-                self._look_at(part.nodes)
 
     def _is_for(self, raised: type[BaseException]) -> bool:
         return any(issubclass(raised, k) or issubclass(k, raised) for k in self._flat)
@@ -115,7 +131,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"
         given = f"{node.op} at {node.source}\n    and the handler at {self.line}"
         if {k for k in self._flat if issubclass(raised, k) or issubclass(k, raised)} <= _BROAD:
-            note(f"{what}: {given}")
+            _note(f"{what}: {given}")
             return
         error = TraceError(what, given=given, hint=_HINTS[raised], source=node.source)
         raise Escaped(error) if self.catches(error) else error
@@ -131,22 +147,18 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         return line_text(code, code.co_firstlineno)
 
 
-_under_way: Final = OpenBlocks()
-#: by trace, what handlers and ends of blocks will not do
-_notes: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
+def _nodes_here() -> list[Node]:
+    """The nodes of the part of a trace that is under way, if one is."""
+    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    return [] if tracer is None else tracer.graph.nodes
 
 
-def note(text: str) -> None:
+def _note(text: str) -> None:
     """Note what runs of the graph will do otherwise than eager ones, for people."""
-    _notes.setdefault(tracer_here().root, []).append(text)
+    missed.setdefault(tracer_here().root, []).append(text)
 
 
-def missed(tracer: Tracer) -> list[str]:
-    """What was noted in a trace."""
-    return _notes.get(tracer, [])
-
-
-def raised_by(node: Node) -> Sequence[type[BaseException]]:
+def _raised_by(node: Node) -> Sequence[type[BaseException]]:
     """The exceptions that a node raises in an ordinary run."""
     op = find_op(node.op) if kind_of(node.op) == "op" else None
     return () if op is None else op.raised(node.attrs)
@@ -158,7 +170,7 @@ def refuse_caught(error: BaseException) -> None:
     Raises:
         TraceError: one is.
     """
-    handler = next((one for one in reversed(_under_way.all) if one.catches(error)), None)
+    handler = next((one for one in reversed(_open.handlers) if one.catches(error)), None)
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way
@@ -169,3 +181,108 @@ def refuse_caught(error: BaseException) -> None:
         given=f"{type(error).__name__}{raised}\n    and caught at {handler.line}",
         hint="do in the `if` what the handler does",
     )
+
+
+# --- `finally` and `with` -----------------------------------------------------------------------
+
+
+@operator
+@final
+class leaving:  # noqa: N801 - converted code calls it as an operator
+    """A statement with a block and an end that runs whatever happens in the block.
+
+    Args:
+        place: gives the line of its end, for messages.
+    """
+
+    def __init__(self, place: Callable[[], Any]) -> None:
+        self._place = place
+        self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
+        self.block: catching | None = None
+
+    def __enter__(self) -> None:
+        _open.ends.append(self)
+        self._nodes = _nodes_here()
+        self._before = self._end = len(self._nodes)
+
+    def begin(self) -> None:
+        """Note that the block begins."""
+        if self.kinds:
+            code: Any = getattr(self._place, "__code__")  # noqa: B009 - of a callable
+            self.block = catching(UserCode(code, lambda: self.kinds))
+            self.block.__enter__()
+
+    def end(self) -> None:
+        """Note that the block has ended."""
+        self._end = len(self._nodes)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        _open.ends.pop()
+        if error is not None:
+            return
+        left_out = next(_with_effects(self._nodes[self._end :]), None)
+        if left_out is None:
+            return
+        failing = next(_that_may_fail(self._nodes[self._before : self._end]), None)
+        if failing is not None:
+            _note(
+                f"what follows a block does not happen in runs that fail in it: {left_out.op} at "
+                f"{left_out.source}\n    and {_said(failing)} at {failing.source}\n    (put the "
+                "`try` or `with` around the call of the traced function)"
+            )
+
+
+@operator
+def ended() -> None:
+    """Say that the block of a `try` has ended."""
+    _open.ends[-1].end()
+
+
+@operator
+def manager(given: Any) -> Any:
+    """A context manager of a `with`, as it is."""
+    if type(given) is contextlib.suppress and interpreter.is_traced():
+        _open.ends[-1].kinds += given._exceptions  # type: ignore[attr-defined]  # of the class
+    return given
+
+
+@operator
+@final
+class managed:  # noqa: N801 - converted code calls it as an operator
+    """The block of a `with`."""
+
+    def __enter__(self) -> None:
+        self._of = _open.ends[-1]
+        self._of.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self._of.end()
+        if self._of.block is not None:
+            self._of.block.__exit__(kind, error, trace)
+
+
+def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that do more than compute values; what frees a mutex happens in any case."""
+    for node in all_nodes(nodes):
+        if node.op != "mutex_release" and any(e in _EFFECTS for e, _ in effects_of([node])):
+            yield node
+
+
+def _that_may_fail(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes that raise an exception in an ordinary run."""
+    return (node for node in all_nodes(nodes) if _raised_by(node) or _checks(node))
+
+
+def _checks(node: Node) -> bool:
+    """Whether a node is an exception of the user's code."""
+    return node.op == "py_call" and node.attrs["resource"].checks
+
+
+def _said(node: Node) -> str:
+    return "what is raised" if _checks(node) else node.op

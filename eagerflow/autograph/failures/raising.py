@@ -151,7 +151,7 @@ class _Parts:
 
 
 def _members(kind: type) -> Mapping[str, Any]:
-    """The attributes that a class keeps in slots."""
+    """The attributes that a class keeps in locations."""
     members: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         members.update((k, v) for k, v in vars(base).items() if type(v) is MemberDescriptorType)

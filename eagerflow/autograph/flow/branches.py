@@ -11,6 +11,7 @@ from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
 from eagerflow.autograph.failures.raising import is_users, raise_in_graph
+from eagerflow.autograph.flow.carry import until_known
 from eagerflow.autograph.tracking.blocks import (
     Again,
     Found,
@@ -22,8 +23,8 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import different_objects, kind_of, zeros_as
-from eagerflow.autograph.values.lists import NeedsArray, growing
+from eagerflow.autograph.values.kinds import are_alike, different_objects, zeros_as
+from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of, handle_location
 from eagerflow.control.branches import cond
@@ -50,8 +51,6 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": python.ge, "is": python.is_, "is not": python.is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
-#: how often a branch is traced until its effects on Python are known
-_TRIALS: Final = 8
 #: nested branches of one function from which on it is taken for an infinite recursion
 _DEEP: Final = 40
 
@@ -229,27 +228,20 @@ class Branches:
     def run(self) -> Any:
         """Trace both branches, set the names that they set, and return their result."""
         _enter(self._codes[0])
-        raised: Raised | None = None
         try:
-            with growing(self._roots) as let_grow:
-                for _ in range(_TRIALS):
-                    try:
-                        with attempt():
-                            outputs = cond(self.test, self._traced(0), self._traced(1))
-                    except Again:
-                        continue
-                    except NeedsArray as need:
-                        let_grow(need)
-                        continue
-                    except Raised as one:
-                        raised = one
-                        break
-                    return self._leave(outputs)
-            if raised is not None:  # and no exception is being handled
-                return self._check(raised)
+            return until_known("an `if` on a tensor", self._roots, self._trace)
         finally:
             _active.pop()
-        raise TraceError("an `if` on a tensor does something else each time that it is traced")
+
+    def _trace(self) -> Any:
+        try:
+            with attempt():
+                outputs = cond(self.test, self._traced(0), self._traced(1))
+        except Raised as one:
+            raised = one
+        else:
+            return self._leave(outputs)
+        return self._check(raised)  # while no exception is being handled
 
     def _traced(self, i: int) -> UserCode:
         dead = [name for name, (_, _, live) in self.names.items() if not live]
@@ -310,11 +302,10 @@ class Branches:
             key: changes[key][1] if key in changes else _updated(location.get(), changes)
             for key, location in locations.items()
         }
-        if i == 0:
-            return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
-        self._compare()
-        if new:
-            raise Again
+        if i == 1:
+            self._compare()
+            if new:
+                raise Again
         return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
 
     def _filled(self, key: Any, value: Any) -> Any:
@@ -334,10 +325,8 @@ class Branches:
         """Find locations that cannot become values of the graph."""
         again = False
         for key, b in self._raw[1].items():
-            a = self._raw[0].get(key, GONE if key not in self._raw[0] else None)
-            if key not in self._raw[0]:
-                a = self._locations[key].get()
             location = self._locations[key]
+            a = self._raw[0][key] if key in self._raw[0] else location.get()
             if a is GONE and b is GONE:
                 continue
             if a is GONE or b is GONE:
@@ -346,7 +335,7 @@ class Branches:
                         self._like[key], again = (b if a is GONE else a), True
                     continue
                 self._refused[key], again = self._one_sided(location, a is GONE), True
-            elif kind_of(a) != kind_of(b):
+            elif not are_alike(a, b):
                 if location.kind == "list":
                     raise NeedsArray(location.owner, location.text, (a or b)[0])
                 self._refused[key], again = self._different(location, a, b), True

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, NoReturn, final
+from types import FunctionType
+from typing import Any, Final, NoReturn, TypeVar, final
 
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import (
@@ -21,33 +22,62 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import kind_of, kind_text, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import (
     Appended,
+    Growth,
     NeedsArray,
     grow,
-    growing,
     is_outside,
     one_each,
 )
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of
-from eagerflow.control.loops import while_loop
-from eagerflow.control.scans import scan
+from eagerflow.control.loops import scan, while_loop
+from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 
-__all__ = ["Loop", "Names"]
+__all__ = ["Loop", "Names", "until_known"]
 
-#: how often a body is traced until its effects on Python are known
+_Result = TypeVar("_Result")
+
+#: how often a part is traced until its effects on Python are known
 _TRIALS: Final = 8
 
 #: a name, a line that binds it, whether it is read later or in the next iteration, and whether all
 #: bindings are augmented assignments (``+=``)
 Names = Sequence[tuple[str, int, bool, bool]]
+
+
+def until_known(
+    what: str, functions: Sequence[Callable[..., Any]], trace: Callable[[], _Result]
+) -> _Result:
+    """Trace a branch or a loop until its effects on Python are known.
+
+    Args:
+        what: the construct, for messages.
+        functions: the user's code in it.
+        trace: traces it; raises `Again` or `NeedsArray` where it has learned of an effect.
+    """
+    growth: Growth | None = None
+    try:
+        for _ in range(_TRIALS):
+            try:
+                return trace()
+            except Again:
+                continue
+            except NeedsArray as need:
+                growth = growth or Growth(functions)
+                growth.add(need)
+        raise TraceError(f"{what} does something else each time that it is traced")
+    except BaseException:
+        if growth is not None:
+            growth.undo()
+        raise
 
 
 @final
@@ -62,18 +92,16 @@ class Loop:
     """
 
     def __init__(
-        self, functions: Sequence[Callable[..., Any]], body: Callable[..., Any], names: Names,
+        self, functions: Sequence[Callable[..., Any]], body: FunctionType, names: Names,
         *, known: bool,
     ) -> None:  # fmt: skip
         self._functions = functions
-        self._code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
+        self._code = body.__code__
         self._dead = [name for name, _, live, _ in names if not live]
         self._known = known
         self._locations: dict[Any, Location] = {}
         self._in_place: dict[Any, bool] = {}  # whether the tensor in a location is itself updated
-        self._like: dict[
-            Any, Any
-        ] = {}  # what an iteration gives for a name that is not bound before
+        self._like: dict[Any, Any] = {}  # what an iteration gives for a name not bound before
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
         self._open = False  # whether the number of iterations is unknown
@@ -153,22 +181,18 @@ class Loop:
         self, make: Callable[..., dict[str, Any]], iteration: Callable[..., dict[str, Any]],
         extra: dict[str, Any],
     ) -> None:  # fmt: skip
-        with growing(self._functions) as let_grow:
-            for _ in range(_TRIALS):
-                keys = self._keys()
-                start = {**extra, **self._begin(keys)}
-                try:
-                    with attempt():
-                        result = make(start, partial(self._iteration, keys, iteration))
-                except Again:
-                    continue
-                except NeedsArray as need:
-                    let_grow(need)
-                    self._lists.pop(("list", id(need.owner), None), None)
-                    continue
-                self._leave(result, keys)
-                return
-        raise TraceError("a loop on tensors does something else each time that it is traced")
+        def trace() -> None:
+            keys = self._keys(extra)
+            start = {**extra, **self._begin(keys)}
+            try:
+                with attempt():
+                    result = make(start, partial(self._iteration, keys, iteration))
+            except NeedsArray as need:
+                self._lists.pop(("list", id(need.owner), None), None)
+                raise
+            self._leave(result, keys)
+
+        until_known("a loop on tensors", self._functions, trace)
 
     def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
         """The carry before the first iteration."""
@@ -179,17 +203,22 @@ class Loop:
         for key, text in keys.items():
             value = self._start[key]
             like = zeros_as(self._like[key]) if value is GONE else value
-            carry[text] = tree.map(_detached, like)
+            carry[text] = own_handles(like)
         return carry
 
-    def _keys(self) -> dict[Any, str]:
-        """The loop-carried locations: those with a value, or whose type an iteration determines."""
+    def _keys(self, extra: Collection[str]) -> dict[Any, str]:
+        """The loop-carried locations: those with a value, or whose type an iteration determines.
+
+        Args:
+            extra: what else is loop-carried.
+        """
         texts: dict[Any, str] = {}
         for key, location in self._locations.items():
             if key in self._left or (location.get() is GONE and key not in self._like):
                 continue
             text = location.text.removeprefix("@")
-            texts[key] = f"{text}#{len(texts)}" if text in texts.values() else text
+            taken = text in extra or text in texts.values()
+            texts[key] = f"{text}#{len(texts)}" if taken else text
         return texts
 
     def _iteration(
@@ -218,8 +247,8 @@ class Loop:
                 self._note_alias(key, ends[key], holds)
                 if key in holds:
                     self._check_updates(key, carry[keys[key]], holds[key], ends[key])
-            ends.update({key: tree.map(_detached, value) for key, value in ends.items()})
-            self._taken = [tree.map(_detached, one.taken()) for one in lists]
+            ends.update({key: own_handles(value) for key, value in ends.items()})
+            self._taken = [own_handles(one.taken()) for one in lists]
             self._stand_ins = {id(one): one.owner for one in lists}
             return extra
 
@@ -277,17 +306,17 @@ class Loop:
                 self._in_place[key] = True
                 raise Again
             location = self._locations[key]
-            name, line = location.text, self._lines.get(location.key, self._code.co_firstlineno)
+            name = location.text
             raise TraceError(
                 f"a loop on tensors updates {name} in place and gives the name to another one",
-                given=line_text(self._code, line),
+                given=self._line_of(location),
                 hint=f"write {name} = {name} + … in the place of {name} += …",
             )
 
     def _learn(self, changes: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
         """Raise `Again` if the iteration had effects that were not known before."""
         self._check_rows(changes, keys)
-        before = self._known_so_far
+        known = self._known_so_far
         for key, (location, value, _) in changes.items():
             if location.kind == "list":
                 if self._open:
@@ -300,13 +329,15 @@ class Loop:
                 self._left.add(key)
             elif key not in keys and key not in self._left:
                 self._like[key] = value
-        if self._known_so_far != before:
+        if self._known_so_far != known:
             raise Again
         for key in keys:
             if key in self._left:
                 self._unbinds(key)
-            if key not in self._like and kind_of(self._start[key]) != kind_of(ends[key]):
-                self._changes_kind(key, ends[key])
+            before, after = self._start[key], ends[key]
+            tensors = type(before) is type(after) is Tensor
+            if not tensors and key not in self._like and not are_alike(before, after):
+                self._changes_kind(key, after)
 
     @property
     def _known_so_far(self) -> tuple[int, ...]:
@@ -319,8 +350,7 @@ class Loop:
         raise TraceError(
             f"{location.text} becomes something else in a loop on tensors",
             given=f"{kind_text(self._start[key])} before {line_text(code, code.co_firstlineno)}\n"
-            f"    and {kind_text(value)} after "
-            f"{line_text(code, self._lines.get(location.key, code.co_firstlineno))}",
+            f"    and {kind_text(value)} after {self._line_of(location)}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
 
@@ -340,7 +370,7 @@ class Loop:
         location = self._locations[key]
         raise TraceError(
             f"an iteration of a loop on tensors leaves {location.text} unbound",
-            given=line_text(self._code, self._lines.get(location.key, self._code.co_firstlineno)),
+            given=self._line_of(location),
             hint="bind it whatever happens in the iteration",
         )
 
@@ -366,23 +396,20 @@ class Loop:
             old += box
         if not old:
             return
-        line = self._lines.get(location.key, self._code.co_firstlineno)
         name = location.key if location.kind == "cell" else None
-        lines = line_text(self._code, line)
-        pin_choice(location.text, old, value, "a loop on tensors", lines, name)
+        pin_choice(location.text, old, value, "a loop on tensors", self._line_of(location), name)
+
+    def _line_of(self, location: Location) -> str:
+        """The line that binds the name of a location, or that of the loop, for messages."""
+        return line_text(self._code, self._lines.get(location.key, self._code.co_firstlineno))
 
     def _maybe_unbound(self, location: Location) -> TraceError:
-        line = self._lines.get(location.key, self._code.co_firstlineno)
         return TraceError(
             f"{location.text} is bound only in a loop that may have no iteration",
-            given=line_text(self._code, line),
+            given=self._line_of(location),
             hint=f"bind it before the loop: {location.text} = ...",
         )
 
 
 def _unreachable(carry: Any) -> NoReturn:
     raise AssertionError("what follows a loop without an end was run")
-
-
-def _detached(x: Any) -> Any:
-    return handle_of(x) if type(x) is Tensor else x

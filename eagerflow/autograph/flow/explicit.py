@@ -7,25 +7,23 @@ the branch that is taken, in the first iteration if there is one.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
+from eagerflow.autograph.conversion.convert import converted_argument, replacements
 from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
 from eagerflow.autograph.flow.branches import Branches, Raised
 from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
 from eagerflow.autograph.tracking.blocks import UserCode, attempt
-from eagerflow.autograph.values.calls import converted_argument, replacements
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.branches import cond, switch
-from eagerflow.control.loops import while_loop
-from eagerflow.control.scans import map as map_
-from eagerflow.control.scans import scan
-from eagerflow.control.subgraphs import as_truth
+from eagerflow.control.loops import map as map_
+from eagerflow.control.loops import scan, while_loop
+from eagerflow.control.subgraphs import as_truth, own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.loop_errors import iteration_note
 from eagerflow.ops.elementwise.logic import logical_or
@@ -36,36 +34,53 @@ __all__: list[str] = []
 _Function = Callable[..., Any]
 
 
+def _attempted(
+    functions: Sequence[_Function], run: Callable[[], Any], known: Callable[[BaseException], bool]
+) -> tuple[Any, BaseException | None]:
+    """The result of tracing functions, or the user's exception; then their effects are undone.
+
+    Args:
+        functions: the user's code.
+        run: traces them.
+        known: whether an exception is one that the graph is to raise.
+    """
+    before = Reachable(functions)
+    try:
+        with attempt():
+            return run(), None
+    except BaseException as error:
+        before.restore()
+        if not known(error):
+            raise
+        return None, error
+
+
 def _cond(pred: Any, true_fn: _Function, false_fn: _Function, *operands: Any) -> Any:
     functions = converted_argument(true_fn), converted_argument(false_fn)
+    run = functools.partial(cond, pred, *functions, *operands)
     if not _is_of_graph(pred):
-        return cond(pred, *functions, *operands)
-    try:
-        with _trial(functions):
-            return cond(pred, *functions, *operands)
-    except BaseException as error:
-        if not is_users(error):
-            raise
+        return run()
+    result, raised = _attempted(functions, run, is_users)
+    if raised is None:
+        return result
     test = as_truth("cond: pred", pred)
     return _branches(test, *[_with(f, operands) for f in functions])
 
 
 def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
     branches = list(map(converted_argument, branches))
+    run = functools.partial(switch, index, branches, *operands)
     if not _is_of_graph(index):
-        return switch(index, branches, *operands)
-    try:
-        with _trial(branches):
-            return switch(index, branches, *operands)
-    except BaseException as error:
-        if not is_users(error):
-            raise
+        return run()
+    result, raised = _attempted(branches, run, is_users)
+    if raised is None:
+        return result
     raising = branches[_first_that_raises(index, branches, operands)]
     others = [f for f in branches if f is not raising]
     number = tensor_of(index)
     if not others:
         check_in_graph(functools.partial(_check_index, len(branches)), number)
-        return raising(*_own(operands))
+        return raising(*own_handles(operands))
     taken = [number == i for i, f in enumerate(branches) if f is raising]
     rest = [others[0] if f is raising else f for f in branches]
     return _branches(
@@ -92,10 +107,10 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
 
         return run
 
-    try:
-        with _trial(branches):
-            switch(index, [telling(i, f) for i, f in enumerate(branches)], *operands)
-    except Raised as raised:
+    telling_all = [telling(i, f) for i, f in enumerate(branches)]
+    run = functools.partial(switch, index, telling_all, *operands)
+    _, raised = _attempted(branches, run, lambda error: isinstance(error, Raised))
+    if isinstance(raised, Raised):
         return raised.branch
     raise TraceError("a branch does something else each time that it is traced")
 
@@ -107,68 +122,51 @@ def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
 
 
 def _with(function: _Function, operands: Sequence[Any]) -> _Function:
-    return lambda: function(*_own(operands))
+    return lambda: function(*own_handles(operands))
 
 
 def _while_loop(cond: _Function, body: _Function, init: Any, **options: Any) -> Any:
     cond, body = converted_argument(cond), converted_argument(body)
-    if not interpreter.is_traced():
-        return while_loop(cond, body, init, **options)
-    try:
-        with _trial((cond, body)):
-            return while_loop(cond, body, init, **options)
-    except BaseException as error:
-        if not is_stated(error):
-            raise
-        raised = error
-    spread = init if type(init) in (tuple, list) else (init,)
-    raise_in_first_iteration(
-        as_truth("while_loop: cond", cond(*_own(spread))),
-        lambda: _iteration("while_loop", body, *_own(spread)), raised, _code(body),
-    )  # fmt: skip
-    return _own(init)
+
+    def first(raised: BaseException) -> Any:
+        spread = init if type(init) in (tuple, list) else (init,)
+        raise_in_first_iteration(
+            as_truth("while_loop: cond", cond(*own_handles(spread))),
+            lambda: _iteration("while_loop", body, *own_handles(spread)), raised, _code(body),
+        )  # fmt: skip
+        return own_handles(init)
+
+    return _loop((cond, body), lambda: while_loop(cond, body, init, **options), first)
 
 
 def _scan(f: _Function, init: Any, xs: Any, *, reverse: bool = False, **options: Any) -> Any:
     f = converted_argument(f)
-    if not interpreter.is_traced():
-        return scan(f, init, xs, reverse=reverse, **options)
-    try:
-        with _trial((f,)):
-            return scan(f, init, xs, reverse=reverse, **options)
-    except BaseException as error:
-        if not is_stated(error):
-            raise
-        raised = error
-    first = tree.map(lambda x: tensor_of(x)[-1 if reverse else 0], xs)
-    return first_iteration(lambda: _iteration("scan", f, _own(init), first), raised, _code(f))
+
+    def first(raised: BaseException) -> NoReturn:
+        x = tree.map(lambda x: tensor_of(x)[-1 if reverse else 0], xs)
+        first_iteration(lambda: _iteration("scan", f, own_handles(init), x), raised, _code(f))
+
+    return _loop((f,), lambda: scan(f, init, xs, reverse=reverse, **options), first)
 
 
 def _map(f: _Function, xs: Any) -> Any:
     f = converted_argument(f)
+
+    def first(raised: BaseException) -> NoReturn:
+        x = tree.map(lambda x: tensor_of(x)[0], xs)
+        first_iteration(lambda: _iteration("map", f, x), raised, _code(f))
+
+    return _loop((f,), lambda: map_(f, xs), first)
+
+
+def _loop(
+    functions: Sequence[_Function], run: Callable[[], Any], first: Callable[[BaseException], Any]
+) -> Any:
+    """The result of a loop; if its iterations raise an exception, that of its first iteration."""
     if not interpreter.is_traced():
-        return map_(f, xs)
-    try:
-        with _trial((f,)):
-            return map_(f, xs)
-    except BaseException as error:
-        if not is_stated(error):
-            raise
-        raised = error
-    first = tree.map(lambda x: tensor_of(x)[0], xs)
-    return first_iteration(lambda: _iteration("map", f, first), raised, _code(f))
-
-
-@contextmanager
-def _trial(functions: Sequence[_Function]) -> Iterator[None]:
-    """Trace functions that may raise: their earlier effects on Python are then undone."""
-    before = Reachable(functions)
-    with attempt():
-        try:
-            yield
-        except BaseException:
-            before.restore()
-            raise
+        return run()
+    result, raised = _attempted(functions, run, is_stated)
+    return result if raised is None else first(raised)
 
 
 def _iteration(op: str, function: _Function, *args: Any) -> None:
@@ -194,10 +192,6 @@ def _code(function: _Function) -> Any:
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__code__", _code.__code__)
-
-
-def _own(values: Any) -> Any:
-    return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, values)
 
 
 replacements.update({

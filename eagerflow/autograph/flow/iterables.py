@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, final
 
-from eagerflow.autograph.conversion.convert import operator
-from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.conversion.convert import call, operator
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
@@ -65,15 +64,15 @@ class _Rows(AbstractSource):
 
 
 @final
-class _Elements(AbstractSource):
-    """The rows of a variable, each as it is when its iteration begins."""
+class _Items(AbstractSource):
+    """The items of a list or tuple, or of a variable, each as it is when its iteration begins."""
 
-    def __init__(self, variable: Any) -> None:
-        self._variable = variable
-        self.length = variable.shape[0]
+    def __init__(self, items: Any, length: int | Dim) -> None:
+        self._items = items
+        self.length = length
 
     def item(self, i: Any) -> Any:
-        return self._variable[i]
+        return self._items[i]
 
 
 @final
@@ -110,18 +109,6 @@ class _Zip(AbstractSource):
 
 
 @final
-class _Items(AbstractSource):
-    """The items of a list or tuple, where Python picks them."""
-
-    def __init__(self, items: Sequence[Any]) -> None:
-        self._items = items
-        self.length = len(items)
-
-    def item(self, i: Any) -> Any:
-        return self._items[i]
-
-
-@final
 class _Reversed(AbstractSource):
     """The items of another source, from the last one on."""
 
@@ -142,9 +129,7 @@ class _Reversed(AbstractSource):
 def _shortest(lengths: Sequence[Any]) -> Any:
     if all(type(n) is int for n in lengths):
         return min(lengths, default=None)
-    if len(lengths) == 1:
-        return lengths[0]
-    if all(type(n) in (int, Dim) and same(n, lengths[0]) for n in lengths):
+    if len(lengths) == 1 or all(type(n) in (int, Dim) and same(n, lengths[0]) for n in lengths):
         return lengths[0]
     raise TraceError(
         "a loop in a graph goes over things of which it is not known which one is shorter",
@@ -167,7 +152,7 @@ def as_source(x: Any, *, concrete: bool = False) -> AbstractSource | None:
     if not isinstance(x, AbstractArray) or not interpreter.is_traced() or not x.shape:
         return None
     if type(x) is not Tensor:
-        return _Elements(x)
+        return _Items(x, x.shape[0])
     return _Rows(x) if concrete or isinstance(x._data, AbstractSymbol) else None
 
 
@@ -213,15 +198,10 @@ def _whole(x: Any) -> Any:
     Raises:
         DTypeError: it is not an integer without axes.
     """
-    if not isinstance(x, AbstractArray):
-        return x if type(x) is Dim else _whole_number(x)
-    tensor = tensor_of(x)
-    tensor._check_index()
-    return tensor
-
-
-def _whole_number(x: Any) -> Any:
-    if isinstance(x, float):  # also one of a trace
+    if isinstance(x, AbstractArray):
+        x = tensor_of(x)
+        x._check_index()
+    elif isinstance(x, float):  # also one of a trace
         raise TypeError("'float' object cannot be interpreted as an integer")
     return x
 
@@ -230,13 +210,10 @@ def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
     sources = _parts(parts)
     if sources is None:
         return zip(*parts, strict=strict)
-    if strict and len({part.length for part in sources}) > 1 and _are_known(sources):
+    known = all(type(part.length) is int for part in sources)
+    if strict and known and len({part.length for part in sources}) > 1:
         return zip(*sources, strict=True)  # its own error comes after the iterations
     return _Zip(sources)
-
-
-def _are_known(parts: Iterable[AbstractSource]) -> bool:
-    return all(type(part.length) is int for part in parts)
 
 
 def _enumerate(items: Iterable[Any], start: Any = 0) -> Any:
@@ -263,7 +240,8 @@ def _part(x: Any, most: int | None) -> AbstractSource:
     """A source for an iterable of Python, of which at most ``most`` items are taken."""
     if isinstance(x, range):
         return as_range(x)
-    return _Items(x if isinstance(x, (list, tuple)) else list(islice(x, most)))
+    items = x if isinstance(x, (list, tuple)) else list(islice(x, most))
+    return _Items(items, len(items))
 
 
 _FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {

@@ -1,11 +1,18 @@
-"""`while` and `for` in converted code."""
+"""`while` and `for` in converted code: loops of the graph, and loops of Python, which are unrolled.
+
+An unrolled loop is one whose iterations are traced one by one and put their nodes into the graph.
+What is loop-carried in a loop of the graph: `flow/carry.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass
 from functools import partial
-from types import FunctionType
-from typing import Any, Final, NoReturn
+from operator import itemgetter
+from types import CodeType, FunctionType
+from typing import Any, Final, NoReturn, final
+from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
@@ -13,16 +20,22 @@ from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source
-from eagerflow.autograph.flow.unrolling import Iterations, iterations_of, unrolled
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
+from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.threads import deadline
+from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["endless", "first_iteration", "for_", "raise_in_first_iteration", "while_"]
+__all__ = ["LARGE", "endless", "first_iteration", "for_", "loops", "raise_in_first_iteration",
+           "unrolled_loops", "while_"]  # fmt: skip
 
+#: nodes of an unrolled loop from which on the user is told
+LARGE: Final = 3000
 #: the most iterations that are traced one by one where their number is unknown
 _MOST: Final = 1000
 #: the same where Python says when they end
@@ -30,57 +43,171 @@ _MOST_OF_PYTHON: Final = 10_000
 _COUNT: Final = "iteration"
 _GOES_ON: Final = "goes on"
 
+#: by trace, the bodies of loops that cannot become loops of the graph
+_no_loops: Final[WeakKeyDictionary[Tracer, set[CodeType]]] = WeakKeyDictionary()
+#: by trace, the unrolled loops: by the graph or subgraph that their nodes went into, and the code
+loops: Final[WeakKeyDictionary[Tracer, dict[tuple[Graph, CodeType], _Unrolled]]] = (
+    WeakKeyDictionary()
+)
+
+
+# --- unrolled loops ---------------------------------------------------------------------------
+
+
+@final
+@dataclass(slots=True)
+class _Unrolled:
+    """A loop of Python in a traced function.
+
+    Attributes:
+        line: of the loop, for messages.
+        iterations: their number, over all runs of the loop.
+        nodes: the number of nodes that they put into the graph.
+    """
+
+    line: str
+    iterations: int = 0
+    nodes: int = 0
+
+    @property
+    def warning(self) -> str:
+        """The warning if there are many."""
+        return (
+            f"{self}; to make it one loop of the graph, go over a tensor (`for x in xs`) or "
+            "`range(x.shape[0])`, and index no Python list in it"
+        )
+
+    def __str__(self) -> str:
+        nodes = "1 node" if self.nodes == 1 else f"{self.nodes:,} nodes"
+        return f"{self.line.rstrip(':')}: {self.iterations:,} iterations made {nodes}"
+
+
+def unrolled_loops(tracer: Tracer) -> list[_Unrolled]:
+    """The loops whose iterations put nodes into its graph, those with the most nodes first."""
+    parts = {tracer.graph}  # others were given up, and traced in another way
+    parts.update(g for node in all_nodes(tracer.graph.nodes) for _, g in node.subgraphs())
+    by_code: dict[CodeType, _Unrolled] = {}
+    for (part, code), one in loops[tracer].items():
+        if part in parts:
+            whole = by_code.setdefault(code, _Unrolled(one.line))
+            whole.iterations += one.iterations
+            whole.nodes += one.nodes
+    large = [one for one in by_code.values() if one.iterations > 1 and one.nodes]
+    return sorted(large, key=lambda one: (-one.nodes, one.iterations))
+
+
+@final
+class _Iterations:
+    """The iterations of a loop of Python: a context manager around them, which are added to it.
+
+    Args:
+        code: of which the first line is that of the loop.
+        done: iterations that there were before, and the nodes that they made.
+        most: after how many iterations that made nodes it is taken for one without an end; None:
+            never.
+
+    Attributes:
+        count: their number.
+        line: of the loop, for messages.
+    """
+
+    def __init__(
+        self, code: CodeType, done: tuple[int, int] = (0, 0), *, most: int | None = None
+    ) -> None:
+        self.count, self._made = done
+        self.line = line_text(code, code.co_firstlineno)
+        self._code = code
+        self._most = most
+        self._tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        self._graph = Graph() if self._tracer is None else self._tracer.graph
+        self._before = len(self._graph.nodes)
+
+    def __enter__(self) -> _Iterations:
+        return self
+
+    def add(self) -> None:
+        """Note one.
+
+        Raises:
+            DeadlineError: it is too late.
+            TraceError: there seems to be no end.
+        """
+        self.count += 1
+        if self._tracer is None:
+            return
+        deadline.check()
+        if self._most is not None and min(self.count, self._nodes) > self._most:
+            raise TraceError(
+                "a loop of Python has no end while it is traced",
+                given=f"{self.count:,} iterations made {self._nodes:,} nodes, {self.line}",
+                hint="let a tensor decide in its test, or in the `if` before its `break`; an "
+                "error that the graph raises in an iteration is not there yet for an `except`",
+            )
+
+    @property
+    def _nodes(self) -> int:
+        """The number of nodes that they made."""
+        return self._made + len(self._graph.nodes) - self._before
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        if kind is None and self._tracer is not None:
+            known = loops.setdefault(self._tracer.root, {})
+            one = known.setdefault((self._graph, self._code), _Unrolled(self.line))
+            one.iterations += self.count
+            one.nodes += self._nodes
+
+
+# --- `while` and `for` ------------------------------------------------------------------------
+
 
 @operator
 def while_(
-    test: FunctionType, body: Callable[[], None], going: Callable[[], Any] | None,
-    names: Names,
-) -> None:  # fmt: skip
+    test: FunctionType, body: FunctionType, going: Callable[[], Any] | None, names: Names
+) -> None:
     """``while test(): body()``, as long as ``going()`` holds as well."""
 
     def goes_on() -> Any:
         return test() if going is None else and_(going(), test)
 
-    with iterations_of(test.__code__, most=_MOST_OF_PYTHON) as iterations:
-        while True:
-            holds = goes_on()
-            condition = as_test(holds)
-            if condition is not None or not holds:
-                break
-            body()
-            iterations.add()
-    if condition is not None:
-        _while_in_graph(condition, body, goes_on, (test, body), names, known=iterations.count > 0)
+    def decide() -> tuple[Tensor | None, bool]:
+        """The condition of the graph; or None, and whether Python goes on."""
+        holds = goes_on()
+        condition = as_test(holds)
+        return condition, condition is None and bool(holds)
 
+    condition, python = decide()
+    known = python
+    if python:
+        with _Iterations(test.__code__, most=_MOST_OF_PYTHON) as iterations:
+            while python:
+                body()
+                iterations.add()
+                condition, python = decide()
+    if condition is None:
+        return
 
-def _while_in_graph(
-    condition: Tensor, body: Callable[[], None], goes_on: Callable[[], Any],
-    functions: Sequence[Callable[..., Any]], names: Names, *, known: bool,
-) -> None:  # fmt: skip
     def iteration(carry: dict[str, Any]) -> dict[str, Any]:
         body()
         return {_GOES_ON: _as_bool(goes_on())}
 
-    def goes(carry: dict[str, Any]) -> Any:
-        return carry[_GOES_ON]
-
     def run() -> None:
-        Loop(functions, body, names, known=known).run(goes, iteration, {_GOES_ON: condition})
+        loop = Loop((test, body), body, names, known=known)
+        loop.run(itemgetter(_GOES_ON), iteration, {_GOES_ON: condition})
 
-    _run_or_raise(run, body, lambda: condition, body, names)
+    _run_or_raise(run, lambda: condition, body, body.__code__, names)
 
 
 def _run_or_raise(
-    run: Callable[[], None], body: Callable[..., None], test: Callable[[], Any],
-    first: Callable[[], None], names: Names,
+    run: Callable[[], None], test: Callable[[], Any], first: Callable[[], None], code: CodeType,
+    names: Names,
 ) -> None:  # fmt: skip
     """Trace a loop; if its iterations raise an exception of the user, let the graph raise it.
 
     Args:
         run: traces it.
-        body: of the loop.
         test: whether there is another iteration.
         first: runs the first iteration.
+        code: of its body.
         names: as for `while_`.
     """
     try:
@@ -91,7 +218,6 @@ def _run_or_raise(
         raised = error
     else:
         return
-    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
     raise_in_first_iteration(test(), first, raised, code, names)
 
 
@@ -142,16 +268,21 @@ def _as_bool(x: Any) -> Any:
 @operator
 def endless(body: FunctionType, names: Names) -> None:
     """``while True: body()``, which only an exception ends."""
+
+    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
+        body()
+        return {_COUNT: carry[_COUNT] + 1}
+
     reason: EagerflowError | None = None
     if interpreter.is_traced():
         try:
-            _endless_in_graph(body, names)
+            loop = Loop((body,), body, names, known=True)
+            loop.run(lambda carry: True, iteration, {_COUNT: 0}, endless=True)
         except EagerflowError as error:
             reason = error  # an exception of Python may end it
         else:
             return
-    code = body.__code__
-    with iterations_of(code) as iterations:
+    with _Iterations(body.__code__) as iterations:
         while reason is None or iterations.count < _MOST:
             body()
             iterations.add()
@@ -164,28 +295,18 @@ def endless(body: FunctionType, names: Names) -> None:
     ) from None
 
 
-def _endless_in_graph(body: FunctionType, names: Names) -> None:
-    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
-        body()
-        return {_COUNT: carry[_COUNT] + 1}
-
-    Loop((body,), body, names, known=True).run(
-        lambda carry: True, iteration, {_COUNT: 0}, endless=True
-    )
-
-
 @operator
 def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: Names) -> None:
     """``for x in over: body(x)``, as long as ``going()`` holds."""
     source = as_source(over, concrete=True)
     if source is not None:
-        _for_in_graph(source, body, going, names)
+        _For(source, body, going, names).run()
         return
     rest, condition = iter(over), None
     if rest is over:
         refuse_reached(rest, "a `for`")
     most = None if isinstance(over, Sized) else _MOST_OF_PYTHON
-    with iterations_of(body.__code__, most=most) as iterations:
+    with _Iterations(body.__code__, most=most) as iterations:
         for item in rest:
             body(item)
             iterations.add()
@@ -196,92 +317,122 @@ def for_(over: Any, body: FunctionType, going: Callable[[], Any] | None, names: 
     if condition is None:
         return
     if type(over) is range:
-        _for_in_graph(as_range(over), body, going, names, iterations.count)
+        _For(as_range(over), body, going, names, iterations.count).run()
     else:
-        _one_by_one(rest, body, going, names, endless=not isinstance(over, Sized))
+        _For(rest, body, going, names).unroll(endless=not isinstance(over, Sized))
 
 
-def _for_in_graph(
-    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
-    names: Names, start: int = 0,
-) -> None:  # fmt: skip
-    """A loop over a source with a length; if that is known, iterations may be traced one by one.
+@final
+class _For:
+    """A `for` that the graph repeats, or whose iterations stand under conditions of the graph.
 
-    The choice depends on the body alone, whatever the length.
+    Args:
+        over: a source, or an iterable of Python.
+        body: the user's.
+        going: whether the loop goes on; None if it goes over all items.
+        names: the names that it binds.
+        start: the first iteration.
     """
-    length = over.length
-    if type(length) is not int:
-        _for_unknown(over, body, going, names, start)
-        return
-    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    known = set(unrolled())  # where tracing as a loop was tried
-    made = 0
-    for first in (start, start + 1) if code not in known else ():
-        if first >= length:
+
+    def __init__(
+        self, over: AbstractSource | Iterable[Any], body: FunctionType,
+        going: Callable[[], Any] | None, names: Names, start: int = 0,
+    ) -> None:  # fmt: skip
+        self._over: Any = over
+        self._body = body
+        self._going = going or (lambda: True)
+        self._functions = (body,) if going is None else (body, going)
+        self._names = names
+        self._start = start
+
+    def run(self) -> None:
+        """Trace it as a loop; if the length is known, iterations may be traced one by one.
+
+        The choice depends on the body alone, whatever the length.
+        """
+        over, start, code = self._over, self._start, self._body.__code__
+        if type(over.length) is not int:
+            _run_or_raise(
+                partial(self._trace, start), lambda: tensor_of(over.length) > start,
+                lambda: self._body(over.item(start)), code, self._names,
+            )  # fmt: skip
             return
+        tried = code in _no_loops.get(tracer_here().root, ())
+        made = 0
+        for first in () if tried else (start, start + 1):
+            if first >= over.length or self._is_loop(first):
+                return
+            if first == start:  # with the types after the first iteration it may be a loop
+                nodes = tracer_here().graph.nodes
+                before = len(nodes)
+                self._body(over.item(start))
+                made = len(nodes) - before
+                holds = self._going()
+                if as_test(holds) is None and not holds:
+                    return
+            else:
+                _no_loops.setdefault(tracer_here().root, set()).add(code)
+        begin = start if tried else start + 1
+        self._over = (over.item(i) for i in range(begin, over.length))
+        self.unroll((begin - start, made))
+
+    def _is_loop(self, start: int) -> bool:
+        """Trace it as a loop, if it can be one."""
         try:
-            _count(over, body, going, names, first)
+            self._trace(start)
         except BaseException as error:
             if not (isinstance(error, EagerflowError) or is_stated(error)):
                 raise
-            if first != start:
-                unrolled().add(code)
-        else:
+            return False
+        return True
+
+    def _trace(self, start: int) -> None:
+        over, body, going = self._over, self._body, self._going
+        known = start > 0 or (type(over.length) is int and over.length > start)
+        loop = Loop(self._functions, body, self._names, known=known)
+        unbroken = len(self._functions) == 1
+        if unbroken and type(over.length) in (int, Dim):
+            _scan(over, body, loop, start)
             return
-        if first == start:  # with the types after the first iteration it may be a loop
-            nodes = tracer_here().graph.nodes
-            before = len(nodes)
-            body(over.item(start))
-            made = len(nodes) - before
-            if as_test(True if going is None else going()) is None and not _holds(going):
-                return
-    begin = start if code in known else start + 1
-    items = (over.item(i) for i in range(begin, length))
-    _one_by_one(items, body, going, names, (begin - start, made))
 
+        def iteration(carry: dict[str, Any]) -> dict[str, Any]:
+            body(over.item(carry[_COUNT]))
+            following = {_COUNT: carry[_COUNT] + 1}
+            return following if unbroken else {**following, _GOES_ON: _as_bool(going())}
 
-def _for_unknown(
-    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
-    names: Names, start: int,
-) -> None:  # fmt: skip
-    """A loop over a source with a length that only the graph knows."""
+        def goes(carry: dict[str, Any]) -> Any:
+            return and_(carry.get(_GOES_ON, True), lambda: carry[_COUNT] < over.length)
 
-    def run() -> None:
-        _count(over, body, going, names, start)
+        extra = {_COUNT: start} if unbroken else {_COUNT: start, _GOES_ON: _as_bool(going())}
+        loop.run(goes, iteration, extra)
 
-    def first() -> None:
-        body(over.item(start))
+    def unroll(self, done: tuple[int, int] = (0, 0), *, endless: bool = False) -> None:
+        """Trace the iterations one by one, each under the condition that the loop still goes on.
 
-    _run_or_raise(run, body, lambda: tensor_of(over.length) > start, first, names)
-
-
-def _holds(going: Callable[[], Any] | None) -> bool:
-    return going is None or bool(going())
-
-
-def _count(
-    over: AbstractSource, body: Callable[[Any], None], going: Callable[[], Any] | None,
-    names: Names, start: int,
-) -> None:  # fmt: skip
-    known = start > 0 or (type(over.length) is int and over.length > start)
-    functions = (body,) if going is None else (body, going)
-    loop = Loop(functions, body, names, known=known)
-    if going is None and type(over.length) in (int, Dim):
-        _scan(over, body, loop, start)
-        return
-
-    def iteration(carry: dict[str, Any]) -> dict[str, Any]:
-        body(over.item(carry[_COUNT]))
-        carried = {_COUNT: carry[_COUNT] + 1}
-        return carried if going is None else {**carried, _GOES_ON: _as_bool(going())}
-
-    def goes(carry: dict[str, Any]) -> Any:
-        return and_(carry.get(_GOES_ON, True), lambda: carry[_COUNT] < over.length)
-
-    extra: dict[str, Any] = {_COUNT: start}
-    if going is not None:
-        extra[_GOES_ON] = _as_bool(going())
-    loop.run(goes, iteration, extra)
+        Args:
+            done: the number of earlier iterations, and of the nodes that they made.
+            endless: whether the number of items is unknown.
+        """
+        code, lines = self._body.__code__, _lines(self._names)
+        with _Iterations(code, done) as iterations:
+            for item in self._over:
+                holds = self._going()
+                condition = as_test(holds)
+                iterations.add()
+                if condition is None:
+                    if not holds:
+                        return
+                    self._body(item)
+                    continue
+                if endless and iterations.count > _MOST:
+                    raise TraceError(
+                        "a loop that a tensor ends goes over something that has no length for the "
+                        "graph",
+                        given=f"more than {_MOST:,} iterations, {iterations.line}",
+                        hint="go over a range or a tensor, or write `while True`",
+                    )
+                branches = UserCode(code, partial(self._body, item)), UserCode(code, lambda: None)
+                Branches(condition, branches, lines, (self._body,)).run()
 
 
 def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: int) -> None:
@@ -294,47 +445,3 @@ def _scan(over: AbstractSource, body: Callable[[Any], None], loop: Loop, start: 
         return {_COUNT: carry[_COUNT] + 1}
 
     loop.scan(iteration, {_COUNT: start}, rows, over.length - start, whole)
-
-
-def _one_by_one(
-    items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    names: Names, before: tuple[int, int] = (0, 0), *, endless: bool = False,
-) -> None:  # fmt: skip
-    """The iterations one after the other, each under the condition that the loop still goes on.
-
-    Args:
-        items: the iterable.
-        body: the user's.
-        going: whether the loop goes on.
-        names: the names that it binds.
-        before: the number of earlier iterations, and of the nodes that they made.
-        endless: whether the number of items is unknown.
-    """
-    lines = _lines(names)
-    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    with iterations_of(code, before) as iterations:
-        _iteration_by_iteration(items, body, going, lines, iterations, _MOST if endless else None)
-
-
-def _iteration_by_iteration(
-    items: Iterable[Any], body: Callable[[Any], None], going: Callable[[], Any] | None,
-    lines: Sequence[tuple[str, int, int, bool]], iterations: Iterations, most: int | None,
-) -> None:  # fmt: skip
-    code: Any = getattr(body, "__code__")  # noqa: B009 - of a callable
-    for item in items:
-        condition = True if going is None else going()
-        test = as_test(condition)
-        iterations.add()
-        if test is None:
-            if not condition:
-                return
-            body(item)
-            continue
-        if most is not None and iterations.count > most:
-            raise TraceError(
-                "a loop that a tensor ends goes over something that has no length for the graph",
-                given=f"more than {most:,} iterations, {line_text(code, code.co_firstlineno)}",
-                hint="go over a range or a tensor, or write `while True`",
-            )
-        iteration = UserCode(code, partial(body, item)), UserCode(code, lambda: None)
-        Branches(test, iteration, lines, (body,)).run()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any
 
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.control.merging import NO_TEXT
+from eagerflow.control.branches import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
@@ -16,34 +16,24 @@ from eagerflow.dims import Dim, symbols
 from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
 
-__all__ = ["different_objects", "kind_of", "kind_text", "zeros_as"]
+__all__ = ["are_alike", "different_objects", "kind_text", "zeros_as"]
 
 
-def kind_of(x: Any) -> Any:
-    """The structure of a value, with the objects in it that are not values of a graph."""
-    leaves, treedef = tree.flatten(x)
-    return treedef, tuple(map(_leaf_kind, leaves))
+def are_alike(a: Any, b: Any) -> bool:
+    """Whether a graph can choose: of one structure, but for values of a graph the same objects."""
+    (a_leaves, a_tree), (b_leaves, b_tree) = tree.flatten(a), tree.flatten(b)
+    return a_tree == b_tree and all(map(_are_alike, a_leaves, b_leaves))
 
 
-def _leaf_kind(x: Any) -> Any:
-    if isinstance(x, (AbstractArray, bool, int, float, complex, AbstractNumber, Dim)):
-        return "value"
-    return "value" if hasattr(x, "__array__") else (type(x), _Same(x))
+def _are_alike(x: Any, y: Any) -> bool:
+    if _is_value(x) or _is_value(y):
+        return _is_value(x) and _is_value(y)
+    return type(x) is type(y) and (x is y or bool(x == y))
 
 
-@final
-class _Same:
-    """An object that equals itself, and the key by which it is compared."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Same):
-            return NotImplemented
-        return self._value is other._value or bool(self._value == other._value)
-
-    __hash__ = None  # type: ignore[assignment]  # it is compared alone
+def _is_value(x: Any) -> bool:
+    kinds = AbstractArray, bool, int, float, complex, AbstractNumber, Dim
+    return isinstance(x, kinds) or hasattr(x, "__array__")
 
 
 def kind_text(x: Any) -> str:

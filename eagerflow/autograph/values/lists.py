@@ -5,13 +5,12 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, NoReturn, final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
+from eagerflow.autograph.conversion.convert import replacements
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import is_reached, tracer_here
-from eagerflow.autograph.values.calls import replacements
 from eagerflow.capture.paths import Location
 from eagerflow.capture.reachable import AbstractStandIn, Reachable
 from eagerflow.control.arrays import TensorArray
@@ -26,22 +25,29 @@ from eagerflow.source import is_framework_frame, variables_of
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["Appended", "Grown", "NeedsArray", "as_lists", "grow", "growing", "is_outside",
-           "note_outside", "one_each"]  # fmt: skip
+__all__ = [
+    "Appended",
+    "Grown",
+    "Growth",
+    "NeedsArray",
+    "as_lists",
+    "grow",
+    "grown_in",
+    "is_outside",
+    "one_each",
+    "outside_lists",
+]  # fmt: skip
 
 _ARRAY: Final = "array"
-#: by trace, the lists that existed before it, by their ids
-_outside: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
-
-
-def note_outside(tracer: Tracer, lists: Iterable[Any]) -> None:
-    """Record the lists that exist before a trace: only others get a length of the graph."""
-    _outside[tracer] = frozenset(id(x) for x in lists if type(x) is list)
+#: by trace, the ids of lists that existed before it: only others get a length of the graph
+outside_lists: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()
+#: the traces in which a list got a length of the graph
+grown_in: Final[WeakSet[Tracer]] = WeakSet()
 
 
 def is_outside(owner: list[Any]) -> bool:
     """Whether a list existed before the trace under way."""
-    return id(owner) in _outside.get(tracer_here().root, ())
+    return id(owner) in outside_lists.get(tracer_here().root, ())
 
 
 @final
@@ -146,8 +152,7 @@ class Grown(AbstractStandIn, list[Any]):
         return rows if rows is not None and array is self.array else self.array.stack()
 
     def append(self, item: Any) -> None:
-        if not isinstance(item, (AbstractArray, bool, int, float, complex)):
-            raise _no_tensor("", item)
+        _check_item("", item)
         self.held[_ARRAY] = self.array.write(self.array.size(), item)
 
     def extend(self, items: Iterable[Any]) -> None:
@@ -220,6 +225,7 @@ def grow(
         for i, item in enumerate(owner):
             array = array.write(i, item)
     grown = Grown(array, rows)
+    grown_in.add(tracer_here().root)
     for location in held:
         location.set(grown)
     try:
@@ -231,35 +237,40 @@ def grow(
     return held
 
 
-@contextmanager
-def growing(functions: Sequence[Callable[..., Any]]) -> Iterator[Callable[[NeedsArray], None]]:
-    """Give a function that puts a `Grown` in place of a list; if the block fails, undo that.
-
-    The function raises the `NeedsArray` again if a block around reaches the list and has to do
-    this, and a `TraceError` if the list gets something other than tensors.
+@final
+class Growth:
+    """The lists that got a `Grown` in their place, which can be undone.
 
     Args:
         functions: the user's code, which can reach the lists.
     """
-    done: list[tuple[Location, list[Any]]] = []
 
-    def let_grow(need: NeedsArray) -> None:
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self._functions = functions
+        self._done: list[tuple[Location, list[Any]]] = []
+
+    def add(self, need: NeedsArray) -> None:
+        """Put a `Grown` in place of a list.
+
+        Raises:
+            NeedsArray: a block around reaches the list, and has to do this.
+            TraceError: the list gets something other than tensors.
+        """
         if is_reached(need.owner):
             raise need
         like = need.like
         if not isinstance(like, TensorSpec):
             for x in (like, *need.owner):
-                if not isinstance(x, (AbstractArray, bool, int, float, complex)):
-                    raise _no_tensor(need.text, x)
+                _check_item(need.text, x)
             like = tensor_of(like).type
-        done.extend((location, need.owner) for location in grow(functions, need.owner, like))
+        self._done += [
+            (location, need.owner) for location in grow(self._functions, need.owner, like)
+        ]
 
-    try:
-        yield let_grow
-    except BaseException:
-        for location, owner in done:
+    def undo(self) -> None:
+        """Put the lists back."""
+        for location, owner in self._done:
             location.set(owner)
-        raise
 
 
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
@@ -315,6 +326,11 @@ def one_each(values: list[Any], text: str) -> Tensor:
         expected="one tensor in each iteration",
         hint="append to several lists, or one tensor that holds all",
     )
+
+
+def _check_item(text: str, x: Any) -> None:
+    if not isinstance(x, (AbstractArray, bool, int, float, complex)):
+        raise _no_tensor(text, x)
 
 
 def _no_tensor(text: str, x: Any) -> TraceError:

@@ -7,12 +7,12 @@ import io
 from collections.abc import Callable
 from typing import Any, Final
 
-from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.conversion.convert import operator, replacements, wrappers
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.autograph.values.calls import replacements, wrappers
+from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
@@ -83,28 +83,15 @@ def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
     leaves = tree.leaves(x)
     if any(map(_is_unknown, leaves)):
         kind = "".join([str(x.type)]) if type(x) is Tensor else type(x).__name__
-        return tracer_here().text(tree.map(_own, x), kind, spell)
+        return tracer_here().text(own_handles(x), kind, spell)
     if any(type(one) is Dim for one in leaves):  # the user's code wants the number
         x = tree.map(lambda one: int(one) if type(one) is Dim else one, x)
     return spell(x)
 
 
-def _own(x: Any) -> Any:
-    """A leaf that later updates in place do not reach."""
-    return handle_of(x) if type(x) is Tensor else x
-
-
 def _str(*args: Any, **options: Any) -> str:
     plain = len(args) == 1 and not options and not isinstance(args[0], AbstractArray)
     return _spelled(args[0], str) if plain else str(*args, **options)
-
-
-def _repr(x: Any, /) -> str:
-    return _spelled(x, repr)
-
-
-def _ascii(x: Any, /) -> str:
-    return _spelled(x, ascii)
 
 
 def _formatted(function: Any) -> Callable[..., str]:
@@ -118,47 +105,42 @@ def _formatted(function: Any) -> Callable[..., str]:
     return format
 
 
-def _number(kind: Any) -> Callable[..., Any]:
-    """`int`, `float` or `complex`."""
-
-    def make(*args: Any, **kwargs: Any) -> Any:
-        _refuse_texts(
-            args, "a number is made of a text that shows a value", kind.__name__,
-            "compute with the value itself, or use ef.py_call",
-        )  # fmt: skip
-        return kind(*args, **kwargs)
-
-    return make
-
-
-def _with_paths(function: Any) -> Callable[..., Any]:
-    """A function of paths."""
+def _without_texts(function: Any, wrong: str, hint: str) -> Callable[..., Any]:
+    """A function of Python that looks into texts at once: those that show values are refused."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        _refuse_texts(
-            (args, kwargs), "a path shows a value", function.__name__,
-            "do it in a function that ef.py_call calls with the value in each step",
-        )  # fmt: skip
+        text = next((x for x in tree.leaves((args, kwargs)) if holds_placeholder(x)), None)
+        if text is not None:
+            raise TraceError(
+                f"{wrong}, and only the graph knows the value",
+                given=f"{function.__name__}() of {''.join([text])!r}",
+                hint=hint,
+            )
         return function(*args, **kwargs)
 
     return call
 
 
-def _refuse_texts(args: Any, wrong: str, name: str, hint: str) -> None:
-    """Refuse texts that show values, where Python looks into them at once."""
-    shown = next((x for x in tree.leaves(args) if holds_placeholder(x)), None)
-    if shown is not None:
-        raise TraceError(
-            f"{wrong}, and only the graph knows the value",
-            given=f"{name}() of {''.join([shown])!r}",
-            hint=hint,
-        )
+def _number(kind: Any) -> Callable[..., Any]:
+    """`int`, `float` or `complex`."""
+    return _without_texts(
+        kind, "a number is made of a text that shows a value",
+        "compute with the value itself, or use ef.py_call",
+    )  # fmt: skip
 
 
-replacements[str] = _str
-replacements[builtins.repr] = _repr
-replacements[builtins.ascii] = _ascii
+def _with_paths(function: Any) -> Callable[..., Any]:
+    """A function of paths."""
+    return _without_texts(
+        function, "a path shows a value",
+        "do it in a function that ef.py_call calls with the value in each step",
+    )  # fmt: skip
+
+
+replacements.update({
+    str: _str, builtins.repr: lambda x, /: _spelled(x, repr),
+    builtins.ascii: lambda x, /: _spelled(x, ascii), io.open: _with_paths(io.open),
+})  # fmt: skip
 replacements.update((kind, _number(kind)) for kind in (int, float, complex))
-replacements[io.open] = _with_paths(io.open)
 wrappers.update(dict.fromkeys(_OF_PATHS, _with_paths))
 wrappers.update({(str, name): _formatted for name in ("format", "format_map")})

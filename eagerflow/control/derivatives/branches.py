@@ -8,24 +8,17 @@ from typing import Any, final
 
 from eagerflow.control.derivatives.building import (
     Apply,
-    as_residual,
+    Residuals,
     build,
-    by_device,
     flowing_gradients,
-    from_residual,
-    is_smooth,
-    lists_for,
     names_in,
-    residual_types,
 )
 from eagerflow.control.derivatives.joint import Joint
-from eagerflow.control.derivatives.sinks import Branched, rows_of
-from eagerflow.control.structure.node import Structured
-from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.control.derivatives.sinks import Sink
+from eagerflow.control.structured import Structured, is_smooth, sizes_in
 from eagerflow.dims import Size
-from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
-from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.runtime.replay import replay
 
 __all__ = ["BranchDerivative"]
@@ -49,7 +42,6 @@ class BranchDerivative:
         resources = [node.attrs["resource"] for node in reads]
         every = range(len(wanted) - 1 + len(reads))
         settings: Any = {
-            "sparse": True,
             "symbolic": True,
             "known": self.outside,
             "reads": resources,
@@ -61,12 +53,15 @@ class BranchDerivative:
             {p[v] for j, p in zip(self.joints, places, strict=True) for v in j.residuals if v in p}
         )
         self.places = places
-        self.made = [
-            [v for v in j.residuals if v not in p] for j, p in zip(self.joints, places, strict=True)
+        known = names_in(whole.inputs)
+        #: the residuals of each branch that it makes; all branches give the same lists
+        self.kept = [
+            Residuals([v for v in j.residuals if v not in p], known)
+            for j, p in zip(self.joints, places, strict=True)
         ]
-        #: the residuals of each branch, by device; all branches give the same lists
-        self.kept = [by_device(made) for made in self.made]
-        self.lists = list(dict.fromkeys(device for kept in self.kept for device in kept))
+        devices = list(dict.fromkeys(device for kept in self.kept for device in kept.devices))
+        for kept in self.kept:
+            kept.devices = devices
         self.forward = self._forward()
         #: how cotangents of operands, then of variables come out, for those that any flows to
         self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
@@ -80,25 +75,21 @@ class BranchDerivative:
             def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
                 results = replay(joint.forward, xs, self.outside)
                 count = len(self.whole.outputs)
-                kept = dict(zip(joint.residuals, results[count:], strict=True))
-                outputs = results[:count]
-                for device in self.lists:
-                    items = [as_residual(kept[v]) for v in self.kept[i].get(device, ())]
-                    outputs.append(list_push(list_new(device), *items))
-                return outputs
+                residuals = dict(zip(joint.residuals, results[count:], strict=True))
+                kept = self.kept[i]
+                return [*results[:count], *kept.push(kept.start(), residuals)]
 
             graphs.append(build(self.branches[i].name, kinds, branch, self.names))
-        outputs = [*self.whole.outputs, *lists_for(self.lists)]
+        outputs = [*self.whole.outputs, *self.kept[0].kinds]
         return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
 
-    def _flowing(self, kinds: Sequence[Any]) -> list[Branched]:
+    def _flowing(self, kinds: Sequence[Any]) -> list[Sink]:
         known = names_in(self.whole.inputs)
         flowing = []
         for i, kind in enumerate(kinds):
             gradients = [j.gradients[i] for j in self.joints]
             if any(g.values for g in gradients):
-                is_dense = any(g.dense for g in gradients)
-                flowing.append(Branched(i, kind, rows_of(gradients, known), is_dense))
+                flowing.append(Sink.of(i, kind, gradients, known))
         return flowing
 
     def _backward(self) -> Structured | None:
@@ -106,29 +97,24 @@ class BranchDerivative:
             return None
         inputs = self.whole.inputs
         kinds: list[ValueSpec] = [inputs[1:][i] for i in self.direct]
-        kinds += lists_for(self.lists)
+        kinds += self.kept[0].kinds
         kinds += [k for k in self.whole.outputs if is_smooth(k)]
         graphs = [
             build(f"{g.name}_gradient", kinds, partial(self._pull, i), self.names)
             for i, g in enumerate(self.branches)
         ]
-        outputs = [kind for flow in self.flowing for kind in flow.kinds]
+        outputs = [kind for flow in self.flowing for kind in flow.kinds_out]
         return Structured(self.whole.op, {"branches": tuple(graphs)}, [inputs[0], *kinds], outputs)
 
     def _pull(self, i: int, xs: list[Any]) -> Sequence[Any]:
         """The backward pass of branch ``i``."""
         joint = self.joints[i]
         known = dict(zip(self.direct, xs, strict=False))
-        rest = xs[len(self.direct) :]
-        values: dict[Value, Any] = {}
-        for device in self.lists:
-            made = self.kept[i].get(device, [])
-            shapes, dtypes = residual_types(made, names_in(self.whole.inputs))
-            _, *items = list_pop(rest.pop(0), shapes, dtypes)
-            pairs = zip(made, items, strict=True)
-            values.update((v, from_residual(v.type, x)) for v, x in pairs)
+        first = len(self.direct)
+        last = first + len(self.kept[i].devices)
+        _, values = self.kept[i].pop(xs[first:last])
         values.update({v: known[p] for v, p in self.places[i].items() if p in known})
-        items = [*[values[v] for v in joint.residuals], *rest]
+        items = [*[values[v] for v in joint.residuals], *xs[last:]]
         outputs = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, outputs)
         return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 from eagerflow.control.derivatives.joint import Gradient, close_constants
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.core.convert import scalar
 from eagerflow.core.interpreter import current
 from eagerflow.core.op import functions
@@ -17,12 +17,12 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.graph.passes.prune import prune
 from eagerflow.hardware import as_device
-from eagerflow.ops.state.lists import list_new
+from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
-__all__ = ["Apply", "as_residual", "build", "by_device", "flowing_gradients", "from_residual",
-           "is_smooth", "lists_for", "names_in", "residual_types", "zeros_of"]  # fmt: skip
+__all__ = ["Apply", "Residuals", "as_residual", "build", "flowing_gradients", "from_residual",
+           "names_in", "zeros_of"]  # fmt: skip
 
 #: appends a node to the trace that is under way, and gives its outputs
 Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
@@ -62,13 +62,6 @@ def build(
     return prune(graph)[0]
 
 
-def trace_under_way() -> Tracer:
-    """The trace that collects the nodes."""
-    tracer = tracer_of(current())
-    assert tracer is not None
-    return tracer
-
-
 def as_residual(x: Any) -> Tensor:
     """The residual of a value: for a number a tensor on the host."""
     if type(x) is Tensor:
@@ -77,40 +70,69 @@ def as_residual(x: Any) -> Tensor:
     return scalar(x, as_device(_HOST).lanes[DTYPES[_WIDE[kind]]])
 
 
-def by_device(values: Iterable[Value]) -> dict[Any, list[Value]]:
-    """The values by the device of their residuals: each device needs a list."""
-    grouped: dict[Any, list[Value]] = {}
-    for value in values:
-        device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
-        grouped.setdefault(device, []).append(value)
-    return grouped
-
-
-def lists_for(devices: Iterable[Any]) -> list[TensorSpec]:
-    """The specs of lists on these devices."""
-    return [TensorType(LIST, ()).on(device) for device in devices]
-
-
 def from_residual(kind: ValueType, x: Tensor) -> Any:
     """The value of a residual."""
-    return x if isinstance(kind, TensorType) else trace_under_way().item(x)
+    if isinstance(kind, TensorType):
+        return x
+    tracer = tracer_of(current())
+    assert tracer is not None
+    return tracer.item(x)
 
 
-def residual_types(values: Sequence[Value], known: frozenset[str]) -> tuple[list[Any], list[Any]]:
-    """The shapes and dtypes of the residuals of these values.
+@final
+class Residuals:
+    """The values that a backward graph needs of a forward one, in a list for each device.
 
     Args:
-        values: the values.
-        known: the names of sizes that are known; other sizes are None.
+        values: of the joint graph; numbers are kept on the host.
+        known: the names of sizes that are known in both graphs; other sizes are None.
+
+    Attributes:
+        devices: of the lists.
     """
-    shapes, dtypes = [], []
-    for v in values:
-        kind = v.type
-        if isinstance(kind, NumberType):
-            kind = TensorType(DTYPES[_WIDE[kind.kind]], ())
-        shapes.append(tuple([d if symbols((d,)) <= known else None for d in kind.shape]))
-        dtypes.append(kind.dtype)
-    return shapes, dtypes
+
+    def __init__(self, values: Iterable[Value], known: frozenset[str]) -> None:
+        self._values: dict[Any, list[Value]] = {}
+        for value in values:
+            device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)
+            self._values.setdefault(device, []).append(value)
+        self._known = known
+        self.devices = list(self._values)
+
+    @property
+    def kinds(self) -> list[ValueSpec]:
+        """The types of the lists."""
+        return [TensorType(LIST, ()).on(device) for device in self.devices]
+
+    def start(self) -> list[Tensor]:
+        """Empty lists."""
+        return [list_new(device) for device in self.devices]
+
+    def push(self, lists: Sequence[Any], values: Mapping[Value, Any]) -> list[Tensor]:
+        """The lists with the residuals among ``values`` at their ends."""
+        return [
+            list_push(one, *[as_residual(values[v]) for v in self._values.get(device, ())])
+            for device, one in zip(self.devices, lists, strict=True)
+        ]
+
+    def pop(self, lists: Sequence[Any]) -> tuple[list[Tensor], dict[Value, Any]]:
+        """The lists without the residuals at their ends, and these."""
+        rest: list[Tensor] = []
+        popped: dict[Value, Any] = {}
+        for device, one in zip(self.devices, lists, strict=True):
+            values = self._values.get(device, [])
+            kinds = [_tensor_type(v.type) for v in values]
+            shapes = [tuple([d if symbols((d,)) <= self._known else None for d in k.shape])
+                      for k in kinds]  # fmt: skip
+            shorter, *items = list_pop(one, shapes, [k.dtype for k in kinds])
+            rest.append(shorter)
+            pairs = zip(values, items, strict=True)
+            popped.update((v, from_residual(v.type, x)) for v, x in pairs)
+        return rest, popped
+
+
+def _tensor_type(kind: ValueType) -> TensorType:
+    return TensorType(DTYPES[_WIDE[kind.kind]], ()) if isinstance(kind, NumberType) else kind
 
 
 def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:
@@ -128,18 +150,12 @@ def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor
     return zeros
 
 
-def is_smooth(kind: ValueSpec) -> bool:
-    """Whether values of that type have derivatives."""
-    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
-
-
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:
     """The cotangent of each input, None where none flows."""
     rest = iter(values)
-    cotangents: list[Any] = []
-    for g in gradients:
-        if g.shape is not None:
-            cotangents.append(IndexedSlices(next(rest), next(rest), g.shape))
-        else:
-            cotangents.append(next(rest) if g.values else None)
-    return cotangents
+    return [
+        None if not g.values
+        else next(rest) if g.shape is None
+        else IndexedSlices(next(rest), next(rest), g.shape)
+        for g in gradients
+    ]  # fmt: skip

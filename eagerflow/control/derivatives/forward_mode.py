@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, final
 from eagerflow.autodiff.backward import full_like
 from eagerflow.autodiff.forward import Broken, Forward, Tangent
 from eagerflow.control.derivatives.building import Apply, build
-from eagerflow.control.structure.node import Structured
+from eagerflow.control.structured import Structured
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
@@ -172,18 +172,21 @@ class _Part:
 
 
 def _push_branches(whole: Structured, along: Sequence[_Along]) -> _Pushed:
+    """Of branches, or of a call, which is one branch without a predicate."""
+    is_call = whole.op == "call"
+    inputs: list[_Along] = list(along) if is_call else [None, *along[1:]]  # no derivative decides
+    first, taken = 0 if is_call else 1, whole.names()
+    cuts = (0, len(along) - first), _cuts(whole, after=True)
+    graphs = (whole.attrs["body"],) if is_call else whole.attrs["branches"]
     least: list[_Along] = [None] * len(whole.outputs)
-    count, taken = len(whole.inputs) - 1, whole.names()
-    cuts = (0, count), _cuts(whole, after=True)
     while True:
-        parts = [_Part(g, along[1:], least, cuts, taken) for g in whole.attrs["branches"]]
+        parts = [_Part(g, along[first:], least, cuts, taken) for g in graphs]
         for part in parts:
             least = _join(least, part.outputs)
         if not any(_differ(least, part.outputs) for part in parts):
             break
-    attrs = {"branches": tuple([part.graph for part in parts])}
-    # the predicate has no derivative
-    inputs: list[_Along] = [None, *along[1:]]
+    pushed = tuple([part.graph for part in parts])
+    attrs = {"body": pushed[0]} if is_call else {"branches": pushed}
     return _Pushed(Structured(whole.op, attrs, *_types(whole, inputs, least)), inputs, least)
 
 
@@ -217,14 +220,6 @@ def _types(
         yield _beside(kinds, moving, along, _cuts(whole, after=after))
 
 
-def _push_call(whole: Structured, along: Sequence[_Along]) -> _Pushed:
-    cuts = _cuts(whole), _cuts(whole, after=True)
-    none: list[_Along] = [None] * len(whole.outputs)
-    part = _Part(whole.attrs["body"], along, none, cuts, whole.names())
-    pushed = Structured("call", {"body": part.graph}, *_types(whole, along, part.outputs))
-    return _Pushed(pushed, along, part.outputs)
-
-
 _MAKERS: Final[dict[NodeKind, Any]] = {
-    "call": _push_call, "branches": _push_branches, "loop": _push_loop,
+    "call": _push_branches, "branches": _push_branches, "loop": _push_loop,
 }  # fmt: skip

@@ -12,21 +12,23 @@ from typing import Any, NamedTuple, final
 
 from eagerflow.autodiff.backward import Cotangent, add_at, search
 from eagerflow.autodiff.tape import Link, Tape
-from eagerflow.control.derivatives.scattered import rows_in
-from eagerflow.control.structure.sizes import names_of
+from eagerflow.control.structured import names_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.op import find_op
+from eagerflow.core.op import find_op, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Size, symbols
+from eagerflow.dims import Size, same, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
+from eagerflow.ops.indexing.gather import rows
+from eagerflow.ops.rules.subscripts import ARRAY
 from eagerflow.runtime.replay import replay
 from eagerflow.tracing.tracer import Tracer
+from eagerflow.types import Shape, same_shape
 
 __all__ = ["Gradient", "Joint", "close_constants", "part_of"]
 
@@ -65,15 +67,14 @@ class Joint:
         graph: the graph.
         watched: which inputs need a cotangent; by default all that have any.
         seeded: which outputs have cotangents; by default all that can.
-        sparse: whether cotangents may be rows.
-        symbolic: whether those of values with symbolic sizes are made dense; else they are errors.
+        symbolic: whether rows of values with symbolic sizes are made dense; else they are errors.
         recompute: whether the backward graph recomputes its intermediate values, from inputs and
             the results of effects.
         known: the sizes that the backward graph has from around it.
         reads: the resources of the variables that need a cotangent. Those of reads inside
             are summed; they come after those of the inputs.
         apart: the numbers of the gradients that may be rows to be made dense in the end (see
-            `eagerflow.control.derivatives.scattered`); those of reads follow those of inputs.
+            `_rows_in`); those of reads follow those of inputs.
 
     Attributes:
         inputs: those of the graph, as values of the joint graph.
@@ -85,7 +86,7 @@ class Joint:
 
     def __init__(
         self, graph: Graph, watched: Sequence[bool] | None = None,
-        seeded: Sequence[bool] | None = None, *, sparse: bool = False, symbolic: bool = False,
+        seeded: Sequence[bool] | None = None, *, symbolic: bool = False,
         recompute: bool = False, known: Mapping[str, Size] = MappingProxyType({}),
         reads: Sequence[Any] = (), apart: Collection[int] = (),
     ) -> None:  # fmt: skip
@@ -93,7 +94,6 @@ class Joint:
         self._reads = [_Watched(resource) for resource in reads]
         self._watched = [True] * len(graph.inputs) if watched is None else watched
         self._seeded = [True] * len(graph.outputs) if seeded is None else seeded
-        self._sparse = sparse
         self._symbolic = symbolic
         self._apart = apart
         self._known = known
@@ -143,20 +143,18 @@ class Joint:
         if isinstance(g, Link):
             return Gradient((), link=g)
         if type(g) is Tensor and i in self._apart and symbols(g.shape) <= self._known.keys():
-            rows = rows_in(tracer, tracer.value_of(g))
-            if rows is not None:
-                both = (tracer.value_of(rows.values), tracer.value_of(rows.indices))
-                return Gradient(both, rows.shape, dense=True)
-        if isinstance(g, IndexedSlices):
-            known = all(type(d) is int for d in g.shape)
-            if not self._sparse or (self._symbolic and not known):
-                g = g.to_dense()
-            elif not known:
-                raise EagerflowError("the size of a sparse gradient is symbolic")
-        if isinstance(g, IndexedSlices):
+            slices = _rows_in(tracer, tracer.value_of(g))
+            if slices is not None:
+                both = (tracer.value_of(slices.values), tracer.value_of(slices.indices))
+                return Gradient(both, slices.shape, dense=True)
+        if not isinstance(g, IndexedSlices):
+            return Gradient((tracer.value_of(g),))
+        if all(type(d) is int for d in g.shape):
             both = (tracer.value_of(g.values), tracer.value_of(g.indices))
             return Gradient(both, g.shape)
-        return Gradient((tracer.value_of(g),))
+        if not self._symbolic:
+            raise EagerflowError("the size of a sparse gradient is symbolic")
+        return Gradient((tracer.value_of(g.to_dense()),))
 
     def _split(self, joint: Graph, recompute: bool) -> None:
         """Cut the joint graph in two."""
@@ -207,6 +205,58 @@ class Joint:
         return bases, residuals, part_of(
             self._whole, [self.inputs[i] for i in bases], nodes, residuals
         )  # fmt: skip
+
+
+def _rows_in(tracer: Tracer, value: Value) -> IndexedSlices | None:
+    """The rows that ``value`` is the sum of, in the order in which they are added.
+
+    The cotangent of ``x[i]`` with an index that has no axes is as large as ``x``. A loop that reads
+    an element in each iteration would make and add up that many of these, so inside of loops and
+    branches they are taken apart again: rows are loop-carried, and one dense sum is made of them in
+    the end. The result is dense, as without a loop.
+
+    Args:
+        tracer: of the trace that it belongs to, which is under way.
+        value: a dense cotangent.
+
+    Returns:
+        The rows; None if it is not made of rows alone.
+    """
+    parts = _scattered(value)
+    if not parts:
+        return None
+    shape = value.type.shape
+    slices = [_rows(tracer, part, shape) for part in parts]
+    if len(slices) == 1:
+        return slices[0]
+    values = functions["concat"]([one.values for one in slices], axis=0)
+    return IndexedSlices(values, functions["concat"]([one.indices for one in slices]), shape)
+
+
+def _scattered(value: Value) -> list[Value] | None:
+    """The scattered rows that are added up; None if there is anything else."""
+    node = value.node
+    if node is None or node.control_inputs or not value.type.shape:
+        return None
+    shape = value.type.shape
+    if node.op == "add":
+        first, second = map(_scattered, node.inputs)
+        return None if first is None or second is None else [*first, *second]
+    kinds = [v.spec for v in node.inputs]
+    if node.op == "index_scatter":
+        whole = (*kinds[1].shape, *shape[1:]) if node.attrs["key"] == (ARRAY,) else None
+        return [value] if whole is not None and same_shape(kinds[0].shape, whole) else None
+    if node.op == "segment_sum":
+        return [value] if same(node.attrs["num_segments"], shape[0]) else None
+    return None
+
+
+def _rows(tracer: Tracer, value: Value, shape: Shape) -> IndexedSlices:
+    assert value.node is not None
+    values, indices = [tracer.result(v) for v in value.node.inputs]
+    if value.node.op == "segment_sum":
+        return IndexedSlices(values, indices, shape)
+    return rows(values, indices, shape)
 
 
 def _is_safe(node: Node) -> bool:

@@ -8,27 +8,22 @@ from typing import Any, final
 from eagerflow.autodiff.backward import dense
 from eagerflow.control.derivatives.building import (
     Apply,
+    Residuals,
     as_residual,
     build,
-    by_device,
     flowing_gradients,
     from_residual,
-    is_smooth,
-    lists_for,
     names_in,
-    residual_types,
     zeros_of,
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
-from eagerflow.control.structure.node import Structured, reads_any
-from eagerflow.control.structure.sizes import sizes_in
+from eagerflow.control.structured import Structured, all_nodes, is_smooth, sizes_in
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
-from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorSpec
 
@@ -58,6 +53,8 @@ class LoopDerivative:
         self.reads = reads
         self.names = whole.names()
         self.is_scan = whole.op == "scan"
+        #: how many numbers count iterations, before the lists: none where the length is known
+        self.counts = 0 if self.is_scan else 1
         self.body: Graph = whole.attrs["body"]
         self.total = whole.attrs["carry"] if self.is_scan else len(whole.inputs)
         body = self.body
@@ -81,8 +78,8 @@ class LoopDerivative:
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
         self.place = place
-        #: the residuals of iterations, by device: each has a list of its own
-        self.kept = by_device(self.pushed)
+        #: the residuals of iterations
+        self.kept = Residuals(self.pushed, names_in(whole.inputs))
         self.forward = self._forward()
         self.backward = self._backward()
 
@@ -103,9 +100,12 @@ class LoopDerivative:
     def _reached(self, active: Sequence[bool]) -> set[Value]:
         """The values in an iteration that depend on active inputs or on variables."""
         reached = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
-        resources = [n.attrs["resource"] for n in self.reads]
+        resources = {id(n.attrs["resource"]) for n in self.reads}
         for node in self.body.nodes:
-            if not reached.isdisjoint(node.inputs) or reads_any(node, resources):
+            reads = (n for n in all_nodes([node]) if n.op == "read")
+            if not reached.isdisjoint(node.inputs) or any(
+                id(n.attrs["resource"]) in resources for n in reads
+            ):
                 reached.update(node.outputs)
         return reached
 
@@ -129,7 +129,7 @@ class LoopDerivative:
         self.outside = sizes_in(self.whole.inputs)
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
         return Joint(
-            graph, self.active, seeded, sparse=True, symbolic=True, recompute=recompute,
+            graph, self.active, seeded, symbolic=True, recompute=recompute,
             known=self.outside, reads=[n.attrs["resource"] for n in self.reads],
             apart={*range(self.total), *range(first, first + len(self.reads))} - {*self.moving},
         )  # fmt: skip
@@ -142,7 +142,7 @@ class LoopDerivative:
         for j, node in enumerate(self.reads):
             kinds[first + j] = node.outputs[0].spec
             places.append(first + j)
-        return [Sink.of(i, kinds[i], gradients[i], known) for i in places if gradients[i].values]
+        return [Sink.of(i, kinds[i], [gradients[i]], known) for i in places if gradients[i].values]
 
     def _sized_zeros(self) -> list[Value]:
         """The inputs whose cotangent is zero, of a size that changes between iterations."""
@@ -162,8 +162,7 @@ class LoopDerivative:
 
     def _more(self) -> list[ValueSpec]:
         """The types of the extra loop-carried values: the number of iterations, and residuals."""
-        iterations: list[ValueSpec] = [] if self.is_scan else [_INT]
-        return [*iterations, *lists_for(self.kept)]
+        return [*[_INT] * self.counts, *self.kept.kinds]
 
     def _forward(self) -> Structured:
         more = self._more()
@@ -175,13 +174,11 @@ class LoopDerivative:
             results = replay(self.joint.forward, [*state, *rows], self.outside)
             stacked = len(self.body.outputs) - self.total
             ends = len(self.moving) + stacked
-            kept = dict(zip(self.joint.residuals, results[ends:], strict=True))
+            residuals = dict(zip(self.joint.residuals, results[ends:], strict=True))
             for i, y in zip(self.moving, results, strict=False):
                 state[i] = y
-            if not self.is_scan:
-                extra[0] = extra[0] + 1
-            for place, values in enumerate(self.kept.values(), count - len(self.kept)):
-                extra[place] = list_push(extra[place], *[as_residual(kept[v]) for v in values])
+            counted = [x + 1 for x in extra[: self.counts]]
+            extra = [*counted, *self.kept.push(extra[self.counts :], residuals)]
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
@@ -239,16 +236,12 @@ class LoopDerivative:
         cotangents, sums = xs[:first], iter(xs[first:last])
         end = last + len(self.fixed) + len(self.shared)
         fixed, rows = xs[last:end], xs[end:]
-        if not self.is_scan:
-            extra[0] = extra[0] - 1
+        counted = [x - 1 for x in extra[: self.counts]]
         inputs = joint.inputs
         once = [*[inputs[i] for i in self.fixed], *self.shared]
         values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
-        for place, pushed in enumerate(self.kept.values(), count - len(self.kept)):
-            types = residual_types(pushed, names_in(self.whole.inputs))
-            extra[place], *items = list_pop(extra[place], *types)
-            for v, x in zip(pushed, items, strict=True):
-                values[v] = from_residual(v.type, x)
+        lists, popped = self.kept.pop(extra[self.counts :])
+        values.update(popped)
         by_place = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_place[i] for i in self.seeded if i < self.total]
         items = [*[values[v] for v in joint.residuals], *seeds, *rows]
@@ -263,7 +256,7 @@ class LoopDerivative:
             zeros_of(self.kinds[i]) if gradients[i] is None else dense(gradients[i])
             for i in self.sliced
         ]
-        return [*extra, *new, *totals, *fixed, *slices]
+        return [*counted, *lists, *new, *totals, *fixed, *slices]
 
     def _zeros(self, i: int, values: Mapping[Value, Any]) -> Tensor:
         """The cotangent zero of input ``i`` of the body."""
@@ -277,15 +270,12 @@ class LoopDerivative:
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
         """The outputs, the residuals and the pullback."""
-        more: list[Any] = [] if self.is_scan else [0]
-        more += map(list_new, self.kept)
+        more = [*[0] * self.counts, *self.kept.start()]
         state = operands[: self.total]
         results = apply(self.forward, [*state, *more, *operands[self.total :]], sizes)
         ends = self.total + len(more)
         outputs = [*results[: self.total], *results[ends:]]
-        extra = results[self.total : ends]
-        if not self.is_scan:
-            extra[0] = as_residual(extra[0])
+        extra = [as_residual(x) for x in results[self.total : ends]]
         fixed = [operands[i] for i in (*self.fixed, *self.bases)]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
@@ -304,8 +294,7 @@ class LoopDerivative:
         if self.backward is None:
             return gradients
         more = list(given[: len(self._more())])
-        if not self.is_scan:
-            more[0] = from_residual(_INT, more[0])
+        more[: self.counts] = [from_residual(_INT, x) for x in more[: self.counts]]
         seeds = [cotangents[i] for i in self.active_moving]
         sums = [x for sink in self.sinks for x in sink.start(sizes)]
         rows = [cotangents[i] for i in self.seeded if i >= self.total]

@@ -16,10 +16,10 @@ from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.state.lists import list_concat, list_new, list_push
 from eagerflow.types import LIST, TensorSpec
 
-__all__ = ["Branched", "Sink", "rows_of"]
+__all__ = ["Sink"]
 
 
-def rows_of(
+def _rows_of(
     gradients: Sequence[Gradient], known: frozenset[str]
 ) -> tuple[TensorSpec, TensorSpec] | None:
     """The types of rows and their indices, if all gradients are rows, or zero.
@@ -44,14 +44,14 @@ def rows_of(
 
 
 class Sink(NamedTuple):
-    """The accumulator for the cotangent of one operand or variable in a loop.
+    """How the cotangent of one operand or variable comes out of a loop or of branches.
 
     Attributes:
         place: the number of the operand; those of variables follow.
         kind: its type.
-        rows: if each iteration gives rows of it, the types of these and of their indices. Then both
-            are pushed on lists, so that an iteration costs as much as its rows, however large the
-            whole is. Else there is one sum.
+        rows: if each iteration, or each branch, gives rows of it or none, the types of these and of
+            their indices. Then a loop pushes both on lists, so that an iteration costs as much as
+            its rows, however large the whole is. Else there is one sum.
         dense: whether these become one sum in the end.
     """
 
@@ -61,17 +61,25 @@ class Sink(NamedTuple):
     dense: bool
 
     @classmethod
-    def of(cls, place: int, kind: ValueSpec, gradient: Gradient, known: frozenset[str]) -> Sink:
-        """The sink of a gradient.
+    def of(
+        cls, place: int, kind: ValueSpec, gradients: Sequence[Gradient], known: frozenset[str]
+    ) -> Sink:
+        """The sink of gradients.
 
         Args:
             place: the number of the operand.
             kind: the type of the operand or variable.
-            gradient: the gradient of an iteration.
-            known: the names of sizes that are the same in all iterations.
+            gradients: that of an iteration, or those of branches.
+            known: the names of sizes that are the same in all.
         """
         assert isinstance(kind, TensorSpec)
-        return cls(place, kind, rows_of([gradient], known), gradient.dense)
+        return cls(place, kind, _rows_of(gradients, known), any(g.dense for g in gradients))
+
+    def _whole(self, values: Tensor, indices: Tensor, sizes: Mapping[str, Size]) -> Cotangent:
+        slices = IndexedSlices(values, indices, _shape(self.kind, sizes))
+        return slices.to_dense() if self.dense else slices
+
+    # --- in a loop ---
 
     @property
     def kinds(self) -> list[TensorSpec]:
@@ -99,43 +107,12 @@ class Sink(NamedTuple):
             cotangent: Tensor = next(state)
             return cotangent
         values, indices = [list_concat(next(state), kind) for kind in self.rows]
-        return _out(IndexedSlices(values, indices, _shape(self.kind, sizes)), self.dense)
+        return self._whole(values, indices, sizes)
 
-
-def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
-    """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
-    if kind.dtype is LIST:
-        return zeros_of(kind)
-    shape = _shape(kind, sizes)
-    zeros: Tensor = functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
-    return zeros
-
-
-def _shape(kind: TensorSpec, sizes: Mapping[str, Size]) -> Any:
-    return tuple([substitute(d, sizes) for d in kind.shape])
-
-
-def _out(slices: IndexedSlices, is_dense: bool) -> Cotangent:
-    return slices.to_dense() if is_dense else slices
-
-
-class Branched(NamedTuple):
-    """How the cotangent of one operand or variable comes out of branches.
-
-    Attributes:
-        place: the number of the operand; those of variables follow.
-        kind: its type.
-        rows: if all branches give rows of it, or none, the types of rows and indices.
-        dense: whether these become one sum.
-    """
-
-    place: int
-    kind: TensorSpec
-    rows: tuple[TensorSpec, TensorSpec] | None
-    dense: bool
+    # --- in branches ---
 
     @property
-    def kinds(self) -> list[TensorSpec]:
+    def kinds_out(self) -> list[TensorSpec]:
         """The types of the outputs for it; how many rows there are depends on the branch."""
         if self.rows is None:
             return [self.kind]
@@ -156,5 +133,17 @@ class Branched(NamedTuple):
         if self.rows is None:
             cotangent: Tensor = next(outputs)
             return cotangent
-        slices = IndexedSlices(next(outputs), next(outputs), _shape(self.kind, sizes))
-        return _out(slices, self.dense)
+        return self._whole(next(outputs), next(outputs), sizes)
+
+
+def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
+    """Zeros to add to, without a layout: the sum gets that of what is added, as without a loop."""
+    if kind.dtype is LIST:
+        return zeros_of(kind)
+    shape = _shape(kind, sizes)
+    zeros: Tensor = functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
+    return zeros
+
+
+def _shape(kind: TensorSpec, sizes: Mapping[str, Size]) -> Any:
+    return tuple([substitute(d, sizes) for d in kind.shape])

@@ -15,8 +15,7 @@ import pytest
 
 import eagerflow as ef
 import eagerflow.autograph.operators  # defines what converted code calls
-from eagerflow.autograph.conversion.convert import branches, converted, why_not
-from eagerflow.autograph.values.calls import call
+from eagerflow.autograph.conversion.convert import branches, call, converted, why_not
 
 
 def test_only_what_branches_is_converted() -> None:

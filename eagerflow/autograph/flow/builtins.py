@@ -1,4 +1,7 @@
-"""`any`, `all`, `sum`, `max` and `min` in converted code, of values that only the graph knows."""
+"""Python's builtins in converted code, of values that only the graph knows.
+
+`any`, `all`, `sum`, `max`, `min`, `list`, `print` and `next`; those of texts: `values/texts.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,33 @@ import builtins
 import operator as operators
 from collections.abc import Callable, Iterable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
-from eagerflow.autograph.conversion.convert import operator
+from eagerflow.autograph.conversion.convert import call, operator, replacements
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
-from eagerflow.autograph.tracking.blocks import as_test, tracer_here
-from eagerflow.autograph.values.calls import call, replacements
+from eagerflow.autograph.tracking.blocks import as_test, refuse_reached, tracer_here
 from eagerflow.autograph.values.lists import Grown
+from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.texts import has_placeholder
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.ops.state import callbacks
+from eagerflow.source import Source, capture
+from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["reduced"]
+__all__ = ["printed"]
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
+
+#: by trace, the lines that print in each run: file and number
+_printed: Final[WeakKeyDictionary[Tracer, set[tuple[str, int]]]] = WeakKeyDictionary()
 
 
 @operator
@@ -173,7 +184,41 @@ def _list(*items: Any) -> Any:
     return builtins.list(*items)
 
 
+def printed(tracer: Tracer, source: Source | None) -> bool:
+    """Whether a line prints in each run of the graph."""
+    return source is not None and (source.file, source.line) in _printed.get(tracer, ())
+
+
+def _print(*args: Any, **options: Any) -> None:
+    """`print`; in each run of the graph if only that knows the text, or whether to print."""
+    if not interpreter.is_traced():
+        builtins.print(*args, **options)  # noqa: T201 - the user calls it
+        return
+    tracer = tracer_here()
+    source = capture(1)
+    args = tuple(map(_shown, args))
+    if source is None or (tracer.parent is None and not is_symbolic((args, options))):
+        builtins.print(*args, **options)  # noqa: T201 - likewise
+        return
+    _printed.setdefault(tracer.root, set()).add((source.file, source.line))
+    callbacks.print(*args, **options)
+
+
+def _shown(x: Any) -> Any:
+    """The argument of `print` for ``x``: its text, if that shows values only the graph knows."""
+    if is_symbolic(x) or isinstance(x, str):
+        return x
+    text = str(x)
+    return text if has_placeholder(text) else x
+
+
+def _next(iterator: Any, /, *default: Any) -> Any:
+    """`next`; an error where the graph repeats it, or decides whether it happens."""
+    refuse_reached(iterator, "next()")
+    return builtins.next(iterator, *default)
+
+
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
-    builtins.min: _min, builtins.list: _list,
+    builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
 })  # fmt: skip

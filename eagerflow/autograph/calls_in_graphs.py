@@ -1,30 +1,33 @@
-"""`call`: a function that is traced once, however many times it is called in a graph."""
+"""Calls of functions in a graph: `call`, traced once, and `call_in_scope`, grouped in pictures."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from types import FunctionType, MethodType
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
+from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.failures.raising import is_stated
-from eagerflow.autograph.values.calls import call as converted
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.applying import apply
-from eagerflow.control.structure.node import Structured
-from eagerflow.control.subgraphs import join, trace_subgraph
+from eagerflow.control.structured import Structured
+from eagerflow.control.subgraphs import join, own_handles, trace_subgraph
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
-from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Size, symbols
+from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorSpec
 
-__all__ = ["call"]
+__all__ = ["call", "call_in_scope"]
 
 
 def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -60,7 +63,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
-        args, kwargs = tree.map(_own, (args, kwargs))
+        args, kwargs = own_handles((args, kwargs))
         return f(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
@@ -75,13 +78,9 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
                 raise
             shared = None
         if shared is None:  # it raises for any arguments: so does the trace around
-            args, kwargs = tree.map(_own, (args, kwargs))
+            args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
     return shared.call(leaves, tracer)
-
-
-def _own(x: Any) -> Any:
-    return handle_of(x) if type(x) is Tensor else x
 
 
 #: by trace, the functions called in it
@@ -226,3 +225,45 @@ def _is_here(x: Any, tracer: Tracer) -> bool:
     if type(x) is Tensor and isinstance(x._data, Symbol):
         return tracer.is_within(x._data.tracer)
     return True
+
+
+def call_in_scope(
+    function: Callable[..., Any],
+    args: Iterable[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    scope: str,
+    names: Iterable[tuple[str, Variable]] | None = None,
+) -> Any:
+    """``function(*args, **kwargs)``, whose nodes are in a name scope in a trace.
+
+    The function is the user's, or leads to such code: `if` and `for` on tensors become parts of
+    graphs there, as they do in what a traced function calls itself.
+
+    Args:
+        function: the function to call.
+        args: its arguments.
+        kwargs: likewise.
+        scope: a name, such as ``"encoder"``; see `eagerflow.name_scope`.
+        names: names for variables that the trace meets in the call for the first time; of
+            two names the first counts. None leaves the names as they are.
+
+    >>> from eagerflow.extending.tracing import call_in_scope
+    >>> w = ef.Variable([1.0, 2.0])
+    >>> def encode(x):
+    ...     return x * w
+    >>> @ef.trace
+    ... def f(x):
+    ...     return call_in_scope(encode, (x,), scope="encoder", names=[("encoder.w", w)])
+    >>> graph = f.graph(ef.tensor([1.0, 1.0]))
+    >>> graph.nodes[-1].scope, "encoder.w" in str(graph)
+    ('encoder', True)
+    """
+    with ExitStack() as stack:
+        if names is not None:
+            known: dict[int, str] = {}
+            for name, variable in names:
+                known.setdefault(id(variable.resource), name)
+            stack.callback(resource_names.reset, resource_names.set(known))
+        stack.enter_context(name_scope(scope))
+        return converted(function)(*args, **(kwargs or {}))

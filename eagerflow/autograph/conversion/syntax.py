@@ -1,15 +1,64 @@
-"""Which names statements bind, which they read, and which are read later (liveness)."""
+"""Syntax trees: new nodes, and the names that statements bind, read, and read later (liveness)."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
-__all__ = ["Liveness", "augmented", "bound", "declared", "own_nodes", "reads"]
+__all__ = ["JUMPS", "LOOPS", "OPERATORS", "Liveness", "augmented", "bound", "declared", "function",
+           "holds_jumps", "is_always", "located", "operator_call", "own_nodes"]  # fmt: skip
 
+#: the free variable through which converted code calls operators
+OPERATORS: Final = "@operators"
+JUMPS: Final = (ast.Return, ast.Break, ast.Continue)
+LOOPS: Final = (ast.For, ast.While)
+_Node = TypeVar("_Node", bound=ast.AST)
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def located(node: _Node, at: ast.AST) -> _Node:
+    """``node``, with the location of ``at`` for it and all nodes within it that have none."""
+    ast.copy_location(node, at)
+    for child in ast.iter_child_nodes(node):
+        if not hasattr(child, "lineno"):
+            located(child, at)
+    return node
+
+
+def operator_call(name: str, arguments: Sequence[ast.expr], at: ast.AST) -> ast.Call:
+    """The call of an operator of eagerflow, with the location of ``at``."""
+    function = ast.Attribute(ast.Name(OPERATORS, ast.Load()), name, ast.Load())
+    made = located(ast.Call(function, list(arguments), []), at)
+    # for a call over several lines, tracebacks show the line where the name of its method ends
+    function.end_lineno, function.end_col_offset = function.lineno, function.col_offset
+    return made
+
+
+def function(name: str, arguments: Sequence[str], body: Sequence[ast.stmt], at: ast.AST) -> Any:
+    """The definition of a function; nodes with a location of their own keep it."""
+    made: Any = ast.parse("def f(): pass").body[0]  # with all fields of this version of Python
+    made.name, made.body = name, list(body)
+    made.args.args = [ast.arg(argument) for argument in arguments]
+    return located(made, at)
+
+
+def is_always(test: ast.expr) -> bool:
+    """Whether a test is a constant that is true."""
+    return isinstance(test, ast.Constant) and bool(test.value)
+
+
+def holds_jumps(body: Sequence[ast.stmt]) -> bool:
+    """Whether control may leave a statement of a function other than by its end: `jumps.py`."""
+    for node in own_nodes(body):
+        if isinstance(node, JUMPS) and node is not body[-1]:
+            return True
+        if isinstance(node, LOOPS) and node.orelse:
+            return True
+        if isinstance(node, ast.While) and is_always(node.test):
+            return True
+    return False
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -73,7 +122,7 @@ def declared(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
     return outside
 
 
-def reads(*nodes: ast.AST | None) -> set[str]:
+def _reads(*nodes: ast.AST | None) -> set[str]:
     """All names that are read in ``nodes``, by functions within them as well."""
     names: set[str] = set()
     for node in nodes:
@@ -99,7 +148,7 @@ class Liveness:
         self._always = set[str]().union(*declared(body))
         for node in own_nodes(body):
             if isinstance(node, _SCOPES):
-                self._always |= reads(node)
+                self._always |= _reads(node)
         self._block(body, set())
 
     def _block(self, body: Sequence[ast.stmt], after: set[str]) -> set[str]:
@@ -113,44 +162,44 @@ class Liveness:
             case ast.If():
                 self.after[id(node)] = after
                 taken = self._block(node.body, after) | self._block(node.orelse, after)
-                return taken | reads(node.test)
+                return taken | _reads(node.test)
             case ast.While() | ast.For():
                 return self._loop(node, after)
             case ast.Try() | ast.With() | ast.Match():
                 return self._compound(node, after)
             case ast.Return() | ast.Raise():
-                return reads(node) | self._always
+                return _reads(node) | self._always
             case ast.AugAssign():
-                return after | reads(node) | bound([node]).keys()
+                return after | _reads(node) | bound([node]).keys()
             case ast.Assign() | ast.AnnAssign():
-                return (after - _plain_targets(node)) | reads(node)
+                return (after - _plain_targets(node)) | _reads(node)
             case ast.FunctionDef() | ast.ClassDef():
-                return (after - {node.name}) | reads(node)
-        return after | reads(node)
+                return (after - {node.name}) | _reads(node)
+        return after | _reads(node)
 
     def _loop(self, node: Any, after: set[str]) -> set[str]:
         first = getattr(node, "test", None)
         jumps = set(getattr(node, "flags", ()))
-        head = after | reads(first) | jumps
+        head = after | _reads(first) | jumps
         while True:
             self.after[id(node)] = head
             live = head | self._block(node.body, head)
             if isinstance(node, ast.For):
-                live = (live - _names_of(node.target)) | head | reads(node.target)
+                live = (live - _names_of(node.target)) | head | _reads(node.target)
             if live == head:
-                return head | reads(getattr(node, "iter", None))
+                return head | _reads(getattr(node, "iter", None))
             head = live
 
     def _compound(self, node: Any, after: set[str]) -> set[str]:
         """Statements that may stop anywhere: no name counts as overwritten there."""
         before = self._always
-        self._always = self._always | reads(node)
+        self._always = self._always | _reads(node)
         for part in ("body", "orelse", "finalbody"):
             self._block(getattr(node, part, []), after)
         for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
             self._block(part.body, after)
         self._always = before
-        return after | reads(node)
+        return after | _reads(node)
 
 
 def _plain_targets(node: ast.Assign | ast.AnnAssign) -> set[str]:

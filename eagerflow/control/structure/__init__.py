@@ -1,1 +1,0 @@
-"""Nodes that hold subgraphs: their sizes, and what their results depend on."""

@@ -1,0 +1,269 @@
+"""`Structured`: a branch, a loop or a call with its subgraphs, a node outside any graph.
+
+Its effects, which of its results are computed from which operands, and how the names of sizes in it
+change when it moves into another trace. What puts it into a trace: `control/applying.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.core.op import get_op
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size, same
+from eagerflow.dims.polynomial import Atom, name_atoms
+from eagerflow.graph.edit import copied, substitute_sizes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import ValueSpec, ValueType
+from eagerflow.graph.passes.rewrite import RANKS
+from eagerflow.graph.signatures import is_control, is_loop, kind_of
+from eagerflow.runtime.generated.instructions import named_axes, parts
+from eagerflow.tracing.effect_order import Effectful
+from eagerflow.tracing.tracer import Tracer
+from eagerflow.types import TensorSpec
+
+__all__ = ["Places", "Structured", "all_nodes", "effects_of", "is_smooth", "names_of", "sizes_in"]
+
+#: the numbers of operands; -1, -2, ... for values read from variables
+Places = frozenset[int]
+_NONE: Places = frozenset()
+
+
+@final
+class Structured:
+    """The computation of a node with subgraphs.
+
+    Attributes:
+        op: ``"cond"``, ``"switch"``, ``"while_loop"`` or ``"scan"``.
+        attrs: of the node: the subgraphs and how often they run.
+        inputs: the types of the operands.
+        outputs: the types of the results.
+        effects: their effects on state, each with its resource.
+        fixed: the numbers of the operands of a loop that no iteration changes. They come out as the
+            outputs of the same numbers.
+        reads: the nodes that read variables inside, the first one of each variable that a result
+            with a derivative depends on.
+        derivatives: those that `eagerflow.control.derivatives` made, by the inputs that need one.
+    """
+
+    __slots__ = (
+        "__weakref__", "_depends", "attrs", "derivatives", "effects", "fixed", "inputs", "op",
+        "outputs", "reads",
+    )  # fmt: skip
+
+    def __init__(
+        self, op: str, attrs: dict[str, Any], inputs: Sequence[ValueSpec],
+        outputs: Sequence[ValueSpec],
+    ) -> None:  # fmt: skip
+        self.op = op
+        self.attrs = attrs
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(outputs)
+        self.effects = tuple(dict.fromkeys(effects_of(self.nodes)))
+        self.fixed = frozenset(_fixed(op, attrs))
+        self.derivatives: dict[tuple[Any, ...], Any] = {}
+        self._depends: list[Places] | None = None
+        self.reads: list[Node] = []
+        if any(effect == "reads" for effect, _ in self.effects):
+            self._find_reads()
+
+    def _find_reads(self) -> None:
+        by_resource: dict[int, Node] = {}
+        for node in self.nodes:
+            if node.op == "read":
+                by_resource.setdefault(id(node.attrs["resource"]), node)
+        reads = list(by_resource.values())
+        numbers = {key: -1 - i for i, key in enumerate(by_resource)}
+        depends = _dependence(self.op, self.attrs, len(self.inputs), numbers)
+        smooth = [d for d, k in zip(depends, self.outputs, strict=True) if is_smooth(k)]
+        reached = frozenset[int]().union(*smooth)
+        self.reads = [node for i, node in enumerate(reads) if -1 - i in reached]
+
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """The nodes in its subgraphs, and those within them."""
+        return all_nodes(node for graph in _graphs_of(self.attrs) for node in graph.nodes)
+
+    @property
+    def depends(self) -> list[Places]:
+        """For each output the operands that it is computed from, and -1 - i for ``reads[i]``."""
+        if self._depends is None:
+            numbers = {id(n.attrs["resource"]): -1 - i for i, n in enumerate(self.reads)}
+            self._depends = _dependence(self.op, self.attrs, len(self.inputs), numbers)
+        return self._depends
+
+    def own(self, results: Sequence[Any], items: Sequence[Any] | None = None) -> list[Any]:
+        """The results that are tensors and not operands; or the ``items`` for these."""
+        return [
+            x if items is None else items[i]
+            for i, x in enumerate(results)
+            if type(x) is Tensor and i not in self.fixed
+        ]
+
+    def names(self) -> frozenset[str]:
+        """The names of sizes in its types and its subgraphs."""
+        atoms = names_of(tuple(self.attrs.values()), (*self.inputs, *self.outputs))
+        return frozenset(name for _, name, _ in atoms)
+
+    def sizes(self, operands: Sequence[Any], more: Mapping[str, Size]) -> dict[str, Size]:
+        """The sizes that its types name.
+
+        Args:
+            operands: tensors and numbers.
+            more: the values of names that no operand determines.
+        """
+        known = dict(more)
+        for kind, x in zip(self.inputs, operands, strict=True):
+            if type(x) is Tensor:
+                known.update((name, x.shape[axis]) for axis, name in named_axes(kind))
+        return known
+
+    def renamed(
+        self, tracer: Tracer, operands: Sequence[Any], sizes: Mapping[str, Size]
+    ) -> tuple[dict[str, Any], Sequence[ValueSpec]]:
+        """Its attributes and the types of its outputs, in the names of sizes of another trace.
+
+        Args:
+            tracer: the trace that it moves to.
+            operands: tensors and numbers of that trace.
+            sizes: the values of its own names that no operand determines.
+        """
+        attrs, outputs, types = self.attrs, self.outputs, (*self.inputs, *self.outputs)
+        known = self.sizes(operands, sizes)
+        moved: dict[str, Size] = {}
+        of_axes = _names_of_axes(attrs, types)
+        for _, name, owner in sorted(names_of(tuple(attrs.values()), types)):
+            if name not in known:
+                # of data inside: the name may mean another size here; else of a trace further out
+                if owner != tracer.owner and name in of_axes:
+                    moved[name] = tracer.fresh_size(name)
+            elif not same(known[name], Dim(name, owner)):
+                moved[name] = known[name]
+        if not moved:
+            return attrs, outputs
+        shell = Graph()  # one graph with all items to be renamed
+        node = shell.add_node(
+            "shell", (), [s.type for s in outputs], {k: copied(v) for k, v in attrs.items()},
+            devices=[s.device for s in outputs],
+        )  # fmt: skip
+        substitute_sizes(shell, moved)
+        return node.attrs, [v.spec for v in node.outputs]
+
+    @property
+    def effect(self) -> str:
+        """The strongest of its effects on state."""
+        return max((e for e, _ in self.effects), key=RANKS.index, default="pure")
+
+
+def _fixed(op: str, attrs: Mapping[str, Any]) -> Iterator[int]:
+    if is_loop(op):
+        body: Graph = attrs["body"]
+        pairs = zip(body.inputs[: attrs.get("carry")], body.outputs, strict=False)
+        yield from (i for i, (before, after) in enumerate(pairs) if before is after)
+
+
+def is_smooth(kind: ValueSpec) -> bool:
+    """Whether values of that type have derivatives."""
+    return isinstance(kind, TensorSpec) and kind.dtype.is_inexact
+
+
+def _graphs_of(attrs: Mapping[str, Any]) -> Iterator[Graph]:
+    """The subgraphs among attributes."""
+    for value in attrs.values():
+        yield from (g for g in (value if type(value) is tuple else (value,)) if type(g) is Graph)
+
+
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, and those in their subgraphs."""
+    for node in nodes:
+        yield node
+        for graph in _graphs_of(node.attrs):
+            yield from all_nodes(graph.nodes)
+
+
+def effects_of(nodes: Iterable[Node]) -> Iterator[Effectful]:
+    """The effects of nodes on state, each with its resource."""
+    for node in nodes:
+        effect = get_op(node.op).effect if kind_of(node.op) == "op" else "pure"
+        if effect != "pure":
+            yield effect, node.attrs.get("resource")
+
+
+# --- what is computed from what ------------------------------------------------------------------
+
+
+def _dependence(
+    op: str, attrs: Mapping[str, Any], count: int, reads: Mapping[int, int]
+) -> list[Places]:
+    """For each output of a node with subgraphs, the operands that it is computed from.
+
+    Operands that only decide which branch is taken, or how many iterations there are, do not count:
+    derivatives do not see decisions, as they do not see those of Python.
+
+    Args:
+        op: ``"cond"``, ``"switch"``, ``"while_loop"``, ``"scan"`` or ``"call"``.
+        attrs: of the node.
+        count: the number of its operands.
+        reads: the number for values read from a variable, by id of its resource.
+    """
+    places = [frozenset((i,)) for i in range(count)]
+    if op == "call":
+        return _of_graph(attrs["body"], places, reads)
+    if kind_of(op) == "branches":
+        branches = [_of_graph(g, places[1:], reads) for g in attrs["branches"]]
+        return [_NONE.union(*alternatives) for alternatives in zip(*branches, strict=True)]
+    total: int = attrs["carry"] if op == "scan" else count
+    carried = places[:total]
+    while True:
+        outputs = _of_graph(attrs["body"], [*carried, *places[total:]], reads)
+        after = [a | b for a, b in zip(carried, outputs, strict=False)]
+        if after == carried:
+            return [*carried, *outputs[total:]]
+        carried = after
+
+
+def _of_graph(graph: Graph, inputs: Sequence[Places], reads: Mapping[int, int]) -> list[Places]:
+    known: dict[Value, Places] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.nodes:
+        given = [known[v] for v in node.inputs]
+        if node.op == "call" or is_control(node.op):
+            depends = _dependence(node.op, node.attrs, len(given), reads)
+            places = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in depends]
+        elif node.op == "read":
+            number = reads.get(id(node.attrs["resource"]))
+            places = [_NONE if number is None else frozenset((number,))]
+        else:
+            places = [_NONE.union(*given)] * len(node.outputs)
+        known.update(zip(node.outputs, places, strict=True))
+    return [known[v] for v in graph.outputs]
+
+
+# --- names of sizes -------------------------------------------------------------------------------
+
+
+def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom]:
+    """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
+    names = set[Atom]()
+    for part in (*[size for kind in types for size in kind.shape], *parts(item)):
+        if type(part) is Dim:
+            names |= name_atoms(part.terms)
+        elif type(part) is Graph:
+            attrs = tuple([value for node in part.nodes for value in node.attrs.values()])
+            names |= names_of(attrs, [v.type for v in part.values()])
+    return names
+
+
+def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
+    """The sizes that types name, each as the name itself."""
+    return {name: Dim(name, owner) for _, name, owner in names_of((), types)}
+
+
+def _names_of_axes(attrs: Mapping[str, Any], types: Iterable[ValueSpec | ValueType]) -> set[str]:
+    """The names that are the size of an axis, in given types or in those of subgraphs."""
+    names = {name for kind in types for _, name in named_axes(kind)}
+    for graph in _graphs_of(attrs):
+        names |= _names_of_axes({}, [v.type for v in graph.values()])
+        for node in graph.nodes:
+            names |= _names_of_axes(node.attrs, ())
+    return names
