@@ -115,7 +115,7 @@ BUGS: Final = (
         "eagerflow/graph/passes/fold.py",
         'if constant.device is device else functions["to_device"](constant, device)',
         "if device is not None else constant",
-        ("graph/passes", "property"),
+        ("graph/passes", "graph/test_devices.py", "programs"),
     ),
     Bug(
         "a buffer is given away while a view of it is needed",

@@ -17,7 +17,7 @@ from eagerflow.function import tracing
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from tests.function.expectations.program import picture
-from tests.property.programs import Call, State, Statement, calls, execute, programs
+from tests.programs.arrays import Call, State, Statement, calls, program, programs
 
 #: the passes that run on each traced graph
 MODES: dict[str, Sequence[Pass]] = {
@@ -41,7 +41,8 @@ def passes(chosen: Sequence[Pass]) -> Iterator[None]:
 def history(body: Sequence[Statement], made: Sequence[Call], trace: Callable[..., Any]) -> Any:
     """All that can be seen of the calls of a program: results, arguments, state; or the error."""
     state = State.fresh()
-    run: Run = trace(lambda tensors, numbers: execute(body, state, tensors, numbers))
+    function = program(body)
+    run: Run = trace(lambda tensors, numbers: function(state, tensors, numbers))
     ef.random.seed(1)
     seen: list[Any] = []
     with warnings.catch_warnings(), np.errstate(all="ignore"):
