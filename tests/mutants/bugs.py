@@ -139,11 +139,11 @@ BUGS: Final = (
         ("runtime/scheduled",),
     ),
     Bug(
-        "a dequeue that need not wait goes before those that wait",
-        "eagerflow/resources/queue.py",
-        "if takes or self._trying or store.available(self.closed) < 1:",
-        "if store.available(self.closed) < 1:",
-        ("resources", "data/workers/test_buffers.py"),
+        "elements of a dequeue that was cancelled come back in the wrong order",
+        "eagerflow/resources/stores.py",
+        "taker.taken[::-1]\n        taker.taken = []\n        self.items.extendleft",
+        "taker.taken\n        taker.taken = []\n        self.items.extendleft",
+        ("resources",),
     ),
     Bug(
         "room in a queue does not wake those that wait for it",

@@ -393,8 +393,9 @@ def _plain_scan(step: Any, carry: Any, rows: Any, reverse: bool) -> Any:
 
 
 PLAIN = SimpleNamespace(
-    abs=np.abs, tanh=np.tanh, ones=lambda size, dtype: np.ones(size), stack=np.stack, concat=np.concatenate,
-    float64=ef.float64, TensorArray=PlainArray, scan=_plain_scan, remat=lambda f: f,
+    abs=np.abs, tanh=np.tanh, ones=lambda size, dtype: np.ones(size), stack=np.stack,
+    concat=np.concatenate, float64=ef.float64, TensorArray=PlainArray, scan=_plain_scan,
+    remat=lambda f: f,
     map=lambda f, rows: np.stack([f(row) for row in rows]),
 )  # fmt: skip
 
