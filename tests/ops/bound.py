@@ -14,12 +14,13 @@ from tests.ops.table import (
     COLUMNS,
     arguments,
     function_of,
+    layout_of,
     map_arrays,
     one_of_each_kind,
     rules_checked,
 )
 
-__all__ = ["CASE_OPS", "ELSEWHERE", "OPS", "cases_by_op", "layout_of"]
+__all__ = ["CASE_OPS", "ELSEWHERE", "OPS", "cases_by_op"]
 
 ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
 OPS = sorted(all_ops())
@@ -83,8 +84,3 @@ def cases_by_op() -> dict[str, list[OpCase]]:
             front = name in case.covers()
             found.setdefault(name, []).insert(0 if front else len(found.get(name, [])), case)
     return found
-
-
-def layout_of(case: OpCase) -> str:
-    """The layout in which a case shows most."""
-    return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])

@@ -125,6 +125,11 @@ def one_of_each_kind(case: OpCase) -> list[str]:
     return list(kinds.values())
 
 
+def layout_of(case: OpCase) -> str:
+    """The layout in which a case shows most."""
+    return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
+
+
 def columns_of(case: OpCase, dtype: str) -> tuple[str, ...]:
     """The columns that run the values of a case."""
     columns = EVERY_WAY if dtype in one_of_each_kind(case) else BOTH_WAYS

@@ -21,10 +21,16 @@ from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
-from tests.ops.bound import CASE_OPS, cases_by_op, layout_of
+from tests.ops.bound import CASE_OPS, cases_by_op
 from tests.ops.case import OpCase
 from tests.ops.sizes import check_sizes
-from tests.ops.table import DATA_DEPENDENT, check_gradient, check_values, one_of_each_kind
+from tests.ops.table import (
+    DATA_DEPENDENT,
+    check_gradient,
+    check_values,
+    layout_of,
+    one_of_each_kind,
+)
 
 RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError)
 
