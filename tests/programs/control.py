@@ -82,7 +82,7 @@ _NAME = st.integers(0, 2)
 _SIMPLE = st.one_of(
     st.tuples(st.just("op"), st.sampled_from(sorted(OPS)), _NAME, _NAME, _NAME),
     st.tuples(st.just("op"), st.sampled_from(sorted(OPS)), _NAME, _NAME, _NAME),
-    st.tuples(st.sampled_from(["write", "read", "draw", "rule"]), _NAME),
+    st.tuples(st.sampled_from(["write", "read", "draw", "rule", "outer"]), _NAME),
     st.tuples(st.just("arrays"), _NAME, st.sampled_from(SMOOTH), st.integers(0, 5)),
 )
 
@@ -108,11 +108,11 @@ PROGRAMS = st.lists(st.recursive(_SIMPLE, _blocks, max_leaves=7), min_size=1, ma
 def random_program(seed: int, effects: bool = True) -> Block:
     """A program for tests that take seeds."""
     source = random.Random(seed)
-    simple = ["op", "op", "op", *(("write", "read", "draw") if effects else ())]
-    nested = ["if", "one of", "while", "while", "scan", "list"]
+    simple = ["op", "op", "outer", *(("write", "read", "draw") if effects else ())]
+    nested = ["if", "if", "one of", "while", "while", "scan", "list"]
 
     def block(depth: int) -> Block:
-        return [statement(depth) for _ in range(source.randint(1, 3))]
+        return [statement(depth) for _ in range(source.randint(1, 4 - depth))]
 
     def statement(depth: int) -> Any:
         kind = source.choice(simple + nested * (depth < 3))
@@ -121,7 +121,8 @@ def random_program(seed: int, effects: bool = True) -> Block:
             case "op":
                 return kind, source.choice(sorted(OPS)), name, source.randrange(3), name
             case "if":
-                return kind, name, source.choice([-0.5, 0.0, 0.5]), block(depth + 1), block(3)
+                limit = source.choice([-0.5, 0.0, 0.5])
+                return kind, name, limit, block(depth + 1), block(depth + 1)
             case "one of":
                 return kind, block(depth + 1), block(3), block(3)
             case "while":
@@ -175,6 +176,10 @@ class Speller:
         writer = Writer([Named(x[a], ("k",))], ["0.5"], f"v{n}_")
         STATEMENTS[name](writer, 0, b, b)
         return [*writer.lines, f"{x[a]} = ef.tanh({x[a]} * 0.5 + {writer.values[-1].name}.sum())"]
+
+    def outer_(self, n: str, x: Names, i: str, a: int) -> list[str]:
+        """It takes the argument of the program, which is outside of all branches and loops."""
+        return [f"{x[a]} = ef.tanh({x[a]} * 0.75 + x[{a}])"]
 
     def write_(self, n: str, x: Names, i: str, a: int) -> list[str]:
         return [f"V.assign(V * 0.5 + {x[a]})"]
