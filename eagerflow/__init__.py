@@ -9,14 +9,15 @@ Tensor(14., f32[]@cpu:0)
 from importlib import import_module as _import_module
 from threading import RLock as _RLock
 
-from eagerflow import counterparts as _counterparts
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
+from eagerflow import unknown_names as _unknown_names
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
+from eagerflow.core import op as _op
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
@@ -26,6 +27,7 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops.creation.arrays import *
+from eagerflow.ops.creation.devices import *
 from eagerflow.ops.creation.dlpack import *
 from eagerflow.ops.creation.dtypes import *
 from eagerflow.ops.creation.ranges import *
@@ -41,9 +43,6 @@ from eagerflow.ops.indexing.partition import *
 from eagerflow.ops.indexing.segment import *
 from eagerflow.ops.linalg.einsum import *
 from eagerflow.ops.linalg.products import *
-from eagerflow.ops.names import fft as fft
-from eagerflow.ops.names import io as io
-from eagerflow.ops.names import linalg as linalg
 from eagerflow.ops.names import random as random
 from eagerflow.ops.names.array_api import *
 from eagerflow.ops.names.numpy_names import *
@@ -64,11 +63,6 @@ from eagerflow.ops.shape.diagonals import *
 from eagerflow.ops.shape.joining import *
 from eagerflow.ops.shape.movement import *
 from eagerflow.ops.shape.padding import *
-from eagerflow.ops.state.accumulators import *
-from eagerflow.ops.state.callbacks import *
-from eagerflow.ops.state.mutexes import *
-from eagerflow.ops.state.queues import *
-from eagerflow.ops.state.snapshots import *
 from eagerflow.ops.state.variables import *
 from eagerflow.settings import config as config
 from eagerflow.types import BYTES as _BYTES
@@ -78,24 +72,7 @@ from eagerflow_kernels import portable as _portable
 
 __version__ = "0.1.0"
 
-bool = _DTYPES["bool"]
-bytes = _BYTES
-int8 = _DTYPES["int8"]
-int16 = _DTYPES["int16"]
-int32 = _DTYPES["int32"]
-int64 = _DTYPES["int64"]
-uint8 = _DTYPES["uint8"]
-uint16 = _DTYPES["uint16"]
-uint32 = _DTYPES["uint32"]
-uint64 = _DTYPES["uint64"]
-float16 = _DTYPES["float16"]
-float32 = _DTYPES["float32"]
-float64 = _DTYPES["float64"]
-bfloat16 = _DTYPES["bfloat16"]
-float8_e4m3fn = _DTYPES["float8_e4m3fn"]
-float8_e5m2 = _DTYPES["float8_e5m2"]
-complex64 = _DTYPES["complex64"]
-complex128 = _DTYPES["complex128"]
+globals().update(_DTYPES, bytes=_BYTES)
 
 
 #: what programs of plain ops do without, and where it is: gradients, graphs, control flow
@@ -129,7 +106,18 @@ _LATER = {
     "deadline": "runtime.threads.deadline",
 }
 _PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
-#: written with the names above, or what that takes; loaded one by one
+#: families of ops that few programs need; loaded one by one
+_FAMILIES = {
+    "Accumulator": "ops.state.accumulators",
+    "Barrier": "ops.state.accumulators",
+    "Mutex": "ops.state.mutexes",
+    "Queue": "ops.state.queues",
+    "print": "ops.state.callbacks",
+    "py_call": "ops.state.callbacks",
+    "snapshot": "ops.state.snapshots",
+}
+#: likewise modules: of more ops, and libraries, which are written with all the names above
+_NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
 _LIBRARIES = ("checkpoint", "data", "extending", "nn", "optim")
 _loading = _RLock()
 
@@ -137,12 +125,32 @@ _loading = _RLock()
 def _load_later() -> None:
     """Load all of `_LATER`: modules there fill slots of others, and half of them is of no use.
 
-    One thread does it at a time. Two that import parts of one package at once may each wait for
-    the other, of which Python makes an error.
+    Graphs may have any op, so that all families come with them. One thread does it at a time. Two
+    that import parts of one package at once may each wait for the other, of which Python makes an
+    error.
     """
     with _loading:
+        _load_families()
         for name, home in _LATER.items():
             globals()[name] = getattr(_import_module(f"eagerflow.{home}"), name)
+
+
+def _load_families() -> None:
+    with _loading:
+        for name in (*_FAMILIES, *_NAMESPACES):
+            _load_family(name)
+
+
+def _load_family(name: str) -> None:
+    with _loading:
+        if name in _NAMESPACES:
+            globals()[name] = _import_module(f"eagerflow.{_NAMESPACES[name]}")
+        else:
+            globals()[name] = getattr(_import_module(f"eagerflow.{_FAMILIES[name]}"), name)
+
+
+_unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
+_op.load_families_by(_load_families)
 
 
 def __getattr__(name: str) -> object:
@@ -150,17 +158,21 @@ def __getattr__(name: str) -> object:
     if name in _LATER or name in _PACKAGES:
         _load_later()
         return globals()[name]
+    if name in _FAMILIES or name in _NAMESPACES:
+        _load_family(name)
+        return globals()[name]
     if name in _LIBRARIES:
         return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
-    known = globals() | _LATER
-    raise _counterparts.unknown_name("eagerflow", name, known, _counterparts.FUNCTIONS)
+    raise _unknown_names.unknown_name("eagerflow", name, globals() | _LATER | _FAMILIES)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_LIBRARIES})
+    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_LIBRARIES})
 
 
 #: for star imports
-__all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
+__all__ = [
+    name for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES) if not name.startswith("_")
+]

@@ -40,6 +40,7 @@ from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory
 from eagerflow.hardware import release as release
 from eagerflow.ops.creation.arrays import *
+from eagerflow.ops.creation.devices import *
 from eagerflow.ops.creation.dlpack import *
 from eagerflow.ops.creation.dtypes import *
 from eagerflow.ops.creation.ranges import *

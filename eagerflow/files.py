@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Final
 
 from eagerflow.errors import FileError
@@ -51,7 +50,7 @@ def unwritable(
     given = [] if size is None else [f"{size:,} bytes to write"]
     if error.errno == errno.ENOSPC:
         with suppress(OSError, AttributeError):  # Windows has another way to ask
-            disk = os.statvfs(Path(path).parent)
+            disk = os.statvfs(os.path.dirname(path) or ".")
             given.append(f"{disk.f_bavail * disk.f_frsize:,} bytes free")
     hint = advice(error)
     failure = FileError(
@@ -88,10 +87,11 @@ def replaced(
     ...     path.read_bytes()
     b'whole'
     """
-    target = Path(os.path.realpath(path))  # a link stays one
-    there = target.exists()
-    direct = there and not (target.is_file() or target.is_dir())
-    part = target if direct else target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
+    target = os.path.realpath(path)  # a link stays one
+    folder, name = os.path.split(target)
+    there = os.path.exists(target)
+    direct = there and not (os.path.isfile(target) or os.path.isdir(target))
+    part = target if direct else os.path.join(folder, f".{name}.{os.urandom(4).hex()}.part")
     kept = "what was there is intact" if there and not direct else "nothing was written"
 
     def attempt(call: Callable[..., Any], *arguments: Any) -> Any:
@@ -116,5 +116,5 @@ def replaced(
             file.close()
         if not direct:
             with suppress(OSError):
-                part.unlink()
+                os.unlink(part)
         raise

@@ -9,9 +9,9 @@ import eagerflow as ef
 from eagerflow.errors import CheckpointError, EagerflowError
 from eagerflow.extending import nearest
 
-__all__ = ["alike", "put"]
+__all__ = ["alike", "put", "some"]
 
-_SHOWN: Final = 8  # names of each kind in a message
+_SHOWN: Final = 8  # names in one list of a message
 
 
 def put(
@@ -99,10 +99,13 @@ def _same(value: ef.Tensor, other: ef.Tensor) -> bool:
 
 
 def _listed(title: str, names: list[str]) -> str:
-    if not names:
-        return ""
+    return f"{title}: {some(names)}" if names else ""
+
+
+def some(names: list[str]) -> str:
+    """The first of some names, and how many more there are."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{title}: {', '.join(names[:_SHOWN])}{more}"
+    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:

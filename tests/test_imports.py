@@ -15,8 +15,13 @@ HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget
 #: parts that programs of plain ops do without, and the package that only these need
 LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",
          "eagerflow.data", "eagerflow.extending", "eagerflow.function", "eagerflow.graph",
-         "eagerflow.nn", "eagerflow.optim", "eagerflow.profiling", "eagerflow.runtime",
-         "optree")  # fmt: skip
+         "eagerflow.hints", "eagerflow.nn", "eagerflow.optim", "eagerflow.profiling",
+         "eagerflow.runtime", "optree")  # fmt: skip
+
+#: families of ops that few programs need
+FAMILIES = ("eagerflow.ops.fft", "eagerflow.ops.io", "eagerflow.ops.linalg.solvers",
+            "eagerflow.ops.state.callbacks", "eagerflow.ops.state.mutexes",
+            "eagerflow.ops.state.queues", "eagerflow.ops.state.snapshots")  # fmt: skip
 
 #: parts of Python that take a millisecond or more, and that nothing but pictures, files and errors
 #: needs
@@ -57,7 +62,15 @@ def test_a_heavy_import_is_seen(name: str) -> None:
 
 
 def test_import_leaves_for_later_what_plain_ops_do_without() -> None:
-    assert loaded("import eagerflow", LATER) == []
+    assert loaded("import eagerflow", LATER + FAMILIES) == []
+
+
+def test_a_family_comes_alone_and_all_come_with_the_registry() -> None:
+    assert loaded("import eagerflow as ef; ef.fft.fft", FAMILIES) == ["eagerflow.ops.fft"]
+    assert loaded("import eagerflow as ef; ef.Mutex", FAMILIES) == ["eagerflow.ops.state.mutexes"]
+    for all_of_them in ("ef.trace", "get_op('svd')", "all_ops()"):
+        code = f"from eagerflow.core.op import *; import eagerflow as ef; {all_of_them}"
+        assert loaded(code, FAMILIES) == list(FAMILIES)
 
 
 def test_plain_ops_load_no_graphs() -> None:
@@ -90,7 +103,12 @@ def test_first_uses_load_nothing_slow(code: str) -> None:
          "[]"),
         ("import eagerflow as ef; print(ef.graph.Graph is ef.Graph, ef.runtime.__name__)",
          "True eagerflow.runtime"),
-        ("import eagerflow as ef; print({'trace', 'map', 'nn', 'exp'} <= {*dir(ef)})", "True"),
+        ("import eagerflow as ef; print({'trace', 'nn', 'exp', 'io'} <= {*dir(ef)})", "True"),
+        ("from eagerflow import linalg, Queue; print(linalg.det([[2.0]]), Queue.__name__)",
+         "2. Queue"),
+        ("from eagerflow import *; print(fft.fft.__name__, py_call.__name__)", "fft py_call"),
+        ("import eagerflow as ef, pickle\nfrom eagerflow.core.op import get_op\n"
+         "print(pickle.loads(pickle.dumps(get_op('svd'))), ef.Mutex.__name__)", "Op('svd') Mutex"),
         ("import eagerflow as ef\ntry: ef.tracs\nexcept AttributeError as e: print(e.hint)",
          "did you mean 'trace'?"),
         ("import eagerflow as ef; print(hasattr(ef, 'tracs'), hasattr(ef, 'cond'))", "False True"),

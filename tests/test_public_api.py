@@ -99,11 +99,11 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "autograph", "capture", "control", "core", "counterparts", "dims", "errors",
+        "autodiff", "autograph", "capture", "control", "core", "dims", "errors",
         "events", "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg",
         "ops", "pictures", "profiling", "random", "resources", "runners", "runtime", "settings",
         "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn", "optim",
-        "extending", "plugins", "progress", "states",
+        "extending", "hints", "plugins", "progress", "states", "unknown_names",
     }  # fmt: skip
 
 

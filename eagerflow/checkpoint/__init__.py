@@ -7,13 +7,8 @@ with the rest. It is complete or it is not there, and every byte of it is covere
 from eagerflow.checkpoint.loading import load
 from eagerflow.checkpoint.manager import Manager, Restored
 from eagerflow.checkpoint.saving import save
-from eagerflow.extending import unknown_name as _unknown_name
+from eagerflow.extending import module_getattr as _module_getattr
 
 __all__ = ["Manager", "Restored", "load", "save"]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest name that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise _unknown_name("eagerflow.checkpoint", name, globals())
+__getattr__ = _module_getattr("eagerflow.checkpoint", globals())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import eagerflow as ef
 from eagerflow.checkpoint import shards
@@ -18,10 +18,9 @@ from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, pu
 from eagerflow.checkpoint.saving import outside_traces
 from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
 from eagerflow.extending import warn
+from eagerflow.states import some
 
-__all__ = ["checkpoints_in", "load", "read_into"]
-
-_SHOWN: Final = 8
+__all__ = ["checkpoints_in", "load", "newest_intact", "read_into"]
 
 
 @hides_frames
@@ -128,15 +127,10 @@ def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[s
 def _report(plan: RestorePlan, folder: Path) -> None:
     """Say what was not taken."""
     lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
-    parts = [f"{title}: {_some(names)}" for title, names in lists if names]
+    parts = [f"{title}: {some(names)}" for title, names in lists if names]
     if parts:
         text = f"{folder} was loaded in part; {'; '.join(parts)}"
         warn(text, CheckpointWarning)
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{', '.join(names[:_SHOWN])}{more}"
 
 
 # --- what is beside it --------------------------------------------------------------------------
@@ -155,6 +149,15 @@ def checkpoints_in(folder: Path) -> list[tuple[Path, Manifest | None]]:
     return sorted(pairs, key=lambda pair: (pair[1] is not None, -pair[1].saved if pair[1] else 0))
 
 
+def newest_intact(paths: Iterable[Path]) -> Path | None:
+    """The first of some checkpoints, given with the newest first, of which every byte is right."""
+    for path in paths:
+        with suppress(Damaged, OSError):
+            verify_all(path)
+            return path
+    return None
+
+
 def _worded(damage: Damaged, folder: Path) -> CheckpointError:
     """The error for a damaged checkpoint; it names the newest intact one beside it."""
     hint = "there is no intact checkpoint beside it"
@@ -163,18 +166,15 @@ def _worded(damage: Damaged, folder: Path) -> CheckpointError:
         newest = next((path for path, manifest in steps if manifest is not None), steps[0][0])
         return CheckpointError(
             f"load: {folder} is a folder of checkpoints, and no checkpoint itself",
-            given=_some([path.name for path, _ in steps]),
+            given=some([path.name for path, _ in steps]),
             expected="one checkpoint, as ef.checkpoint.save writes",
             hint=f"load {folder / newest.name}, or the newest intact one, with the step and the "
             "state of ef.random, by ef.checkpoint.Manager(...).restore(like=...)",
         )
-    for path, manifest in checkpoints_in(folder.absolute().parent):
-        if manifest is None or path == folder.absolute():
-            continue
-        with suppress(Damaged, OSError):
-            verify_all(path)
-            hint = f"the newest intact checkpoint beside it is {folder.parent / path.name}"
-            break
+    others = checkpoints_in(folder.absolute().parent)
+    intact = newest_intact(p for p, m in others if m is not None and p != folder.absolute())
+    if intact is not None:
+        hint = f"the newest intact checkpoint beside it is {folder.parent / intact.name}"
     return CheckpointError(
         f"load: {damage}", expected="an intact checkpoint, as ef.checkpoint.save writes", hint=hint
     )

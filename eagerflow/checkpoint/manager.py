@@ -6,7 +6,6 @@ import operator
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -15,8 +14,8 @@ from typing import Any, Final, Literal, final
 import eagerflow as ef
 from eagerflow.checkpoint import files
 from eagerflow.checkpoint.files import Damaged
-from eagerflow.checkpoint.loading import checkpoints_in, read_into
-from eagerflow.checkpoint.manifest import Manifest, verify_all
+from eagerflow.checkpoint.loading import checkpoints_in, newest_intact, read_into
+from eagerflow.checkpoint.manifest import Manifest
 from eagerflow.checkpoint.saving import outside_traces, save_noted
 from eagerflow.errors import (
     CheckpointError,
@@ -318,17 +317,15 @@ class Manager:
                 expected=f"one of the steps {self.steps()}",
                 hint="a manager keeps the newest and the best; keep=None keeps all",
             )
-        hint = "no other checkpoint is intact"
-        for one in self._entries():
-            with suppress(Damaged, OSError):
-                verify_all(one.path)
-                hint = f"the newest intact one is of step {one.note['step']}"
-                break
+        steps = {one.path: one.note["step"] for one in self._entries()}
+        intact = newest_intact(steps)
         return CheckpointError(
             f"Manager.restore: the checkpoint of step {step} is damaged",
             given=str(damage),
             expected=f"an intact checkpoint in {self.directory}",
-            hint=hint,
+            hint="no other checkpoint is intact"
+            if intact is None
+            else f"the newest intact one is of step {steps[intact]}",
         )
 
     def __repr__(self) -> str:

@@ -10,20 +10,19 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
 from eagerflow.errors import CheckpointError
-from eagerflow.states import alike
+from eagerflow.states import alike, some
 from eagerflow.types import TensorType
 
 __all__ = ["Partial", "Rename", "RestorePlan", "fit", "put"]
 
 Partial = bool | Callable[[str], bool]
 Rename = Mapping[str, str] | Callable[[str], str | None] | None
-_SHOWN: Final = 8
 
 
 @final
@@ -119,7 +118,7 @@ def _renamer(rename: Rename, saved: TreeNode) -> Callable[[str], str | None]:
         if not any(_below(path, old) for path in paths):
             raise CheckpointError(
                 f"load: rename= names {old!r}, which the checkpoint does not have",
-                given=_listed("it has", [leaf.path for leaf in leaves(saved)]),
+                given=f"it has: {some([leaf.path for leaf in leaves(saved)])}",
             )
 
     def to(path: str) -> str:
@@ -212,7 +211,7 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     missing = plan.left if partial is False or callable(partial) else []
     unexpected = plan.unused if partial is False else []
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
-    wrong = [_listed(title, names) for title, names in lists if names]
+    wrong = [f"{title}: {some(names)}" for title, names in lists if names]
     if wrong:
         take = "partial=True takes what is there" if partial is False else None
         renamed = alike(missing, unexpected)
@@ -228,15 +227,10 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     if partial is not False and not plan.taken:
         raise CheckpointError(
             "load: nothing of like= is in the checkpoint",
-            given=_listed("paths of like=", plan.left),
-            expected=_listed("paths of the checkpoint", plan.unused),
+            given=f"paths of like=: {some(plan.left)}",
+            expected=f"paths of the checkpoint: {some(plan.unused)}",
             hint="rename= maps the paths of the checkpoint to those of like=",
         )
-
-
-def _listed(title: str, names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{title}: {', '.join(names[:_SHOWN])}{more}"
 
 
 # --- putting it there ---------------------------------------------------------------------------

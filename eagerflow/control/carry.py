@@ -77,7 +77,13 @@ def check_iteration(
         elif _becomes(b, a):
             after[i] = as_tensor(b, a.dtype, a.device)
             continue
-        raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body))
+        device = a.device if type(a) is Tensor and type(b) is Tensor and _is_moved(a, b) else None
+        raise changed(op, treedef, i, _text(a), _text(b), None, line_of(body), device)
+
+
+def _is_moved(a: Tensor, b: Tensor) -> bool:
+    """Whether of two types that differ the devices alone do."""
+    return a.dtype is b.dtype and len(a.shape) == len(b.shape)
 
 
 def _becomes(a: Any, b: Any) -> bool:
@@ -101,16 +107,25 @@ def other_structure(op: str, before: tree.TreeDef, after: tree.TreeDef, where: s
 
 
 def changed(
-    op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str
-) -> TraceError:
-    """The error for an iteration that changes the type of a leaf of the carry."""
+    op: str, treedef: tree.TreeDef, i: int, before: str, after: str, first: str | None, where: str,
+    device: Any = None,
+) -> TraceError:  # fmt: skip
+    """The error for an iteration that changes the type or the device of a leaf of the carry."""
     path = tree.paths(treedef)[i]
+    what, hint = (
+        "type",
+        (
+            "start with a value of the type that an iteration gives (0.0 for a float, "
+            "x.astype(...), ef.zeros(...)), or convert what the iteration gives"
+        ),
+    )
+    if device is not None:
+        what, hint = "device", f"move what the iteration gives: x.to('{device}')"
     return TraceError(
-        f"{op}: an iteration changes the type of the carry{' at ' + path if path else ''}",
+        f"{op}: an iteration changes the {what} of the carry{' at ' + path if path else ''}",
         given=f"{after} after an iteration, from {where}",
         expected=f"{before}, which the loop starts with" + (f", from {first}" if first else ""),
-        hint="start with a value of the type that an iteration gives (0.0 for a float, "
-        "x.astype(...), ef.zeros(...)), or convert what the iteration gives",
+        hint=hint,
     )
 
 
@@ -354,9 +369,10 @@ class Carry:
                 raise self._changed(i, body)
             return slot
         spec: Any = leaf.value.spec
-        same_kind = spec.dtype is kind.dtype and spec.device is kind.device
-        if not same_kind or len(spec.shape) != len(kind.shape):
+        if spec.dtype is not kind.dtype or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
+        if spec.device is not kind.device:
+            raise self._changed(i, body, kind.device)
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
@@ -380,7 +396,7 @@ class Carry:
     def _fresh(self) -> Dim:
         return self.tracer.fresh_size("size")
 
-    def _changed(self, i: int, body: Subgraph) -> TraceError:
+    def _changed(self, i: int, body: Subgraph, device: Any = None) -> TraceError:
         start = self.slots[i].start
         first = None
         if type(start) is Tensor:
@@ -388,4 +404,4 @@ class Carry:
             source = None if node is None else node.source
             first = str(source) if isinstance(source, Source) else None
         after = body.leaves[i].text
-        return changed(self.op, self.treedef, i, _text(start), after, first, body.line(i))
+        return changed(self.op, self.treedef, i, _text(start), after, first, body.line(i), device)

@@ -141,13 +141,15 @@ def _merge_tensors(
                 raise _differ(op, parts, i, other, "types", against=first)
             continue
         spec: Any = leaf.value.spec
-        if spec.dtype is not kind.dtype or spec.device is not kind.device:
+        if spec.dtype is not kind.dtype:
             hint = "convert one: x.astype(...)"
             if (parts[0].said or "").startswith(("what `and`", "what `or`")):
                 hint += "; to choose between two values, write `y if x else z`"
             raise _differ(op, parts, i, other, "dtypes", hint, first)
         if len(spec.shape) != len(shape):
             raise _differ(op, parts, i, other, "numbers of axes", against=first)
+        if spec.device is not kind.device:
+            raise _differ(op, parts, i, other, "devices", f"move one: x.to('{kind.device}')", first)
         shape = [
             a if a is not None and same(a, b) else None
             for a, b in zip(shape, spec.shape, strict=True)
@@ -182,8 +184,9 @@ def _differ(
 ) -> EagerflowError:  # fmt: skip
     paths = tree.paths(parts[0].treedef)
     a, b = sorted((against, other))
+    of = "on" if what == "devices" else "of"
     return TraceError(
-        f"{_leaf_name(op, paths[i], parts[0].said)} is of different {what} in two branches",
+        f"{_leaf_name(op, paths[i], parts[0].said)} is {of} different {what} in two branches",
         given=f"{parts[a].leaves[i].text} from {parts[a].line(i)}\n"
         f"    and {parts[b].leaves[i].text} from {parts[b].line(i)}",
         hint=hint,

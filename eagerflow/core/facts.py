@@ -15,6 +15,7 @@ from eagerflow.types import TensorType
 __all__ = [
     "ELEMENTWISE",
     "GENERAL",
+    "MOVING",
     "REDUCTION",
     "VIEW",
     "AlgebraFacts",
@@ -24,7 +25,9 @@ __all__ = [
     "Neutral",
     "OpFacts",
     "Order",
+    "Precision",
     "Raised",
+    "Saved",
     "StackRule",
     "Storage",
     "family_of",
@@ -52,6 +55,8 @@ Order = Literal[
     "repeated", "unknown",
 ]  # fmt: skip
 
+Precision = Literal["exact", "elementwise", "accumulate"]
+Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 FailsOn = Literal["nothing", "sizes", "values"]
 Raised = Sequence[type[BaseException]]
 
@@ -115,6 +120,11 @@ class OpFacts(AlgebraFacts, total=False):
     They hold for the portable kernel on a CPU; another kernel is to keep them.
 
     Attributes:
+        precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
+            the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
+        takes_bytes: whether inputs may be bytes.
+        saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
+            ``"indices"`` are the inputs of integer and bool dtypes.
         cost: the rule of what it costs (`eagerflow.core.costs`).
         outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
             of one output gives a tensor, any other a tuple.
@@ -144,8 +154,13 @@ class OpFacts(AlgebraFacts, total=False):
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old
             versions stay; its first input and output are the list.
+        calls_user: whether it calls Python code of the user, which may wait for another step.
+        holds: whether it takes hold of its resource, until the end of the step at the latest.
     """
 
+    precision: Precision
+    takes_bytes: bool
+    saved: Saved
     cost: CostRule
     outputs: int | None
     elementwise: bool
@@ -161,15 +176,18 @@ class OpFacts(AlgebraFacts, total=False):
     with_gradient: str | None
     inline: InlineRule | None
     on_stack: StackRule | None
+    calls_user: bool
+    holds: bool
 
 
 #: what holds of an op that states nothing
 GENERAL: Final[OpFacts] = {
     "commutative": False, "neutral": None, "involution": False, "idempotent": False,
-    "cost": moving, "outputs": 1, "elementwise": False, "ieee": False, "storage": "either",
-    "order": "unknown", "array_scalars": False, "fails_on": "values", "raises": (),
-    "linear_rows": False, "updates": None, "errors_as": None, "with_gradient": None,
-    "inline": None, "on_stack": None,
+    "precision": "elementwise", "takes_bytes": False, "saved": "all", "cost": moving,
+    "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
+    "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
+    "updates": None, "errors_as": None, "with_gradient": None, "inline": None, "on_stack": None,
+    "calls_user": False, "holds": False,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting
@@ -182,9 +200,12 @@ REDUCTION: Final[OpFacts] = {
     "cost": per_input(1), "storage": "fresh", "order": "reduced", "fails_on": "sizes",
 }  # fmt: skip
 
-#: ops that look at an array in another way
+#: ops that give elements another place, shape or order, and those that read bytes
+MOVING: Final[OpFacts] = {"precision": "exact", "takes_bytes": True, "saved": "none"}
+
+#: those that look at an array in another way
 VIEW: Final[OpFacts] = {
-    "cost": FREE, "storage": "view", "order": "input", "fails_on": "nothing",
+    **MOVING, "cost": FREE, "storage": "view", "order": "input", "fails_on": "nothing",
 }  # fmt: skip
 
 _INTEGERS: Final = ("signed integer", "unsigned integer")

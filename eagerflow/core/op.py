@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
@@ -30,18 +30,21 @@ if TYPE_CHECKING:
         Neutral,
         OpFacts,
         Order,
+        Precision,
         Raised,
+        Saved,
         StackRule,
         Storage,
     )
+    from eagerflow.core.tensor import Tensor
 
 __all__ = [
     "OPS_OF_BYTES",
     "Effect",
     "Op",
-    "Precision",
     "all_ops",
     "bind",
+    "bind_several",
     "common_device",
     "declare",
     "define",
@@ -57,8 +60,6 @@ __all__ = [
 ]
 
 Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
-Precision = Literal["exact", "elementwise", "accumulate"]
-Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
 
 
@@ -117,24 +118,21 @@ class Op:
         jvp: ``jvp(tangents, out, *inputs, **attrs)``, tangents in the order of the inputs with
             None for zero; derived from ``vjp`` where it is not given.
         nondifferentiable: says that there is no derivative, instead of a rule.
-        saved: what the vjp reads the *values* of; of all else it sees dtype and shape only.
-            ``"indices"`` are the inputs of integer and bool dtypes.
         native: its form for a compiler (none until there is one).
         cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
-        precision: ``"exact"`` moves elements and takes every dtype as it is; other ops compute
-            the dtypes of ml_dtypes in float32, and ``"accumulate"`` float16 as well.
         moves: whether it takes a device to a device (and so has no kernel of its own).
-        takes_bytes: whether inputs may be bytes.
         entries: the cache of resolved kernels, by lane.
 
-    All else, from ``cost`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
+    All else, from ``precision`` on, are the facts that `eagerflow.core.facts.OpFacts` explains.
     """
 
     __slots__ = (*GENERAL, "cuts", "devices", "effect", "entries", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "precision", "saved", "takes_bytes",
-                 "vjp")  # fmt: skip
+                 "native", "nondifferentiable", "vjp")  # fmt: skip
 
+    precision: Precision
+    takes_bytes: bool
+    saved: Saved
     cost: CostRule
     outputs: int | None
     elementwise: bool
@@ -154,6 +152,8 @@ class Op:
     with_gradient: str | None
     inline: InlineRule | None
     on_stack: StackRule | None
+    calls_user: bool
+    holds: bool
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -162,13 +162,10 @@ class Op:
         self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
         self.jvp: Rule | None = None
         self.nondifferentiable = False
-        self.saved: Saved = "all"
         self.native: Rule | None = None
         self.cuts = False
         self.effect: Effect = "pure"
-        self.precision: Precision = "elementwise"
         self.moves = False
-        self.takes_bytes = False
         self.entries: dict[Any, Any] = {}
         self.state(GENERAL)
 
@@ -213,9 +210,23 @@ OPS_OF_BYTES: Final = (
 _ops: Final[dict[str, Op]] = {}
 
 #: public functions by name: what Tensor's methods and operators call. `eagerflow.ops` fills it.
-functions: Final[dict[str, Callable[..., Any]]] = {}
+#: The type is that of nearly all of them.
+functions: Final[dict[str, Callable[..., Tensor]]] = {}
 
 _plugins_loaded = False
+
+
+def _no_families() -> None:
+    """What `load_families_by` replaces."""
+
+
+_load_families: Callable[[], None] = _no_families
+
+
+def load_families_by(load: Callable[[], None]) -> None:
+    """Let ops that no program has asked for yet be defined by a function from above."""
+    global _load_families
+    _load_families = load
 
 
 def declare(name: str) -> Op:
@@ -234,12 +245,9 @@ def define(
     vjp: tuple[Rule | None, ...] | Rule | joint | None = None,
     jvp: Rule | None = None,
     nondifferentiable: bool = False,
-    saved: Saved = "all",
     native: Rule | None = None,
     effect: Effect = "pure",
-    precision: Precision = "elementwise",
     moves: bool = False,
-    takes_bytes: bool = False,
     replace: bool = False,
     **facts: Unpack[OpFacts],
 ) -> Op:
@@ -252,15 +260,12 @@ def define(
         vjp: the reverse-mode rule.
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
-        saved: what the vjp reads the values of.
         native: its form for a compiler.
         effect: what it does to state.
-        precision: how low-precision dtypes are computed.
         moves: whether it takes a device to a device.
-        takes_bytes: whether inputs may be bytes.
         replace: overwrite an op of that name (as when a notebook cell runs again).
-        facts: what it costs, how its result lies in memory, and so on; those that are not given
-            are those of the family of ``infer`` (see `eagerflow.core.facts`).
+        facts: what its vjp reads, what it costs, how its result lies in memory, and so on; those
+            that are not given are those of the family of ``infer`` (see `eagerflow.core.facts`).
 
     Raises:
         OpDefinitionError: the name is taken, or there is no statement about its gradient.
@@ -280,10 +285,12 @@ def define(
             expected="either vjp=... or nondifferentiable=True",
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
-    op.saved, op.native, op.effect, op.precision, op.moves = saved, native, effect, precision, moves
-    op.takes_bytes, op.devices = takes_bytes, devices or common_device
+    op.native, op.effect, op.moves, op.devices = native, effect, moves, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
-    op.state({**GENERAL, **family_of(infer), **facts})
+    op.state({**GENERAL, **family_of(infer)})
+    if isinstance(vjp, tuple) and not any(vjp):
+        op.saved = "none"  # no rule reads anything
+    op.state(facts)
     _forget(name)
     return op
 
@@ -304,6 +311,7 @@ def find_op(name: str) -> Op | None:
     """The same; None if there is none."""
     op = _ops.get(name)
     if op is None or op.infer is None:
+        _load_families()
         load_plugins()
         op = _ops.get(name)
     return None if op is None or op.infer is None else op
@@ -311,6 +319,7 @@ def find_op(name: str) -> Op | None:
 
 def all_ops() -> dict[str, Op]:
     """All ops by name."""
+    _load_families()
     return dict(_ops)
 
 
@@ -345,7 +354,7 @@ def _forget(name: str) -> None:
 table.on_change(_forget)
 
 
-def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
+def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
     """Apply ``op``: the only way from a public function to a kernel, a tape or a graph.
 
     Args:
@@ -354,15 +363,19 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Any:
         attrs: static attributes.
 
     Returns:
-        A tensor, or a tuple of them for ops of several outputs.
+        A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
     try:  # costs nothing where nothing is raised
         if interpreter.stack.installed:
-            return interpreter.current().bind(op, inputs, attrs)
-        return interpreter.stack.execute(op, inputs, attrs)
+            return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
+        return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except BaseException as error:
         hide_frames(error)
         raise
+
+
+#: `bind` for ops of several outputs: the same function with the type of what it gives there
+bind_several: Final = cast("Callable[..., tuple[Tensor, ...]]", bind)
 
 
 def infer(

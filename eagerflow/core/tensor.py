@@ -10,7 +10,6 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
-from eagerflow.counterparts import ARRAYS, hint_at
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
@@ -21,6 +20,7 @@ from eagerflow.errors import (
 )
 from eagerflow.hardware import Device, Lane, operator_number
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
+from eagerflow.unknown_names import hint_at
 
 if TYPE_CHECKING:
     from eagerflow.types import Shape
@@ -310,7 +310,17 @@ class AbstractArray(AbstractConversions):
             raise
 
 
-hint_at(AbstractArray, ARRAYS)
+#: names of other frameworks; what there is instead: `hints/attributes.py`
+_ELSEWHERE: Final = """
+    abs add add_ backward bfloat16 bmm bool ceil chunk clamp clone contiguous copy_ cos cosh cpu
+    cuda data detach diag diagonal diff dim div double eq erf exp expand expand_as expm1 fill_
+    flip float floor gather grad half index_select int isfinite isinf isnan log log10 log1p log2
+    log_softmax logsumexp long masked_fill matmul maximum median minimum mm mul mul_ norm numel
+    outer permute pow relu repeat_interleave requires_grad requires_grad_ roll rsqrt sigmoid
+    sign sin sinh softmax split sqrt square sub sub_ t tan tanh tile topk trace tril triu trunc
+    type_as unbind unique unsqueeze view view_as where zero_
+"""
+hint_at(AbstractArray, _ELSEWHERE.split())
 
 
 @final

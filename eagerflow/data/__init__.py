@@ -9,18 +9,12 @@
 (1, 8, 8) (1,)
 """
 
-from eagerflow.data.counterparts import DATA as _DATA
 from eagerflow.data.dataset import Dataset
 from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import write_records
 from eagerflow.data.sources.images import decode_image
-from eagerflow.extending import unknown_name as _unknown_name
+from eagerflow.extending import module_getattr as _module_getattr
 
 __all__ = ["Dataset", "DatasetIterator", "decode_image", "write_records"]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest name that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise _unknown_name("eagerflow.data", name, globals(), _DATA)
+__getattr__ = _module_getattr("eagerflow.data", globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.data.base.calls import OnError, UserCall
 from eagerflow.data.base.checks import (
@@ -16,17 +16,16 @@ from eagerflow.data.base.checks import (
     length_of,
     unknown,
 )
+from eagerflow.data.base.elements import Fill, as_element
 from eagerflow.data.base.orders import Seed
 from eagerflow.data.base.stage import AbstractStage
-from eagerflow.data.counterparts import DATASETS
 from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import LineStage, Paths, RecordStage
 from eagerflow.data.sources.memory import TensorStage, iterable_stage
 from eagerflow.data.sources.tables import GroupStage, ParquetStage, TableStage
 from eagerflow.data.stages.choices import ShuffleStage, SliceStage
 from eagerflow.data.stages.filters import FilterStage
-from eagerflow.data.stages.groups import BatchStage, RepeatStage, ZipStage
-from eagerflow.data.stages.lengths import BucketStage, PaddedBatchStage
+from eagerflow.data.stages.groups import BatchStage, BucketStage, RepeatStage, ZipStage
 from eagerflow.data.stages.maps import How, MapStage
 from eagerflow.data.workers.background import PrefetchStage
 from eagerflow.errors import LengthError, TensorValueError
@@ -297,7 +296,8 @@ class Dataset:
         check_map(threads, processes, on_error)
         given = None if seed is None else Seed(seed)
         how = How(given, threads, bool(processes), bool(ordered) or not threads, on_error)
-        return Dataset(MapStage(self._stage, function, how, capture(2)))
+        call = UserCall("map", function, as_element, capture(2))
+        return Dataset(MapStage(self._stage, call, how))
 
     def filter(self, function: Callable[[Any], Any]) -> Dataset:
         """The elements of which ``function`` is true.
@@ -309,7 +309,7 @@ class Dataset:
         >>> [x.item() for x in dataset.filter(lambda x: x % 2 == 0)]
         [0, 2, 4]
         """
-        return Dataset(FilterStage(self._stage, function, capture(2)))
+        return Dataset(FilterStage(self._stage, UserCall("filter", function, bool, capture(2))))
 
     def shuffle(
         self, buffer_size: int | None = None, *, seed: int | None = None, reshuffle: bool = True
@@ -336,7 +336,7 @@ class Dataset:
                 expected="a buffer_size",
             )
         size = None if buffer_size is None else count_of("shuffle", "buffer_size", buffer_size, 1)
-        return Dataset(ShuffleStage(self._stage, size, Seed(seed), bool(reshuffle)))
+        return Dataset(ShuffleStage(self._stage, size, bool(reshuffle), Seed(seed)))
 
     def batch(self, count: int, *, drop_last: bool = False) -> Dataset:
         """``count`` elements at a time, stacked along a new first axis.
@@ -372,7 +372,8 @@ class Dataset:
         [[4.0]]
         """
         size = count_of("padded_batch", "count", count, 1)
-        return Dataset(PaddedBatchStage(self._stage, size, value, bool(drop_last)))
+        padded = Fill(value, "padded_batch")
+        return Dataset(BatchStage(self._stage, size, bool(drop_last), padded))
 
     def bucket_by_length(
         self,
@@ -410,7 +411,8 @@ class Dataset:
                 expected="ascending bounds, and a count for each bucket: one more than bounds",
             )
         call = UserCall("bucket_by_length", length, length_of, capture(2))
-        return Dataset(BucketStage(self._stage, call, edges, sizes, value, bool(drop_last)))
+        padded = Fill(value, "bucket_by_length")
+        return Dataset(BucketStage(self._stage, call, edges, sizes, padded, bool(drop_last)))
 
     def repeat(self, count: int | None = None) -> Dataset:
         """The elements ``count`` times over, or for ever; what is random differs each time.
@@ -500,4 +502,10 @@ class Dataset:
         return f"Dataset.{self._stage}"
 
 
-hint_at(Dataset, DATASETS)
+#: names of other frameworks; what there is instead: `hints/data.py`
+_ELSEWHERE: Final = """
+    apply as_numpy_iterator cache cardinality concatenate enumerate flat_map from_generator
+    from_list from_tensor_slices get_single_element list_files random_split range reduce split
+    unbatch
+"""
+hint_at(Dataset, _ELSEWHERE.split())

@@ -1,33 +1,17 @@
 """Symbolic sizes: sizes of which only the name is known, and exact arithmetic with them."""
 
-from eagerflow.dims.dim import Dim, Size, number_of, resolving, unknown
-from eagerflow.dims.sizes import (
-    broadcast,
-    evaluate,
-    exact_quotient,
-    maximum,
-    may_equal,
-    minimum,
-    parse_dim,
-    same,
-    substitute,
-    symbols,
-)
-
-__all__ = [
-    "Dim",
-    "Size",
-    "broadcast",
-    "evaluate",
-    "exact_quotient",
-    "maximum",
-    "may_equal",
-    "minimum",
-    "number_of",
-    "parse_dim",
-    "resolving",
-    "same",
-    "substitute",
-    "symbols",
-    "unknown",
-]
+from eagerflow.dims.dim import Dim as Dim
+from eagerflow.dims.dim import Size as Size
+from eagerflow.dims.dim import broadcast as broadcast
+from eagerflow.dims.dim import evaluate as evaluate
+from eagerflow.dims.dim import exact_quotient as exact_quotient
+from eagerflow.dims.dim import maximum as maximum
+from eagerflow.dims.dim import may_equal as may_equal
+from eagerflow.dims.dim import minimum as minimum
+from eagerflow.dims.dim import number_of as number_of
+from eagerflow.dims.dim import parse_dim as parse_dim
+from eagerflow.dims.dim import resolving as resolving
+from eagerflow.dims.dim import same as same
+from eagerflow.dims.dim import substitute as substitute
+from eagerflow.dims.dim import symbols as symbols
+from eagerflow.dims.dim import unknown as unknown

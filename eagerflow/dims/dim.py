@@ -9,7 +9,7 @@ that is not negative.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from functools import reduce
 from numbers import Integral
@@ -24,11 +24,19 @@ from eagerflow.source import is_framework_frame
 __all__ = [
     "Dim",
     "Size",
+    "broadcast",
+    "evaluate",
+    "exact_quotient",
+    "maximum",
+    "may_equal",
+    "minimum",
     "number_of",
+    "parse_dim",
     "resolving",
-    "terms_of",
+    "same",
+    "substitute",
+    "symbols",
     "unknown",
-    "wrap",
 ]
 
 
@@ -97,7 +105,7 @@ class Dim:
         >>> (2 * ef.Dim("n") + ef.Dim("m")).substitute({"n": 3})
         m+6
         """
-        return wrap(polynomial.replace(self.terms, {k: terms_of(v) for k, v in sizes.items()}))
+        return _wrap(polynomial.replace(self.terms, {k: _terms_of(v) for k, v in sizes.items()}))
 
     # --- arithmetic ---
 
@@ -145,14 +153,14 @@ class Dim:
 
     def __pow__(self, other: Any) -> Any:
         if type(other) is int and 0 <= other <= 8:
-            return wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
+            return _wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
         return self._combine(other, None, lambda a, b: a**b)
 
     def __rpow__(self, other: Any) -> Any:
         return self._combine(other, None, lambda a, b: b**a)
 
     def __neg__(self) -> Any:
-        return wrap(polynomial.scale(self.terms, -1))
+        return _wrap(polynomial.scale(self.terms, -1))
 
     def __pos__(self) -> Dim:
         return self
@@ -163,7 +171,7 @@ class Dim:
         return self if digits is None or digits >= 0 else round(self._size("rounded"), digits)
 
     def __abs__(self) -> Any:
-        return wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
+        return _wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
 
     def _combine(
         self,
@@ -173,7 +181,7 @@ class Dim:
     ) -> Any:
         """``exact`` with another integer size, else ``python`` on numbers of the trace."""
         if exact is not None and isinstance(other, (int, Dim, Integral)):
-            return wrap(exact(self.terms, terms_of(other)))
+            return _wrap(exact(self.terms, _terms_of(other)))
         if isinstance(other, Dim):
             return python(self._number(), other._number())
         if isinstance(other, (int, float, complex, Integral)):
@@ -209,7 +217,7 @@ class Dim:
         python: Callable[[Any, Any], bool],
     ) -> Any:
         if isinstance(other, (int, Dim, Integral)):
-            decided = decide(self.terms, terms_of(other))
+            decided = decide(self.terms, _terms_of(other))
             if decided is not None:
                 return decided
         elif not isinstance(other, (float, complex)):
@@ -391,16 +399,132 @@ def _make(terms: Terms) -> Dim:
     return dim
 
 
-def wrap(terms: Terms) -> Size:
+def _wrap(terms: Terms) -> Size:
     """The size of these terms: an int where no name is left."""
     value = polynomial.number(terms)
     return _make(terms) if value is None else value
 
 
-def terms_of(size: Any) -> Terms:
+def _terms_of(size: Any) -> Terms:
     """The terms of a size."""
     return size.terms if type(size) is Dim else polynomial.constant(int(size))
 
 
 def _swap(function: Callable[[Terms, Terms], Any]) -> Callable[[Terms, Terms], Any]:
     return lambda a, b: function(b, a)
+
+
+# --- functions of sizes, each an int or a `Dim` ------------------------------------------------
+
+
+def broadcast(a: Size, b: Size) -> Size:
+    """The size that two sizes broadcast to; whether they do is seen at run time.
+
+    Raises:
+        ShapeError: they cannot, whatever the names stand for.
+
+    >>> from eagerflow.dims import broadcast
+    >>> n = ef.Dim("n")
+    >>> broadcast(n, 1), broadcast(n, 4), broadcast(n, n), broadcast(n, ef.Dim("m"))
+    (n, 4, n, broadcast(m,n))
+    """
+    return _wrap(polynomial.broadcast(_terms_of(a), _terms_of(b)))
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """The larger of two sizes.
+
+    >>> from eagerflow.extending import maximum
+    >>> n = ef.Dim("n")
+    >>> maximum(n, n + 1), maximum(n - 2, 0)
+    (n+1, max(n-2,0))
+    """
+    if type(a) is int and type(b) is int:
+        return max(a, b)
+    return _wrap(polynomial.extreme("max", _terms_of(a), _terms_of(b)))
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """The smaller of two sizes.
+
+    >>> from eagerflow.dims import minimum
+    >>> minimum(ef.Dim("n"), 2), minimum(ef.Dim("n") + 2, 2)
+    (min(n,2), 2)
+    """
+    if type(a) is int and type(b) is int:
+        return min(a, b)
+    return _wrap(polynomial.extreme("min", _terms_of(a), _terms_of(b)))
+
+
+def exact_quotient(a: Size, b: Size) -> Size:
+    """``a // b`` where ``b`` is known to divide ``a`` and not to be zero.
+
+    >>> from eagerflow.dims import exact_quotient
+    >>> n = ef.Dim("n")
+    >>> 6 * n // n, exact_quotient(6 * n, n)
+    (6*n//n, 6)
+    """
+    quotient = polynomial.divide(_terms_of(a), _terms_of(b))
+    return a // b if quotient is None else _wrap(quotient)
+
+
+def same(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal whatever the names stand for; asks for no size.
+
+    >>> from eagerflow.extending import same
+    >>> n = ef.Dim("n")
+    >>> same(n + n, 2 * n), same(n, ef.Dim("m")), same(n, 4), same(4, 4)
+    (True, False, False, True)
+    """
+    if a is b:
+        return True
+    if type(a) is int and type(b) is int:
+        return a == b
+    return polynomial.equal(_terms_of(a), _terms_of(b)) is True
+
+
+def may_equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal for some of what the names stand for; asks for no size.
+
+    For rules: what may be equal is checked by the kernel, when the sizes are known.
+
+    >>> from eagerflow.extending import may_equal
+    >>> n = ef.Dim("n")
+    >>> may_equal(n, 4), may_equal(n, n + 1), may_equal(4, 5)
+    (True, False, False)
+    """
+    if type(a) is int and type(b) is int:
+        return a == b
+    return polynomial.equal(_terms_of(a), _terms_of(b)) is not False
+
+
+def symbols(sizes: Iterable[Size]) -> frozenset[str]:
+    """The names that occur in ``sizes``."""
+    return frozenset().union(*(s.symbols for s in sizes if type(s) is Dim))
+
+
+def evaluate(size: Size, sizes: Mapping[str, int]) -> int:
+    """The size, given those of all names (see `Dim.evaluate`)."""
+    return size.evaluate(sizes) if type(size) is Dim else int(size)
+
+
+def substitute(size: Size, sizes: Mapping[str, Size]) -> Size:
+    """The size with other sizes in place of some names (see `Dim.substitute`)."""
+    return size.substitute(sizes) if type(size) is Dim else size
+
+
+def parse_dim(source: str, owner: int = 0) -> Size:
+    """The size that ``source`` says.
+
+    Args:
+        source: as `Dim` prints it.
+        owner: of the names.
+
+    Raises:
+        DimError: it is none.
+
+    >>> from eagerflow.dims import parse_dim
+    >>> parse_dim("2*n+1"), parse_dim("6//4"), parse_dim("max(n, n+1)")
+    (2*n+1, 1, n+1)
+    """
+    return _wrap(text.parse(source, owner))

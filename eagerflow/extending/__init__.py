@@ -6,43 +6,28 @@ may any library. `docs/extending.md` tells what each name is for. What has to do
 load more of the framework.
 """
 
-from eagerflow.core import tree
-from eagerflow.core.byte_arrays import pack, packed_size, unpack
-from eagerflow.core.convert import TensorLike
-from eagerflow.core.interpreter import is_traced
-from eagerflow.core.op import is_part
-from eagerflow.core.symbols import number_now
-from eagerflow.counterparts import hint_at, nearest, unknown_name
-from eagerflow.dims import Size, maximum, may_equal, same
-from eagerflow.files import replaced, unwritable
-from eagerflow.ops.random.draws import in_range, is_weak
-from eagerflow.ops.rules.sizes import matched
-from eagerflow.progress import progress_bar
-from eagerflow.source import Source, capture, warn
-
-__all__ = [
-    "Size",
-    "Source",
-    "TensorLike",
-    "capture",
-    "hint_at",
-    "in_range",
-    "is_part",
-    "is_traced",
-    "is_weak",
-    "matched",
-    "maximum",
-    "may_equal",
-    "nearest",
-    "number_now",
-    "pack",
-    "packed_size",
-    "progress_bar",
-    "replaced",
-    "same",
-    "tree",
-    "unknown_name",
-    "unpack",
-    "unwritable",
-    "warn",
-]
+from eagerflow.core import tree as tree
+from eagerflow.core.byte_arrays import pack as pack
+from eagerflow.core.byte_arrays import packed_size as packed_size
+from eagerflow.core.byte_arrays import unpack as unpack
+from eagerflow.core.convert import TensorLike as TensorLike
+from eagerflow.core.interpreter import is_traced as is_traced
+from eagerflow.core.op import is_part as is_part
+from eagerflow.core.symbols import number_now as number_now
+from eagerflow.dims import Size as Size
+from eagerflow.dims import maximum as maximum
+from eagerflow.dims import may_equal as may_equal
+from eagerflow.dims import same as same
+from eagerflow.files import replaced as replaced
+from eagerflow.files import unwritable as unwritable
+from eagerflow.ops.random.draws import in_range as in_range
+from eagerflow.ops.random.draws import is_weak as is_weak
+from eagerflow.ops.rules.sizes import matched as matched
+from eagerflow.progress import progress_bar as progress_bar
+from eagerflow.source import Source as Source
+from eagerflow.source import capture as capture
+from eagerflow.source import warn as warn
+from eagerflow.unknown_names import hint_at as hint_at
+from eagerflow.unknown_names import module_getattr as module_getattr
+from eagerflow.unknown_names import nearest as nearest
+from eagerflow.unknown_names import unknown_name as unknown_name

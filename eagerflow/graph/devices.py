@@ -1,21 +1,23 @@
-"""Where nodes and values are: what follows from the rules of ops, and which line decided it."""
+"""Where nodes and values of graphs are, and which line decided it.
+
+The rules of ops themselves, of which these are applications: `eagerflow.core.op.common_device`
+and the `devices` of a record.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, final
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+from typing import Any, final
 
-from eagerflow.core.op import Op, common_device, get_op, infer_devices
+from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
-from eagerflow.graph.signatures import signatures
+from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
 
-__all__ = ["STRUCTURED", "decision", "is_derivable", "move_operands", "places_of", "settle"]
-
-#: nodes whose operands may be on several devices: what is in their subgraphs says where each is
-STRUCTURED: Final = frozenset({"call", "cond", "scan", "switch", "while_loop"})
+__all__ = ["decision", "devices_in", "is_derivable", "move_operands", "places_of", "settle"]
 
 
 def places_of(
@@ -32,8 +34,6 @@ def places_of(
     Raises:
         DeviceError: the inputs are on devices where the op does not take them.
     """
-    if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
-        return devices[0], None  # most ops, fast
     return _split(infer_devices(op, devices, attrs, types), devices, attrs)
 
 
@@ -53,7 +53,8 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
     Args:
         node: the node.
         said: for each output what stands behind its type, None where nothing does.
-        on: what stands behind ``on``, which wins.
+        on: what stands behind ``on``, which wins; it means nothing behind calls, branches and
+            loops, which run where their subgraphs say.
     """
     operands = [v.device for v in node.inputs]
     if on is None and operands and _is_plain(node, operands, said):
@@ -64,10 +65,9 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
     if known and stated is None:  # its outputs are where it is, so what is said of them is too
         device = _first((on, *said, device))
         said = [None if on is not None or d == device else d for d in said]
-    node.device = on if on is not None or node.op in STRUCTURED else _first((device, *said))
-    for i, (value, own) in enumerate(zip(node.outputs, said, strict=True)):
-        if own is None and stated is not None and i < len(stated):
-            own = stated[i]
+    node.device = None if is_structured(node.op) else _first((on, device, *said))
+    for value, own, rule in zip(node.outputs, said, stated or [None] * len(said), strict=False):
+        own = rule if own is None else own
         value.stated = None if stated is None and own == node.device else own
 
 
@@ -76,12 +76,11 @@ def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
     device = operands[0]
     if device is None or operands.count(device) != len(operands):
         return False
-    if any(d is not None and d is not device for d in said) or node.op in signatures:
-        return False
-    try:
-        return get_op(node.op).devices is common_device
-    except EagerflowError:  # it is not known
-        return False
+    for other in said:
+        if other is not None and other is not device:
+            return False
+    op = None if node.op in signatures else find_op(node.op)
+    return op is not None and op.devices is common_device
 
 
 def is_derivable(node: Node) -> bool:
@@ -109,13 +108,28 @@ def decision(value: Value) -> Value:
     return value
 
 
+def devices_in(nodes: Iterable[Node]) -> set[Any]:
+    """The devices of nodes and their values, and of all that is in their subgraphs."""
+    devices, waiting, known = set[Any](), [*nodes], set[Graph]()
+    while waiting:
+        node = waiting.pop()
+        devices.add(node.device)
+        devices.update(v.device for v in (*node.inputs, *node.outputs))
+        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
+        known |= inner
+        waiting += [n for graph in inner for n in graph.nodes]
+    return devices - {None}
+
+
 def move_operands(graph: Graph) -> int:
     """Put transfers, in place, before operands that are not where the nodes that take them are.
 
     Returns:
         How many were put, in subgraphs too.
     """
-    return _Moves().run(graph)
+    moves = _Moves()
+    moves.run(graph)
+    return moves.count
 
 
 @final
@@ -124,36 +138,66 @@ class _Moves:
 
     def __init__(self) -> None:
         self.known: set[Graph] = set()
+        self.count = 0
 
-    def run(self, graph: Graph) -> int:
+    def run(self, graph: Graph) -> None:
         if graph in self.known:
-            return 0
+            return
         self.known.add(graph)
-        moved: dict[tuple[Value, Any], Value] = {}
-        count, nodes, graph.nodes = 0, graph.nodes, []
+        moves = self.within(graph)
+        nodes, graph.nodes = graph.nodes, []
         for node in nodes:
-            count += sum(self.run(inner) for _, inner in node.subgraphs())
-            wanted = _wanted(node)
-            inputs = list(node.inputs)
-            for i, (value, device) in enumerate(zip(inputs, wanted, strict=True)):
-                if None in (value.device, device) or value.device == device:
-                    continue
-                if (value, device) not in moved:
-                    moved[value, device] = _transfer(graph, value, device, node)
-                inputs[i] = moved[value, device]
-            node.inputs = tuple(inputs)
+            if is_structured(node.op):
+                self.structured(node)
+            node.inputs = moves(node.inputs, _wanted(node), node)
             graph.nodes.append(node)
-        return count + len(moved)
+
+    def within(self, graph: Graph) -> Callable[..., tuple[Value, ...]]:
+        """Gives values of ``graph`` where they are wanted, for a node; moves none twice."""
+        moved: dict[tuple[Value, Any], Value] = {}
+
+        def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
+            there = []
+            for value, device in zip_longest(values, wanted[: len(values)]):
+                if None not in (value.device, device) and value.device != device:
+                    if (value, device) not in moved:
+                        moved[value, device] = _transfer(graph, value, device, taker)
+                        self.count += 1
+                    value = moved[value, device]
+                there.append(value)
+            return tuple(there)
+
+        return move
+
+    def structured(self, node: Node) -> None:
+        """Let the subgraphs of ``node`` take and give values where the others do."""
+        inner = node.inner
+        if inner is None:  # `verify` says so
+            return
+        for _, graph in node.subgraphs():
+            for first, value in zip(inner.inputs, graph.inputs, strict=False):
+                value.stated = first.stated
+            self.run(graph)
+        kind = kind_of(node.op)
+        if kind == "loop":
+            carry = inner.inputs[: node.attrs.get("carry")]
+            wanted = [v.device for v in carry]
+            inner.outputs[:] = self.within(inner)(inner.outputs, wanted, node)
+        elif kind == "branches":
+            wanted = [v.device for v in inner.outputs]
+            for graph in [g for _, g in node.subgraphs() if g is not inner]:
+                graph.outputs[:] = self.within(graph)(graph.outputs, wanted, node)
+        for value, result in zip(node.outputs, inner.outputs, strict=False):
+            value.stated = result.device or value.stated
 
 
 def _wanted(node: Node) -> Sequence[Any]:
     """For each operand where the node takes it."""
-    if node.op not in STRUCTURED:
+    if not is_structured(node.op):
         return [node.device] * len(node.inputs)
-    first = node.op in ("cond", "switch")  # the predicate may be anywhere
-    bodies = [inner for _, inner in node.subgraphs()]
-    params = [None] * first + ([v.device for v in bodies[0].inputs] if bodies else [])
-    return [*params, *[None] * len(node.inputs)][: len(node.inputs)]
+    inner = node.inner
+    params = [] if inner is None else [v.device for v in inner.inputs]
+    return [None, *params] if kind_of(node.op) == "branches" else params  # the predicate
 
 
 def _transfer(graph: Graph, value: Value, device: Any, taker: Node) -> Value:
@@ -168,14 +212,16 @@ def _transfer(graph: Graph, value: Value, device: Any, taker: Node) -> Value:
 
 def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     """What the rule of the op gives, or else what holds for most ops; whether it has a rule."""
-    if node.op in STRUCTURED:
-        return tuple(_results(node, _first(operands))), True
+    if is_structured(node.op):
+        results = [] if node.inner is None else [v.device for v in node.inner.outputs]
+        first, count = _first(operands), len(node.outputs)
+        return tuple([first if d is None else d for d in [*results, *[None] * count][:count]]), True
     attrs = {key: _named(value) for key, value in node.attrs.items()}
     device = _first(operands)
     usual = attrs.get("device") if device is None else device
     try:
-        op = None if node.op in signatures else get_op(node.op)
-        if op is None:
+        op = None if node.op in signatures else find_op(node.op)
+        if op is None:  # numbers, and what `verify` refuses
             return usual, True
         if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):
             return usual, False  # it depends on what was not given
@@ -187,15 +233,6 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
 def _named(item: Any) -> Any:
     """A device that this process lacks by its name."""
     return item.name if type(item) is Reference and item.kind == "device" else item
-
-
-def _results(node: Node, otherwise: Any) -> Iterator[Any]:
-    """Where the subgraphs give the outputs."""
-    bodies = [graph for key, graph in node.subgraphs() if key in ("body", "branches[0]")]
-    outputs = bodies[0].outputs if bodies else []
-    for i in range(len(node.outputs)):
-        device = outputs[i].device if i < len(outputs) else None
-        yield otherwise if device is None else device
 
 
 def _first(devices: Iterable[Any]) -> Any:

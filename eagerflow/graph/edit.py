@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import blake2b
-from heapq import heappop, heappush
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from eagerflow.dims import Dim, Size, substitute
-from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import ValueType
-from eagerflow.graph.text.printer import Printer, print_literal
-from eagerflow.types import TensorType
+from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = [
     "clone",
-    "computation",
     "copied",
     "copy_node",
-    "find_early_use",
+    "flat_items",
+    "in_sizes",
+    "lone_names",
     "named_sizes",
     "needed",
-    "size_makers",
+    "size_values",
     "sizes_named_by",
-    "sort_nodes",
-    "structural_hash",
     "substitute_sizes",
-    "users",
+    "with_graphs",
 ]
 
 
 # --- looking ----------------------------------------------------------------------------------
-
-
-def users(graph: Graph) -> dict[Value, list[Node]]:
-    """For each value that has readers its readers, in order, each once.
-
-    >>> from eagerflow.graph.edit import users
-    >>> text = "graph f(%x: f32[]) { %y = exp(%x) : f32[] %z = add(%x, %y) : f32[] return %z }"
-    >>> {v.name: [n.name for n in nodes] for v, nodes in users(ef.Graph.parse(text)).items()}
-    {'x': ['y', 'z'], 'y': ['z']}
-    """
-    readers: dict[Value, list[Node]] = {}
-    for node in graph.nodes:
-        for value in dict.fromkeys(node.inputs):
-            readers.setdefault(value, []).append(node)
-    return readers
 
 
 def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] = ()) -> list[Node]:
@@ -68,49 +48,56 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             want.add(one)
         elif one.node is not None and one not in given:
             want.add(one.node)
-    makers = size_makers(graph, given)
+    told = {name for v in (*graph.inputs, *given) for name in lone_names(v.type)}
+    tellers = size_values((v for node in graph.nodes for v in node.outputs), told)
     nodes = []
     for node in reversed(graph.nodes):
         if node in want:
             nodes.append(node)
-            if makers:
-                want.update(makers[name] for name in sizes_named_by(node) if name in makers)
-            want.update(v.node for v in node.inputs if v.node is not None and v not in given)
+            taken = [v for v in node.inputs if v not in given]
+            if tellers:
+                taken += [tellers[name] for name in sizes_named_by(node) if name in tellers]
+            want.update(v.node for v in taken if v.node is not None)
             want.update(n for n in node.control_inputs if n not in replaced)
     return nodes[::-1]
 
 
-def size_makers(graph: Graph, fed: Iterable[Value] = ()) -> dict[str, Node]:
-    """For each name of a data-dependent size the node whose result determines it.
+def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:
+    """For each name of a size that is not known the first of ``values`` that tells it."""
+    first: dict[str, Value] = {}
+    for value in values:
+        for name in lone_names(value.type):
+            if name not in known:
+                first.setdefault(name, value)
+    return first
 
-    Args:
-        graph: the graph.
-        fed: values that are there already, as its inputs are: their sizes are known.
-    """
-    makers: dict[str, Node] = {}
-    known = (v.type.shape for v in (*graph.inputs, *fed))
-    given = {str(d) for shape in known for d in shape if isinstance(d, Dim) and d.is_name}
-    for node in graph.nodes:
-        for value in node.outputs:
-            for size in value.type.shape:
-                if isinstance(size, Dim) and size.is_name and str(size) not in given:
-                    makers.setdefault(str(size), node)
-    return makers
+
+def lone_names(kind: ValueType) -> Iterator[str]:
+    """The names that are the size of an axis."""
+    for size in kind.shape:
+        if isinstance(size, Dim) and size.is_name:
+            yield str(size)
+
+
+def flat_items(values: Iterable[Any]) -> Iterator[Any]:
+    """What is in attributes: they themselves, or what is in their tuples, lists and slices."""
+    for value in values:
+        if type(value) is slice:
+            yield from flat_items((value.start, value.stop, value.step))
+        elif isinstance(value, (tuple, list)):
+            yield from flat_items(value)
+        else:
+            yield value
 
 
 def named_sizes(item: Any) -> Iterator[str]:
     """The names of sizes in an attribute."""
-    kind = type(item)
-    if kind is Dim:
-        yield from item.symbols
-    elif kind is tuple:
-        for part in item:
-            yield from named_sizes(part)
-    elif kind is slice:
-        yield from named_sizes((item.start, item.stop, item.step))
-    elif kind is Graph:
-        for node in item.nodes:
-            yield from sizes_named_by(node)
+    for part in flat_items((item,)):
+        if type(part) is Dim:
+            yield from part.symbols
+        elif type(part) is Graph:
+            for node in part.nodes:
+                yield from sizes_named_by(node)
 
 
 def sizes_named_by(node: Node) -> Iterator[str]:
@@ -121,119 +108,28 @@ def sizes_named_by(node: Node) -> Iterator[str]:
             yield from named_sizes(value.type.shape)
 
 
-def find_early_use(graph: Graph) -> tuple[Node, Node] | None:
-    """The first node that precedes a node which it needs, and that node; None if there is none.
-
-    Raises:
-        GraphError: a node needs a node that is not in the graph.
-    """
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    for i, node in enumerate(graph.nodes):
-        for before in _before(node):
-            if before not in place:
-                raise GraphError(f"&{node.name} needs &{before.name}, which is not in the graph")
-            if place[before] >= i:
-                return node, before
-    return None
-
-
-def sort_nodes(graph: Graph) -> None:
-    """Bring the nodes into an order in which they can run, moving as few as possible.
-
-    Of the nodes that can come next, the first in the old order is taken.
-
-    Raises:
-        GraphError: nodes need each other, or a node that is not in the graph.
-    """
-    if find_early_use(graph) is None:
-        return
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    after: dict[Node, list[Node]] = {}
-    missing: dict[Node, int] = {}
-    for node in graph.nodes:
-        before = dict.fromkeys(_before(node))
-        missing[node] = len(before)
-        for other in before:
-            after.setdefault(other, []).append(node)
-    ready = [place[node] for node, count in missing.items() if not count]
-    ordered = []
-    while ready:
-        node = graph.nodes[heappop(ready)]
-        ordered.append(node)
-        for other in after.get(node, ()):
-            missing[other] -= 1
-            if not missing[other]:
-                heappush(ready, place[other])
-    if len(ordered) < len(graph.nodes):
-        stuck = [f"&{node.name}" for node, count in missing.items() if count]
-        raise GraphError("nodes need each other", given=", ".join(stuck[:10]))
-    graph.nodes = ordered
-
-
-def _before(node: Node) -> Iterable[Node]:
-    yield from (v.node for v in node.inputs if v.node is not None)
-    yield from node.control_inputs
-
-
 # --- copying ----------------------------------------------------------------------------------
 
 
-def clone(
-    graph: Graph,
-    *,
-    replace: Mapping[Value, Value] | None = None,
-    keep: Callable[[Node], bool] | None = None,
-) -> tuple[Graph, dict[Value, Value]]:
-    """A copy of ``graph``; attributes, subgraphs among them, are shared with it.
+def clone(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """A copy of ``graph``, and for each of its values that of the copy.
 
-    Args:
-        graph: the graph.
-        replace: values to take other values of the graph for, wherever they are used.
-        keep: which nodes to keep; by default all. What waited for a dropped node waits for those
-            that the dropped one waited for.
-
-    Where something is replaced or dropped, no node of the copy reuses a buffer.
-
-    Returns:
-        The copy, and for each value of ``graph`` that is in it the one of the copy.
-
-    Raises:
-        GraphError: a dropped node is needed.
+    Attributes, subgraphs among them, are shared with it.
     """
     result = Graph(graph.name)
     result.resources = dict(graph.resources)
     values: dict[Value, Value] = {}
-    nodes: dict[Node, tuple[Node, ...]] = {}  # what a control edge from a node has become
+    nodes: dict[Node, Node] = {}
     for value in graph.inputs:
         values[value] = result.add_input(value.type, value.label, value.stated)
         values[value].label = value.label
     for node in graph.nodes:
-        before = tuple(dict.fromkeys(n for c in node.control_inputs for n in nodes[c]))
-        if keep is None or keep(node):
-            inputs = [_resolve(v, replace, values) for v in node.inputs]
-            made = copy_node(result, node, inputs, control_inputs=before)
-            if replace or keep is not None:  # other values may be needed for longer
-                made.reuses = None
-            values.update(zip(node.outputs, made.outputs, strict=True))
-            nodes[node] = (made,)
-        else:
-            nodes[node] = before
-    result.outputs = [_resolve(v, replace, values) for v in graph.outputs]
+        inputs = [values[v] for v in node.inputs]
+        before = tuple([nodes[n] for n in node.control_inputs])
+        made = nodes[node] = copy_node(result, node, inputs, control_inputs=before)
+        values.update(zip(node.outputs, made.outputs, strict=True))
+    result.outputs = [values[v] for v in graph.outputs]
     return result, values
-
-
-def _resolve(
-    value: Value, replace: Mapping[Value, Value] | None, values: Mapping[Value, Value]
-) -> Value:
-    met = {value}
-    while replace and value in replace:
-        value = replace[value]
-        if value in met:
-            raise GraphError(f"%{value.name} is replaced by itself")
-        met.add(value)
-    if value not in values:
-        raise GraphError(f"%{value.name} is used, and its node was dropped or comes later")
-    return values[value]
 
 
 def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any) -> Node:
@@ -246,10 +142,9 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         changes: arguments of `Graph.add_node` that differ from those of ``node``; its control
             edges are not copied.
     """
-    stated = [v.stated for v in node.outputs]
     same: dict[str, Any] = {
         "types": [v.type for v in node.outputs],
-        "devices": stated if any(d is not None for d in stated) else None,
+        "devices": [v.stated for v in node.outputs],
         "attrs": node.attrs,
         "name": node.name,
         "reuses": node.reuses,
@@ -261,13 +156,23 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 
 
+def with_graphs(item: Any, change: Callable[[Graph], Graph]) -> Any:
+    """An attribute with other subgraphs; itself if they stay the same."""
+    if type(item) is Graph:
+        return change(item)
+    if type(item) is tuple and any(type(part) is Graph for part in item):
+        parts = tuple([with_graphs(part, change) for part in item])
+        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
+    return item
+
+
 def copied(item: Any) -> Any:
     """An attribute with copies of its subgraphs, and of theirs."""
-    if type(item) is tuple:
-        return tuple([copied(part) for part in item])
-    if type(item) is not Graph:
-        return item
-    copy, _ = clone(item)
+    return with_graphs(item, _deep_copy)
+
+
+def _deep_copy(graph: Graph) -> Graph:
+    copy, _ = clone(graph)
     for node in copy.nodes:
         node.attrs = {key: copied(value) for key, value in node.attrs.items()}
     return copy
@@ -284,63 +189,31 @@ def substitute_sizes(graph: Graph, sizes: Mapping[str, Size]) -> None:
     for value in graph.values():
         kind = value.type
         if id(kind) not in known:
-            known[id(kind)] = kind, _substitute_type(kind, sizes)
+            known[id(kind)] = kind, in_sizes(kind, sizes)
         value.type = known[id(kind)][1]
     for node in graph.nodes:
         for key, item in node.attrs.items():
-            node.attrs[key] = _substitute_item(item, sizes)
+            if type(item) is Graph:
+                substitute_sizes(item, sizes)
+            else:
+                node.attrs[key] = in_sizes(item, sizes)
 
 
-def _substitute_type(kind: ValueType, sizes: Mapping[str, Size]) -> ValueType:
-    if isinstance(kind, TensorType) and any(isinstance(d, Dim) for d in kind.shape):
-        return kind.like(shape=_substitute_item(kind.shape, sizes))
-    return kind
-
-
-def _substitute_item(item: Any, sizes: Mapping[str, Size]) -> Any:
+def in_sizes(item: Any, sizes: Mapping[str, Size]) -> Any:
+    """A type, or an attribute, with other sizes in place of names; subgraphs are copied."""
     kind = type(item)
+    if not sizes or kind is NumberType:
+        return item
+    if kind is TensorType or kind is TensorSpec:
+        named = any(type(d) is Dim for d in item.shape)
+        return item.like(shape=in_sizes(item.shape, sizes)) if named else item
     if kind is Dim:
         return substitute(item, sizes)
     if kind is tuple:
-        return tuple([_substitute_item(i, sizes) for i in item])
+        return tuple([in_sizes(part, sizes) for part in item])
     if kind is slice:
-        return slice(*_substitute_item((item.start, item.stop, item.step), sizes))
+        return slice(*in_sizes((item.start, item.stop, item.step), sizes))
     if kind is Graph:
+        item = copied(item)
         substitute_sizes(item, sizes)
     return item
-
-
-# --- comparing --------------------------------------------------------------------------------
-
-
-def computation(node: Node) -> tuple[Any, ...]:
-    """What tells apart nodes that compute different things: op, inputs, attributes, device.
-
-    Attributes are compared by their text, for which ``1``, ``1.0`` and ``True``, or ``0.0`` and
-    ``-0.0``, are different, and all NaNs alike; objects without a text by identity.
-    """
-    attrs = tuple([(k, _attribute_key(v)) for k, v in sorted(node.attrs.items())])
-    return node.op, node.inputs, attrs, node.device
-
-
-def _attribute_key(value: Any) -> str | int:
-    if type(value) is Graph:
-        return id(value)
-    try:
-        return print_literal(value)
-    except GraphError:
-        return id(value)
-
-
-def structural_hash(graph: Graph) -> str:
-    """Equal for graphs that differ in names, scopes and sources only.
-
-    The order of nodes counts. Resources are told apart, but not by what they hold; constants are
-    compared bit by bit.
-    """
-    printer = Printer(strict=True, canonical=True)
-    digest = blake2b(digest_size=16)
-    for line in printer.graph(graph):
-        digest.update(line.encode())
-        digest.update(b"\n")
-    return digest.hexdigest()

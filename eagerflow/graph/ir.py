@@ -25,7 +25,8 @@ Grammar of the text form (`eagerflow.graph.text` writes and reads it)::
 
 A value is defined before it is used, and a subgraph uses no value of the graph around it. A node
 runs where ``on`` says, else where its outputs are, else where its operands are; what ``on`` says
-holds for its outputs too, except of ops that say themselves where each output is. ``@name``
+holds for its outputs too, except of ops that say themselves where each output is. Calls, branches
+and loops are nowhere themselves: ``on`` behind them means nothing. ``@name``
 is a resource (a variable, a queue, a Python function) that the graph refers to, ``$name`` a large
 array that is kept beside the text. Sizes (dim) are those of `eagerflow.dims`, strings are those
 of JSON, and a name that is no identifier is written as a string.
@@ -36,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
@@ -44,21 +45,13 @@ from eagerflow.hardware import Device
 from eagerflow.source import Source
 from eagerflow.types import text_of
 
-__all__ = ["Graph", "Node", "Value", "methods"]
-
-#: what `Graph`'s methods call: modules above fill it
-methods: Final[dict[str, Callable[..., Any]]] = {}
-#: which module fills what, loaded when it is called
-_HOMES: Final = {"print": ".text.printer", "parse": ".text.parser", "save": ".text.files",
-                 "load": ".text.files", "to_dot": "..pictures.dot", "to_svg": "..pictures.svg",
-                 "mimebundle": "..pictures.svg", "optimise": ".passes", "diff": ".passes.diff",
-                 "run": "..runtime.fetches"}  # fmt: skip
+__all__ = ["Graph", "Node", "Value"]
 
 
-def _method(name: str) -> Callable[..., Any]:
-    if name not in methods and name in _HOMES:
-        import_module(_HOMES[name], __package__)
-    return methods[name]
+def _above(module: str, function: str) -> Callable[..., Any]:
+    """A function of a module above this one, which is loaded when the function is called."""
+    above: Callable[..., Any] = getattr(import_module(module, __package__), function)
+    return above
 
 
 @final
@@ -150,6 +143,12 @@ class Node:
                     if isinstance(item, Graph):
                         yield f"{key}[{i}]", item
 
+    @property
+    def inner(self) -> Graph | None:
+        """The body or the first branch, whose outputs say where those of the node are."""
+        graphs = (graph for key, graph in self.subgraphs() if key in ("body", "branches[0]"))
+        return next(graphs, None)
+
     def __repr__(self) -> str:
         return f"<node {self.name}: {self.op}>"
 
@@ -216,9 +215,13 @@ class Graph:
             attrs: its attributes.
             name: what to call it.
             devices: of the outputs, if they need not be where the node is.
-            rest: other attributes of `Node`. Without a device the node is where its inputs are.
+            rest: other attributes of `Node`. Without a device the node is where its inputs are;
+                one with a body or branches has none, and its outputs are where those give them.
         """
         node = Node(op, self.unique(name or op), tuple(inputs), dict(attrs or {}), **rest)
+        inner = node.inner if devices is None and node.device is None and attrs else None
+        if inner is not None:
+            devices = [v.device for v in inner.outputs]
         if devices is None:
             node.outputs = tuple([Value(t, node, i) for i, t in enumerate(types)])
             if node.device is None:
@@ -254,7 +257,7 @@ class Graph:
         return f"<graph {self.name or 'without a name'}: {', '.join(counts)}>"
 
     def __str__(self) -> str:
-        return str(_method("print")(self))
+        return str(_above(".text.printer", "print_graph")(self))
 
     @staticmethod
     def parse(text: str, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -274,7 +277,7 @@ class Graph:
           return %y
         }
         """
-        graph: Graph = _method("parse")(text, resources)
+        graph: Graph = _above(".text.parser", "parse_graph")(text, resources)
         return graph
 
     def save(self, path: Any) -> None:
@@ -292,7 +295,7 @@ class Graph:
         >>> str(again) == str(graph)
         True
         """
-        _method("save")(self, path)
+        _above(".text.files", "save_graph")(self, path)
 
     @staticmethod
     def load(path: Any, resources: Mapping[str, Any] | None = None) -> Graph:
@@ -306,7 +309,7 @@ class Graph:
         Traceback (most recent call last):
         eagerflow.errors.GraphFileError: ...
         """
-        graph: Graph = _method("load")(path, resources)
+        graph: Graph = _above(".text.files", "load_graph")(path, resources)
         return graph
 
     def run(
@@ -341,7 +344,7 @@ class Graph:
         >>> graph.run(["z"], {"y": ef.ones(3)})
         [Tensor([2., 2., 2.], f32[3]@cpu:0)]
         """
-        results: list[Any] = _method("run")(self, fetches, feeds)
+        results: list[Any] = _above("..runtime.fetches", "run")(self, fetches, feeds)
         return results
 
     def optimise(self) -> Graph:
@@ -351,8 +354,8 @@ class Graph:
         >>> len(ef.Graph.parse(text).optimise().nodes)
         0
         """
-        graph: Graph = _method("optimise")(self)
-        return graph
+        graph, _ = _above(".passes", "optimise")(self)
+        return graph  # type: ignore[no-any-return]  # `optimise` is typed where it is
 
     def diff(self, pass_name: str | None = None) -> str:
         """What passes changed on the way to this graph, or would change in it.
@@ -374,7 +377,7 @@ class Graph:
         +   return %x
           }
         """
-        text: str = _method("diff")(self, pass_name)
+        text: str = _above(".passes.diff", "diff")(self, pass_name)
         return text
 
     def to_dot(self, limit: int = 300) -> str:
@@ -384,7 +387,7 @@ class Graph:
         >>> graph.to_dot().split()[0]
         'digraph'
         """
-        return str(_method("to_dot")(self, limit))
+        return str(_above("..pictures.dot", "to_dot")(self, limit))
 
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
@@ -395,8 +398,8 @@ class Graph:
         >>> graph.to_svg()[:4]
         '<svg'
         """
-        picture: str = _method("to_svg")(self, limit)
+        picture: str = _above("..pictures.svg", "to_svg")(self, limit)
         return picture
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return dict(_method("mimebundle")(self))
+        return dict(_above("..pictures.svg", "mimebundle")(self))

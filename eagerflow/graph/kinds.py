@@ -1,8 +1,9 @@
-"""Two kinds of things that occur in graphs only: Python numbers, and names without an object."""
+"""What occurs in graphs only: types of Python numbers, and names without an object."""
 
 from __future__ import annotations
 
-from typing import Literal, final
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final
 
 from eagerflow.types import TensorSpec, TensorType
 
@@ -10,6 +11,7 @@ __all__ = ["NumberType", "Reference", "ValueSpec", "ValueType"]
 
 
 @final
+@dataclass(slots=True, unsafe_hash=True, repr=False)
 class NumberType:
     """The type of a Python number in a graph: weak, computed by Python's own arithmetic.
 
@@ -19,36 +21,19 @@ class NumberType:
         kind: int, float or complex.
     """
 
-    __slots__ = ("kind",)
-
-    def __init__(self, kind: type[int] | type[float] | type[complex]) -> None:
-        self.kind = kind
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """No axes."""
-        return ()
+    kind: type[int] | type[float] | type[complex]
+    shape: ClassVar[tuple[int, ...]] = ()
+    device: ClassVar[None] = None
 
     @property
     def type(self) -> NumberType:
         """Itself."""
         return self
 
-    @property
-    def device(self) -> None:
-        """No device."""
-        return None
-
     def __str__(self) -> str:
         return self.kind.__name__
 
     __repr__ = __str__
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NumberType) and other.kind is self.kind
-
-    def __hash__(self) -> int:
-        return hash(self.kind)
 
 
 ValueType = TensorType | NumberType
@@ -57,6 +42,7 @@ ValueSpec = TensorSpec | NumberType
 
 
 @final
+@dataclass(slots=True, eq=False, repr=False)
 class Reference:
     """What a text names without holding it, as long as the object is not given.
 
@@ -66,17 +52,9 @@ class Reference:
         type: of an array.
     """
 
-    __slots__ = ("kind", "name", "type")
-
-    def __init__(
-        self,
-        kind: Literal["resource", "array", "device"],
-        name: str,
-        type: TensorType | None = None,
-    ) -> None:
-        self.kind = kind
-        self.name = name
-        self.type = type
+    kind: Literal["resource", "array", "device"]
+    name: str
+    type: TensorType | None = None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}, not given>"

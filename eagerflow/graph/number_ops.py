@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.facts import Neutral, neutral
@@ -39,48 +40,42 @@ def _magnitude(kinds: Sequence[Number]) -> Number:
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False)
 class NumberOp:
     """One operator of Python, or a conversion.
 
     Attributes:
-        name: of the nodes.
         method: what Python calls it, without underscores.
         sign: its symbol.
         function: computes it.
         source: its expression, with ``{0}`` and ``{1}`` for the operands.
-        arity: how many operands it has.
         kind: the rule of the kind of its result; None for a comparison, which gives a bool.
         same: whether it gives its operand as it is, if the result is of the same kind.
         widens: whether the result may be of a wider kind than the rule says, as ``2 ** -1`` is.
         commutative, neutral, involution, idempotent: as of ops.
     """
 
-    __slots__ = ("arity", "commutative", "function", "idempotent", "involution", "kind", "method",
-                 "name", "neutral", "same", "sign", "source", "widens")  # fmt: skip
+    method: str
+    sign: str
+    function: Callable[..., Any]
+    source: str
+    kind: KindRule | None
+    same: bool = False
+    widens: bool = False
+    commutative: bool = False
+    neutral: Neutral | None = None
+    involution: bool = False
+    idempotent: bool = False
 
-    commutative: bool
-    neutral: Neutral | None
-    involution: bool
-    idempotent: bool
+    @property
+    def name(self) -> str:
+        """The op of the nodes."""
+        return f"python_{self.method}"
 
-    def __init__(
-        self, method: str, sign: str, function: Callable[..., Any], source: str,
-        kind: KindRule | None, *, same: bool = False, widens: bool = False,
-        **facts: Unpack[AlgebraFacts],
-    ) -> None:  # fmt: skip
-        self.name = f"python_{method}"
-        self.method = method
-        self.sign = sign
-        self.function = function
-        self.source = source
-        self.arity = 2 if "{1}" in source else 1
-        self.kind = kind
-        self.same = same
-        self.widens = widens
-        self.commutative = facts.get("commutative", False)
-        self.neutral = facts.get("neutral")
-        self.involution = facts.get("involution", False)
-        self.idempotent = facts.get("idempotent", False)
+    @property
+    def arity(self) -> int:
+        """How many operands it has."""
+        return 2 if "{1}" in self.source else 1
 
     @property
     def compares(self) -> bool:

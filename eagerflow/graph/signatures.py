@@ -10,15 +10,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, Size, same, substitute
-from eagerflow.errors import DTypeError, GraphError, ShapeError
+from eagerflow.dims import Dim, Size, same
+from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
 from eagerflow.types import TensorSpec
 
-__all__ = ["NodeKind", "NodeSignature", "fits", "is_control", "is_loop", "is_number", "kind_of",
-           "signature", "signatures"]  # fmt: skip
+__all__ = ["NodeKind", "NodeSignature", "fits", "has_type", "is_control", "is_loop", "is_number",
+           "is_structured", "kind_of", "signature", "signatures"]  # fmt: skip
 
 #: what a node is: of an op, or
 #:
@@ -41,12 +42,14 @@ class NodeSignature(NamedTuple):
         types: gives the types of the outputs, or raises.
         needs: the names of the attributes that they need.
         takes: of those that they may have besides; None for any.
+        operands: how many operands they take; None for any number.
     """
 
     kind: NodeKind
     types: Rule
     needs: str = ""
     takes: str | None = None
+    operands: int | None = None
 
 
 #: by the op of the node
@@ -56,12 +59,13 @@ _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
 
 def signature(
-    *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None
-) -> Callable[[_R], _R]:
+    *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None,
+    operands: int | None = None,
+) -> Callable[[_R], _R]:  # fmt: skip
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
-        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule, needs, takes)))
+        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule, needs, takes, operands)))
         return rule
 
     return register
@@ -88,25 +92,34 @@ def is_control(op: str) -> bool:
     return kind_of(op) in ("branches", "loop")
 
 
+def is_structured(op: str) -> bool:
+    """Whether nodes of ``op`` say of each output where it is, as their subgraphs do."""
+    return kind_of(op) in ("call", "branches", "loop")
+
+
 def fits(got: ValueSpec, want: ValueSpec) -> bool:
     """Whether two specs are the same, whatever the names of sizes stand for.
 
     Devices are compared where both are known.
     """
+    return has_type(got, want) and (None in (got.device, want.device) or got.device == want.device)
+
+
+def has_type(got: ValueSpec, want: ValueSpec) -> bool:
+    """The same wherever the two are."""
     if isinstance(got, NumberType) or isinstance(want, NumberType):
-        return got == want
+        return got.type == want.type
     return (
         got.dtype is want.dtype
         and len(got.shape) == len(want.shape)
         and all(map(same, got.shape, want.shape))
-        and (got.device is None or want.device is None or got.device == want.device)
     )
 
 
 # --- constants and numbers --------------------------------------------------------------------
 
 
-@signature("constant", kind="constant", needs="value", takes="")
+@signature("constant", kind="constant", needs="value", takes="", operands=0)
 def _constant(node: Node) -> Sequence[ValueSpec]:
     value = node.attrs.get("value")
     if isinstance(value, (Tensor, Reference)):
@@ -119,7 +132,7 @@ def _constant(node: Node) -> Sequence[ValueSpec]:
     raise DTypeError("the value of a constant is a tensor or a number", given=repr(value))
 
 
-@signature("python_size", kind="number", needs="size", takes="")
+@signature("python_size", kind="number", needs="size", takes="", operands=0)
 def _size(node: Node) -> Sequence[ValueSpec]:
     """A size of the shapes around it, as a number."""
     if not isinstance(node.attrs.get("size"), (Dim, int)):
@@ -127,38 +140,41 @@ def _size(node: Node) -> Sequence[ValueSpec]:
     return (_INT,)
 
 
-@signature("python_tensor", kind="number")
+@signature("python_tensor", kind="number", operands=1)
 def _number_tensor(node: Node) -> Sequence[ValueSpec]:
     """A number as a tensor without axes."""
-    _numbers(node, 1)
-    (kind,) = [v.spec for v in node.outputs]
+    _numbers(node)
+    kind = _output(node)
     if not isinstance(kind, TensorSpec) or kind.shape:
         raise ShapeError("a number becomes a tensor without axes", given=str(kind))
     return (kind,)
 
 
-@signature(*NUMBER_OPS, kind="number")
 def _arithmetic(node: Node) -> Sequence[ValueSpec]:
     op = NUMBER_OPS[node.op]
-    operands = _numbers(node, op.arity)
+    operands = _numbers(node)
     if op.kind is None:
         return (_truth(node),)
     number_kind = op.kind([operand.kind for operand in operands])
     if op.widens:
-        (kind,) = [v.spec for v in node.outputs]
+        kind = _output(node)
         if isinstance(kind, NumberType) and RANKS[kind.kind] >= RANKS[number_kind]:
             return (kind,)
     return (NumberType(number_kind),)
 
 
+for _op in NUMBER_OPS.values():
+    signature(_op.name, kind="number", operands=_op.arity)(_arithmetic)
+
+
 def _truth(node: Node) -> ValueSpec:
-    (kind,) = [v.spec for v in node.outputs]
+    kind = _output(node)
     if not isinstance(kind, TensorSpec) or kind.shape or kind.dtype.kind != "bool":
         raise DTypeError("a comparison of numbers gives a bool without axes", given=str(kind))
     return kind
 
 
-@signature("python_item", kind="number")
+@signature("python_item", kind="number", operands=1)
 def _item(node: Node) -> Sequence[ValueSpec]:
     """The element of a tensor without axes, as a number."""
     (kind,) = [v.spec for v in node.inputs]
@@ -167,11 +183,18 @@ def _item(node: Node) -> Sequence[ValueSpec]:
     return (_INT if kind.dtype.is_integer else _COMPLEX if kind.dtype.is_complex else _FLOAT,)
 
 
-def _numbers(node: Node, count: int) -> list[NumberType]:
+def _numbers(node: Node) -> list[NumberType]:
     types = [v.type for v in node.inputs if isinstance(v.type, NumberType)]
-    if len(types) != count or len(node.inputs) != count:
-        raise GraphError(f"{node.op} takes {count} numbers")
+    if len(types) != len(node.inputs):
+        given = ", ".join(str(v.spec) for v in node.inputs)
+        raise GraphError(f"{node.op} takes numbers", given=given)
     return types
+
+
+def _output(node: Node) -> ValueSpec:
+    if len(node.outputs) != 1:
+        raise GraphError(f"{node.op} has one output", given=str(len(node.outputs)))
+    return node.outputs[0].spec
 
 
 # --- calls and control flow -------------------------------------------------------------------
@@ -190,7 +213,9 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
         raise GraphError(f"{node.op} has no branches")
     if not branches or (node.op == "cond" and len(branches) != 2):
         raise GraphError(f"{node.op} has {len(branches)} branches")
-    predicate, *operands = [v.spec for v in node.inputs] or [_INT]
+    if not node.inputs:
+        raise GraphError(f"{node.op} takes what chooses a branch first, and has no operands")
+    predicate, *operands = [v.spec for v in node.inputs]
     kinds = ("bool",) if node.op == "cond" else ("signed integer", "unsigned integer")
     if (
         not isinstance(predicate, TensorSpec)
@@ -200,7 +225,8 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
         raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(predicate))
     first, *others = [_apply(b, operands) for b in branches]
     for i, other in enumerate(others, 1):
-        _agree(f"branches 0 and {i} give different types", other, first)
+        pair = f"branches 0 and {i} give"
+        _agree(f"{pair} different types", f"{pair} results on different devices", other, first)
     return first
 
 
@@ -248,12 +274,13 @@ def _after_iterations(
     after = [v.spec for v in turned]
     first, later = _bindings(params, before), _bindings(params, after)
     kept = {n: s for n, s in first.items() if same(later.get(n, s), _name_in(params, n))}
-    fixed = [_sized(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
+    fixed = [in_sizes(kind, {**later, **{n: _name_in(params, n) for n in kept}}) for kind in params]
     what = "scan" if node.op == "scan" else "loop"
-    _agree(f"an iteration of the {what} changes types", after, fixed)
+    change = f"an iteration of the {what} changes"
+    _agree(f"{change} types", f"{change} the device of its carry", after, fixed)
     given = [v.spec for v in node.outputs[: len(before)]]
     ends = {n: s for n, s in _bindings(params, given).items() if n not in kept}
-    return [_sized(kind, {**ends, **kept}) for kind in params]
+    return [in_sizes(kind, {**ends, **kept}) for kind in params]
 
 
 def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[str, Size]:
@@ -285,9 +312,18 @@ def _body(node: Node, key: str) -> Graph:
     return body
 
 
-def _agree(wrong: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]) -> None:
-    if len(got) != len(want) or not all(map(fits, got, want)):
-        raise ShapeError(wrong, given=_list(got), expected=_list(want))
+def _agree(types: str, devices: str, got: Sequence[ValueSpec], want: Sequence[ValueSpec]) -> None:
+    """Raise an error with one of two texts: types differ, or devices alone."""
+    if len(got) != len(want) or not all(map(has_type, got, want)):
+        raise ShapeError(types, given=_list(got), expected=_list(want))
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        if not fits(a, b):
+            raise DeviceError(
+                f"{devices}: number {i} is on {a.device}, not on {b.device}",
+                given=_list(got),
+                expected=_list(want),
+                hint=f"move it by a transfer: x.to('{b.device}')",
+            )
 
 
 def _list(types: Sequence[ValueSpec]) -> str:
@@ -298,12 +334,14 @@ def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
     """What ``graph`` gives for operands of these types, its sizes being those of the operands."""
     params = [v.spec for v in graph.inputs]
     sizes = _bindings(params, operands)
+    name = f"the subgraph {graph.name or 'without a name'} takes"
     _agree(
-        f"the subgraph {graph.name or 'without a name'} takes other operands",
+        f"{name} other operands",
+        f"{name} operands on other devices",
         operands,
-        [_sized(p, sizes) for p in params],
+        [in_sizes(p, sizes) for p in params],
     )
-    return [_sized(v.spec, sizes) for v in graph.outputs]
+    return [in_sizes(v.spec, sizes) for v in graph.outputs]
 
 
 def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:
@@ -311,9 +349,3 @@ def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> Non
     for size, given in zip(param.shape, operand.shape, strict=False):
         if isinstance(size, Dim) and size.is_name:
             sizes.setdefault(str(size), given)
-
-
-def _sized(kind: ValueSpec, sizes: dict[str, Size]) -> ValueSpec:
-    if isinstance(kind, NumberType) or not sizes:
-        return kind
-    return kind.like(shape=tuple(substitute(d, sizes) for d in kind.shape))  # type: ignore[misc]  # sizes are dims here

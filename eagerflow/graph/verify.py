@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
-from eagerflow.graph.attributes import wrong_attribute
-from eagerflow.graph.devices import STRUCTURED, decision
+from eagerflow.graph.arguments import check_arguments
+from eagerflow.graph.devices import decision
+from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec, ValueType
-from eagerflow.graph.signatures import fits, signatures
+from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 
-__all__ = ["check_attributes", "verify"]
+__all__ = ["check_all_arguments", "verify"]
 
 #: how many nodes before and after the wrong one a message shows
 _AROUND: Final = 2
@@ -42,18 +43,17 @@ def verify(graph: Graph) -> None:
         _Check(graph, frozenset(), {}).run()
 
 
-def check_attributes(graph: Graph) -> None:
-    """Check that the nodes of ``graph`` and its subgraphs have the attributes that they need.
+def check_all_arguments(graph: Graph) -> None:
+    """Check the numbers of operands and the attributes in ``graph`` and its subgraphs.
 
     Raises:
-        GraphError: one has others; shows the nodes around.
+        GraphError: a node has others than its op takes; shows the nodes around.
     """
+    check = _Check(graph, frozenset(), {})
     for place, node in enumerate(graph.nodes):
-        wrong = wrong_attribute(node.op, node.name, node.attrs)
-        if wrong is not None:
-            _Check(graph, frozenset(), {}).fail(place, wrong.text, wrong.expected)
+        check.arguments(node, place)
         for _, inner in node.subgraphs():
-            check_attributes(inner)
+            check_all_arguments(inner)
 
 
 @final
@@ -141,6 +141,7 @@ class _Check:
         for i, value in enumerate(node.outputs):
             if value.node is not node or value.index != i:
                 self.fail(place, f"%{value.name} is not output {i} of &{node.name}")
+        self.arguments(node, place)
         self.subgraphs(node)
         unknown = _attribute_names(node) - self.sizes
         if unknown:
@@ -166,13 +167,19 @@ class _Check:
             self.fail(place, f"the buffer of %{value.name} has another type", str(value.spec))
         self.gone.add(id(value))
 
+    def arguments(self, node: Node, place: int) -> None:
+        try:
+            check_arguments(node)
+        except GraphError as error:
+            self.fail(place, error.wrong, error.expected)
+
     def subgraphs(self, node: Node) -> None:
         for _, graph in node.subgraphs():
             _Check(graph, frozenset(self.sizes), self.resources).run()
 
     def devices(self, node: Node, place: int) -> None:
         """Refuse operands on several devices, or on another one than the node is."""
-        if node.op in STRUCTURED or node.op == "Switch":  # signatures look at these
+        if is_structured(node.op) or kind_of(node.op) == "steering":  # signatures look at these
             return
         operands = [v for v in node.inputs if v.device is not None]
         for value in operands[1:]:
@@ -193,9 +200,6 @@ class _Check:
             )
 
     def types(self, node: Node, place: int) -> None:
-        wrong = wrong_attribute(node.op, node.name, node.attrs)
-        if wrong is not None and node.op not in signatures:  # which say it in words of their own
-            self.fail(place, wrong.text, wrong.expected)
         got = [v.spec for v in node.outputs]
         sizes: dict[str, int] | None = None
         try:
@@ -209,20 +213,15 @@ class _Check:
             # names that first occur here are sizes that depend on data, which no rule knows
             if sizes is not None or any(_names(kind.type) - self.sizes for kind in got):
                 return
-            self.fail(place, error.wrong, error.expected)
+            self.fail(place, error.wrong, error.expected, error.hint)
         except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
                 ValueError):  # fmt: skip
             values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
             self.fail(place, f"&{node.name}: {node.op} cannot have these attributes: {values}")
         if want is not None and not _agree(got, want, sizes):
             shown = ", ".join(map(str, want)) or "no output"
-            what = "devices" if _agree(_types(got), _types(want), sizes) else "types"
+            what = "devices" if _agree(got, want, sizes, has_type) else "types"
             self.fail(place, f"the {what} of &{node.name} are not those of its rule", shown)
-
-
-def _types(specs: Sequence[ValueSpec]) -> list[ValueSpec]:
-    """The specs without devices."""
-    return [TensorSpec(s.type) if isinstance(s, TensorSpec) else s for s in specs]
 
 
 def _where(value: Value) -> str:
@@ -247,11 +246,12 @@ class _Sample(dict[str, int]):
 
 
 def _agree(
-    got: Sequence[ValueSpec], want: Sequence[ValueSpec], sizes: dict[str, int] | None
-) -> bool:
+    got: Sequence[ValueSpec], want: Sequence[ValueSpec], sizes: dict[str, int] | None,
+    fit: Callable[[ValueSpec, ValueSpec], bool] = fits,
+) -> bool:  # fmt: skip
     if sizes is not None:
         got, want = [[_sampled(kind, sizes) for kind in kinds] for kinds in (got, want)]
-    return len(got) == len(want) and all(map(fits, got, want))
+    return len(got) == len(want) and all(map(fit, got, want))
 
 
 def _sampled(kind: ValueSpec, sizes: dict[str, int]) -> ValueSpec:
@@ -265,7 +265,7 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
     if node.op in signatures:
         return signatures[node.op].types(node)
     op = get_op(node.op)
-    if any(isinstance(item, Reference) for item in _items(node.attrs.values())):
+    if any(isinstance(item, Reference) for item in flat_items(node.attrs.values())):
         return None
     specs = []
     for value in node.inputs:
@@ -275,23 +275,12 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
     return infer_specs(op, specs, node.attrs)
 
 
-def _items(values: Any) -> Iterator[Any]:
-    """``values`` and what is in the tuples and slices among them."""
-    for value in values:
-        if type(value) is slice:
-            yield from _items((value.start, value.stop, value.step))
-        elif isinstance(value, (tuple, list)):
-            yield from _items(value)
-        else:
-            yield value
-
-
 def _names(kind: ValueType) -> set[Atom]:
     return _atoms(kind.shape)
 
 
 def _attribute_names(node: Node) -> set[Atom]:
-    return _atoms(_items(node.attrs.values()))
+    return _atoms(flat_items(node.attrs.values()))
 
 
 def _atoms(items: Iterable[Any]) -> set[Atom]:

@@ -1,40 +1,18 @@
 """Devices: their names, their backends, and the lanes of the values on them."""
 
-from eagerflow.hardware.backends import (
-    AbstractBackend,
-    CpuBackend,
-    MemoryStats,
-    NullArray,
-    NullBackend,
-)
-from eagerflow.hardware.lanes import Lane, operator_number
-from eagerflow.hardware.registry import (
-    Device,
-    as_device,
-    current_device,
-    device,
-    devices,
-    forget_kernel,
-    memory,
-    register_backend,
-    release,
-)
-
-__all__ = [
-    "AbstractBackend",
-    "CpuBackend",
-    "Device",
-    "Lane",
-    "MemoryStats",
-    "NullArray",
-    "NullBackend",
-    "as_device",
-    "current_device",
-    "device",
-    "devices",
-    "forget_kernel",
-    "memory",
-    "operator_number",
-    "register_backend",
-    "release",
-]
+from eagerflow.hardware.backends import AbstractBackend as AbstractBackend
+from eagerflow.hardware.backends import CpuBackend as CpuBackend
+from eagerflow.hardware.backends import MemoryStats as MemoryStats
+from eagerflow.hardware.backends import NullArray as NullArray
+from eagerflow.hardware.backends import NullBackend as NullBackend
+from eagerflow.hardware.lanes import Lane as Lane
+from eagerflow.hardware.lanes import operator_number as operator_number
+from eagerflow.hardware.registry import Device as Device
+from eagerflow.hardware.registry import as_device as as_device
+from eagerflow.hardware.registry import current_device as current_device
+from eagerflow.hardware.registry import device as device
+from eagerflow.hardware.registry import devices as devices
+from eagerflow.hardware.registry import forget_kernel as forget_kernel
+from eagerflow.hardware.registry import memory as memory
+from eagerflow.hardware.registry import register_backend as register_backend
+from eagerflow.hardware.registry import release as release

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.extending import unknown_name
+from eagerflow.extending import module_getattr
 
 __all__ = [
     "constant",
@@ -319,9 +319,4 @@ xavier_normal = glorot_normal
 kaiming_uniform = he_uniform
 kaiming_normal = he_normal
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest name that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.nn.init", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.nn.init", globals())

@@ -33,16 +33,17 @@ _AVERAGES: Final = ("binary", "macro", "micro", "weighted", None)
 
 
 def _fitted(
-    wrong: str, expected: str, more: int = 0, **parts: ef.Tensor
+    wrong: str, expected: str, more: int = 0, axes: int | None = None, **parts: ef.Tensor
 ) -> tuple[ef.Tensor, ef.Tensor]:
-    """Two tensors: the first has the shape of the second, and ``more`` axes.
+    """Two tensors: the first has the shape of the second, and ``more`` axes; so many, if given.
 
     Sizes of a trace are compared when it runs: broadcasting would hide that they differ.
     """
     x, y = map(ef.asarray, parts.values())
     given = ", ".join(f"{name}={v.type}" for name, v in zip(parts, (x, y), strict=True))
     sizes = x.shape[: y.ndim]
-    if x.ndim != y.ndim + more or not all(map(may_equal, sizes, y.shape)):
+    fits = x.ndim == y.ndim + more and axes in (None, x.ndim)
+    if not fits or not all(map(may_equal, sizes, y.shape)):
         raise ShapeError(wrong, given=given, expected=expected)
     return matched(x, sizes, y.shape, wrong, given), y
 
@@ -255,10 +256,7 @@ def auc(x: ef.Tensor, y: ef.Tensor) -> ef.Tensor:
     >>> ef.nn.metrics.auc(ef.tensor([0.0, 1.0, 2.0]), ef.tensor([0.0, 1.0, 1.0]))
     Tensor(1.5, f64[]@cpu:0)
     """
-    wrong, expected = "auc: the points are no curve", "two tensors [n]"
-    x, y = _fitted(wrong, expected, x=x, y=y)
-    if x.ndim != 1:
-        raise ShapeError(wrong, given=f"x={x.type}, y={y.type}", expected=expected)
+    x, y = _fitted("auc: the points are no curve", "two tensors [n]", axes=1, x=x, y=y)
     x, y = x.astype(ef.float64), y.astype(ef.float64)
     return abs(((x[1:] - x[:-1]) * (y[1:] + y[:-1])).sum()) / 2
 
@@ -277,10 +275,7 @@ def roc_auc(scores: ef.Tensor, labels: ef.Tensor) -> ef.Tensor:
     Tensor(0.75, f64[]@cpu:0)
     """
     wrong, expected = "roc_auc: scores and labels do not fit", "scores [n] and labels [n]"
-    scores, labels = _fitted(wrong, expected, scores=scores, labels=labels)
-    if scores.ndim != 1:
-        given = f"scores={scores.type}, labels={labels.type}"
-        raise ShapeError(wrong, given=given, expected=expected)
+    scores, labels = _fitted(wrong, expected, axes=1, scores=scores, labels=labels)
     order = ef.argsort(scores)
     ordered, positive = scores[order], (labels != 0)[order]
     first = ef.concat([ef.ones_like(positive[:1]), ordered[1:] != ordered[:-1]])

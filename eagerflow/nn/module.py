@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import note_set, walk
 from eagerflow.nn.calls import call
-from eagerflow.nn.counterparts import MODULES, never_called
+from eagerflow.nn.properties import never_called
 from eagerflow.nn.structure import made, note_modules, note_walk
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
@@ -243,7 +243,14 @@ class Module:
         return outline(self, Module)
 
 
-hint_at(Module, MODULES)
+#: names of other frameworks; what there is instead: `hints/nn.py`
+_ELSEWHERE: Final = """
+    add_module apply children compile cpu cuda evaluate fit get_weights load_state_dict
+    load_weights named_buffers named_children named_modules named_parameters predict
+    register_buffer register_parameter requires_grad_ save save_weights set_weights state_dict
+    to trainable_variables trainable_weights variables weights zero_grad
+"""
+hint_at(Module, _ELSEWHERE.split())
 
 
 def _modules(module: Module) -> Iterator[tuple[str, Module]]:

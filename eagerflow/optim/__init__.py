@@ -8,34 +8,13 @@
 Variable([ 0.9, -1.9], f32[2]@cpu:0, name='v')
 """
 
-from eagerflow.extending import unknown_name as _unknown_name
-from eagerflow.optim.adam import Adam as Adam
-from eagerflow.optim.adam import AdamW as AdamW
-from eagerflow.optim.adaptive import Adadelta as Adadelta
-from eagerflow.optim.adaptive import Adagrad as Adagrad
-from eagerflow.optim.adaptive import RMSprop as RMSprop
-from eagerflow.optim.clipping import clip_by_global_norm as clip_by_global_norm
-from eagerflow.optim.clipping import clip_by_norm as clip_by_norm
-from eagerflow.optim.clipping import clip_by_value as clip_by_value
-from eagerflow.optim.clipping import global_norm as global_norm
-from eagerflow.optim.counterparts import OPTIM as _OPTIM
-from eagerflow.optim.lbfgs import LBFGS as LBFGS
+from eagerflow.extending import module_getattr as _module_getattr
+from eagerflow.optim.adam import *
+from eagerflow.optim.adaptive import *
+from eagerflow.optim.clipping import *
+from eagerflow.optim.lbfgs import *
 from eagerflow.optim.optimiser import AbstractOptimiser as AbstractOptimiser
-from eagerflow.optim.schedules import AbstractSchedule as AbstractSchedule
-from eagerflow.optim.schedules import ChainedSchedule as ChainedSchedule
-from eagerflow.optim.schedules import CosineSchedule as CosineSchedule
-from eagerflow.optim.schedules import ExponentialSchedule as ExponentialSchedule
-from eagerflow.optim.schedules import MultiStepSchedule as MultiStepSchedule
-from eagerflow.optim.schedules import OneCycleSchedule as OneCycleSchedule
-from eagerflow.optim.schedules import PolynomialSchedule as PolynomialSchedule
-from eagerflow.optim.schedules import StepSchedule as StepSchedule
-from eagerflow.optim.schedules import WarmUp as WarmUp
-from eagerflow.optim.sgd import SGD as SGD
-from eagerflow.optim.sgd import Momentum as Momentum
+from eagerflow.optim.schedules import *
+from eagerflow.optim.sgd import *
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest name that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise _unknown_name("eagerflow.optim", name, globals(), _OPTIM)
+__getattr__ = _module_getattr("eagerflow.optim", globals())

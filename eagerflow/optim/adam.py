@@ -6,7 +6,8 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate, fraction, not_negative
+from eagerflow.optim.checks import fraction, not_negative
+from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable, SomeRows
 
 __all__ = ["Adam", "AdamW"]
@@ -35,9 +36,8 @@ class AbstractAdam(AbstractOptimiser):
                 given=f"betas={betas!r}",
                 expected="two numbers from 0 to 1, 1 excluded, such as (0.9, 0.999)",
             )
-        for i, beta in enumerate(betas):
-            fraction(what, f"betas[{i}]", beta)
-        not_negative(what, "eps", eps)
+        fraction(what, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
+        not_negative(what, eps=eps)
         names = ("exp_avg", "exp_avg_sq", *("max_exp_avg_sq",) * amsgrad)
         super().__init__(variables, lr, weight_decay, lr_scale, dict.fromkeys(names, 0.0))
         self.betas = tuple(betas)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate, fraction, not_negative
+from eagerflow.optim.checks import fraction, not_negative
+from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
@@ -50,9 +51,8 @@ class Adagrad(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        not_negative("Adagrad", "lr_decay", lr_decay)
-        not_negative("Adagrad", "initial_accumulator_value", initial_accumulator_value)
-        not_negative("Adagrad", "eps", eps)
+        not_negative("Adagrad", lr_decay=lr_decay, eps=eps)
+        not_negative("Adagrad", initial_accumulator_value=initial_accumulator_value)
         accumulators = {"sum": initial_accumulator_value}
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
         self.lr_decay = lr_decay
@@ -99,15 +99,12 @@ class Adadelta(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        fraction("Adadelta", "rho", rho)
-        not_negative("Adadelta", "eps", eps)
+        fraction("Adadelta", rho=rho)
+        not_negative("Adadelta", eps=eps)
         accumulators = {"square_avg": 0.0, "acc_delta": 0.0}
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
         self.rho = rho
         self.eps = eps
-
-    def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        return (lr,)
 
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
         squares, changes = accumulators
@@ -156,9 +153,8 @@ class RMSprop(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        fraction("RMSprop", "alpha", alpha)
-        not_negative("RMSprop", "eps", eps)
-        not_negative("RMSprop", "momentum", momentum)
+        fraction("RMSprop", alpha=alpha)
+        not_negative("RMSprop", eps=eps, momentum=momentum)
         names = ["square_avg", *["grad_avg"] * centered, *["momentum_buffer"] * bool(momentum)]
         accumulators = dict.fromkeys(names, 0.0)
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
@@ -166,9 +162,6 @@ class RMSprop(AbstractOptimiser):
         self.eps = eps
         self.momentum = momentum
         self.centered = centered
-
-    def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
-        return (lr,)
 
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
         squares, *rest = accumulators

@@ -9,10 +9,9 @@ import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import undo_by
-from eagerflow.optim.counterparts import OPTIMISERS
+from eagerflow.optim.checks import not_negative
 from eagerflow.optim.line_search import Point, strong_wolfe
-from eagerflow.optim.optimiser import not_negative
-from eagerflow.optim.parameters import named_variables
+from eagerflow.optim.parameters import named_variables, outline
 from eagerflow.states import put
 from eagerflow.types import DType
 
@@ -22,7 +21,7 @@ __all__ = ["LBFGS"]
 _LEAST_CURVATURE = 1e-10
 
 
-class _Place(NamedTuple):
+class _Iterate(NamedTuple):
     """Where a step has got to.
 
     Attributes:
@@ -106,10 +105,9 @@ class LBFGS:
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         _check_counts(max_iter=max_iter, max_eval=max_eval, history_size=history_size)
-        for name, number in (
-            ("lr", lr), ("tolerance_grad", tolerance_grad), ("tolerance_change", tolerance_change)
-        ):  # fmt: skip
-            not_negative("LBFGS", name, number)
+        not_negative(
+            "LBFGS", lr=lr, tolerance_grad=tolerance_grad, tolerance_change=tolerance_change
+        )
         if line_search_fn not in (None, "strong_wolfe"):
             raise TensorValueError(
                 "LBFGS: there is no such line search",
@@ -210,7 +208,7 @@ class LBFGS:
         loss: ef.Tensor
         loss, gradients = evaluate()
         g = self._flat(gradients)
-        start = _Place(
+        start = _Iterate(
             x, loss.astype(ef.float64), g, state["direction"].value, state["t"].value,
             state["gradient"].value, ef.zeros_like(state["n_iter"]),
             ef.ones_like(state["func_evals"]), _size(g) > self.tolerance_grad,
@@ -222,7 +220,9 @@ class LBFGS:
             return loss.astype(ef.float64), self._flat(new_gradients)
 
         end = ef.while_loop(
-            lambda place: place.goes_on, lambda place: self._iteration(place, objective), start
+            lambda iterate: iterate.goes_on,
+            lambda iterate: self._iteration(iterate, objective),
+            start,
         )
         updates = {"direction": end.direction, "t": end.t, "gradient": end.g_before}
         done = [state[name].assign(value) for name, value in updates.items()]
@@ -230,29 +230,29 @@ class LBFGS:
         return loss, [*done, *self._put(end.x)]
 
     def _iteration(
-        self, place: _Place, objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]]
-    ) -> _Place:
+        self, iterate: _Iterate, objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]]
+    ) -> _Iterate:
         count = self.state["n_iter"].assign_add(1)
-        g = place.g
-        ef.cond(count == 1, lambda: None, lambda: self._remember(place))
+        g = iterate.g
+        ef.cond(count == 1, lambda: None, lambda: self._remember(iterate))
         d = self._direction(g)
         lr = ef.asarray(self.lr, dtype=ef.float64)
         t = ef.where(count == 1, ef.minimum(1.0, 1.0 / _f64(ef.abs(g).sum())) * lr, lr)
         slope = _f64(g @ d)
-        place = place._replace(direction=d, t=t, g_before=g, iterations=place.iterations + 1)
+        iterate = iterate._replace(direction=d, t=t, g_before=g, iterations=iterate.iterations + 1)
         return ef.cond(  # type: ignore[no-any-return]  # what its functions give
             slope > -self.tolerance_change,
-            lambda: place._replace(goes_on=ef.zeros_like(place.goes_on)),
-            lambda: self._moved(place, slope, objective),
+            lambda: iterate._replace(goes_on=ef.zeros_like(iterate.goes_on)),
+            lambda: self._moved(iterate, slope, objective),
         )
 
     # --- the parts of an iteration ---
 
-    def _remember(self, place: _Place) -> None:
+    def _remember(self, iterate: _Iterate) -> None:
         """Take the last change into the history, if the curvature along it is positive."""
         state = self.state
-        y = place.g - place.g_before
-        s = place.direction * place.t.astype(y.dtype)
+        y = iterate.g - iterate.g_before
+        s = iterate.direction * iterate.t.astype(y.dtype)
         curvature = y @ s
 
         def keep() -> None:
@@ -292,12 +292,12 @@ class LBFGS:
         return direction  # type: ignore[no-any-return]  # a tensor
 
     def _moved(
-        self, place: _Place, slope: ef.Tensor,
+        self, iterate: _Iterate, slope: ef.Tensor,
         objective: Callable[[ef.Tensor], tuple[ef.Tensor, ef.Tensor]],
-    ) -> _Place:  # fmt: skip
+    ) -> _Iterate:  # fmt: skip
         """After the step of an iteration."""
-        x, d, before = place.x, place.direction, place.f
-        last = place.iterations == self.max_iter
+        x, d, before = iterate.x, iterate.direction, iterate.f
+        last = iterate.iterations == self.max_iter
 
         def at(t: ef.Tensor) -> ef.Tensor:
             return x + d * t.astype(d.dtype)
@@ -307,24 +307,24 @@ class LBFGS:
             return Point(t, f, _f64(g @ d)), g
 
         if self.line_search_fn is None:
-            x, t = at(place.t), place.t
+            x, t = at(iterate.t), iterate.t
             # a loss that changes from call to call is not evaluated where its value is not used
-            f, g = ef.cond(last, lambda: (place.f, place.g), lambda: objective(x))
+            f, g = ef.cond(last, lambda: (iterate.f, iterate.g), lambda: objective(x))
             asked = ef.where(last, 0, 1)
         else:
-            start = Point(ef.zeros_like(place.t), place.f, slope)
+            start = Point(ef.zeros_like(iterate.t), iterate.f, slope)
             search = strong_wolfe(
-                on_line, start, place.g, place.t,
-                most=self.max_eval - place.evaluations,
+                on_line, start, iterate.g, iterate.t,
+                most=self.max_eval - iterate.evaluations,
                 smallest=self.tolerance_change / _f64(_size(d)),
             )  # fmt: skip
             (t, f, _), g, asked = search
             x = at(t)
-        evaluations = place.evaluations + asked
+        evaluations = iterate.evaluations + asked
         stops = last | (evaluations >= self.max_eval) | (_size(g) <= self.tolerance_grad)
         stops |= _f64(_size(d * t.astype(d.dtype))) <= self.tolerance_change
         stops |= ef.abs(f - before) < self.tolerance_change
-        return place._replace(x=x, f=f, g=g, t=t, evaluations=evaluations, goes_on=~stops)
+        return iterate._replace(x=x, f=f, g=g, t=t, evaluations=evaluations, goes_on=~stops)
 
     # --- variables as one vector ---
 
@@ -341,22 +341,12 @@ class LBFGS:
         return done
 
     def __repr__(self) -> str:
-        size = sum(v.size for v in self._variables)
-        return (
-            f"LBFGS({len(self._variables)} variables of {size} elements, lr={self.lr}, "
-            f"max_iter={self.max_iter}, max_eval={self.max_eval}, "
-            f"tolerance_grad={self.tolerance_grad}, tolerance_change={self.tolerance_change}, "
-            f"history_size={self.history_size}, line_search_fn={self.line_search_fn!r})"
-        )
+        return outline(self, self._variables)
 
 
+# names of other frameworks; what there is instead: `hints/optim.py`
 hint_at(
-    LBFGS,
-    {name: OPTIMISERS[name] for name in ("load_state_dict", "state_dict", "zero_grad")}
-    | dict.fromkeys(
-        ("update", "minimize", "apply_gradients"),
-        "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it",
-    ),
+    LBFGS, ["apply_gradients", "load_state_dict", "minimize", "state_dict", "update", "zero_grad"]
 )
 
 

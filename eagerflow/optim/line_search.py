@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import eagerflow as ef
 
-__all__ = ["Found", "Point", "strong_wolfe"]
+__all__ = ["Point", "SearchResult", "strong_wolfe"]
 
 _SUFFICIENT = 1e-4
 _CURVATURE = 0.9
@@ -29,7 +29,7 @@ class Point(NamedTuple):
     slope: ef.Tensor
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Where a search has ended.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Search(NamedTuple):
 def strong_wolfe(
     objective: Objective, start: Point, gradient: ef.Tensor, t: ef.Tensor, *, most: ef.Tensor,
     smallest: ef.Tensor,
-) -> Found:  # fmt: skip
+) -> SearchResult:  # fmt: skip
     """A point that fulfils the strong Wolfe conditions (Nocedal and Wright, 2006, section 3.5).
 
     First steps grow until an interval must contain such a point, then cubic interpolation makes
@@ -105,7 +105,7 @@ def strong_wolfe(
     zero, no = ef.zeros_like(most), ef.zeros_like(most, dtype=ef.bool)
     first = _Search(zero + _BRACKETING, t, start, gradient, start, ~no, no, zero)
     end = ef.while_loop(goes_on, iteration, first)
-    return Found(end.low, end.gradient, end.evaluations)
+    return SearchResult(end.low, end.gradient, end.evaluations)
 
 
 def _too_high(start: Point, new: Point) -> ef.Tensor:

@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError, hides_frames
+from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.extending import TensorLike, hint_at, in_range
-from eagerflow.optim.counterparts import OPTIMISERS
+from eagerflow.optim.checks import not_negative
 from eagerflow.optim.parameters import (
+    AbstractRows,
+    AllRows,
     Parameter,
     Parameters,
     PerVariable,
     SomeRows,
-    Whole,
     named_variables,
+    outline,
     per_variable,
 )
 from eagerflow.states import put
 from eagerflow.types import DType
 
-__all__ = ["AbstractOptimiser", "Accumulators", "Rate", "fraction", "not_negative"]
+__all__ = ["AbstractOptimiser", "Accumulators", "Rate"]
 
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
-Accumulators: TypeAlias = Sequence[Whole | SomeRows]
+Accumulators: TypeAlias = Sequence[AbstractRows]
 
 #: what numbers are held in beside a complex variable
 _REAL: Final = {"complex64": ef.float32, "complex128": ef.float64}
@@ -72,7 +73,7 @@ class AbstractOptimiser(ABC):
     ) -> None:
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
-            not_negative(what, "lr", lr)
+            not_negative(what, lr=lr)
         named, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay
@@ -165,7 +166,6 @@ class AbstractOptimiser(ABC):
 
     # --- what an optimiser is ---
 
-    @abstractmethod
     def _scalars(self, lr: ef.Tensor, n: ef.Tensor) -> tuple[ef.Tensor, ...]:
         """The numbers of an update, computed in float64: the learning rate and what goes with it.
 
@@ -174,6 +174,7 @@ class AbstractOptimiser(ABC):
             n: ``f64[]``, the number of this update, from 1; where the class is counted ``f64[P]``,
                 that of each of ``P`` variables, and so may be what is given.
         """
+        return (lr,)
 
     @abstractmethod
     def _change(self, g: ef.Tensor, accumulators: Accumulators, *scalars: ef.Tensor) -> ef.Tensor:
@@ -245,13 +246,13 @@ class AbstractOptimiser(ABC):
             accumulators = [SomeRows(x, g.indices) for x in p.accumulators]
             v.scatter_add(g.indices, -self._step(p, part, g.values, accumulators, scalars))
             return
-        whole = [Whole(x) for x in p.accumulators]
-        v.assign_sub(self._step(p, Whole(v), ef.asarray(g), whole, scalars))
+        whole = [AllRows(x) for x in p.accumulators]
+        v.assign_sub(self._step(p, AllRows(v), ef.asarray(g), whole, scalars))
 
     def _step(
         self,
         p: Parameter,
-        target: Whole | SomeRows,
+        target: AbstractRows,
         g: ef.Tensor,
         accumulators: Accumulators,
         scalars: tuple[ef.Tensor, ...],
@@ -265,17 +266,15 @@ class AbstractOptimiser(ABC):
         return change if p.dtype is p.variable.dtype else change.astype(p.variable.dtype)
 
     def __repr__(self) -> str:
-        options = {
-            name: getattr(value, "__name__", value)
-            for name, value in vars(self).items()
-            if not name.startswith("_") and name not in ("state", "count")
-        }
-        shown = "".join(f", {name}={value!r}" for name, value in options.items())
-        size = sum(int(p.variable.size) for p in self._parameters)
-        return f"{type(self).__name__}({len(self._parameters)} variables of {size} elements{shown})"
+        return outline(self, [p.variable for p in self._parameters])
 
 
-hint_at(AbstractOptimiser, OPTIMISERS)
+#: names of other frameworks; what there is instead: `hints/optim.py`
+_ELSEWHERE: Final = """
+    apply_gradients learning_rate load_state_dict minimize param_groups state_dict step
+    variables zero_grad
+"""
+hint_at(AbstractOptimiser, _ELSEWHERE.split())
 
 # --- parts ------------------------------------------------------------------------------------
 
@@ -283,26 +282,3 @@ hint_at(AbstractOptimiser, OPTIMISERS)
 def _working_dtype(v: ef.Variable) -> DType:
     """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
     return ef.float32 if v.dtype.itemsize < 4 else v.dtype
-
-
-# --- checks of options -------------------------------------------------------------------------
-
-
-def not_negative(what: str, name: str, value: Any) -> None:
-    """Raise if an option is no number from zero on."""
-    if not (isinstance(value, Real) and float(value) >= 0):
-        raise TensorValueError(
-            f"{what}: {name} is negative or no number",
-            given=f"{name}={value!r}",
-            expected="a number that is not negative",
-        )
-
-
-def fraction(what: str, name: str, value: Any) -> None:
-    """Raise if an option is no number from 0 to 1, 1 excluded."""
-    if not (isinstance(value, Real) and 0 <= float(value) < 1):
-        raise TensorValueError(
-            f"{what}: {name} is no fraction",
-            given=f"{name}={value!r}",
-            expected="a number from 0 to 1, 1 excluded",
-        )

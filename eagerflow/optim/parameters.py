@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
@@ -11,12 +12,14 @@ from eagerflow.extending import is_traced, tree
 from eagerflow.types import DType, Shape
 
 __all__ = [
+    "AbstractRows",
+    "AllRows",
     "Parameter",
     "Parameters",
     "PerVariable",
     "SomeRows",
-    "Whole",
     "named_variables",
+    "outline",
     "per_variable",
 ]
 
@@ -95,9 +98,12 @@ class Parameters:
 # --- accumulators: one formula for whole variables and for some of their rows ------------------
 
 
-@final
-class Whole:
-    """All of a variable."""
+class AbstractRows(ABC):
+    """The rows of a variable that an update reads and writes.
+
+    Attributes:
+        variable: the variable.
+    """
 
     __slots__ = ("variable",)
 
@@ -105,58 +111,78 @@ class Whole:
         self.variable = variable
 
     @property
+    @abstractmethod
     def value(self) -> ef.Tensor:
-        """What it holds."""
-        return self.variable.value
+        """What they hold."""
 
+    @abstractmethod
     def add(self, change: ef.Tensor) -> ef.Tensor:
         """Add, and give the new value."""
-        return self.variable.assign_add(change)
 
+    @abstractmethod
     def set(self, value: ef.Tensor) -> ef.Tensor:
         """Replace, and give the new value."""
-        return self.variable.assign(value)
 
     def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
-        """Take ``x`` into a running mean, and give the new value."""
-        return _mean(self, x, keep)
+        """Take ``x`` into a running mean, and give it: ``keep * value + (1 - keep) * x``.
+
+        That is computed from the nearer end: none is lost beside the other.
+        """
+        value = self.value
+        if keep > 0.5:
+            return self.add((x - value) * (1 - keep))
+        return self.set(x - (x - value) * keep)
 
 
 @final
-class SomeRows:
+class AllRows(AbstractRows):
+    """All of a variable."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> ef.Tensor:
+        return self.variable.value
+
+    def add(self, change: ef.Tensor) -> ef.Tensor:
+        return self.variable.assign_add(change)
+
+    def set(self, value: ef.Tensor) -> ef.Tensor:
+        return self.variable.assign(value)
+
+
+@final
+class SomeRows(AbstractRows):
     """The rows of a variable that a sparse gradient has; no other is read or written."""
 
-    __slots__ = ("indices", "variable")
+    __slots__ = ("indices",)
 
     def __init__(self, variable: ef.Variable, indices: ef.Tensor) -> None:
-        self.variable = variable
+        super().__init__(variable)
         self.indices = indices
 
     @property
     def value(self) -> ef.Tensor:
-        """What they hold."""
         return ef.take(self.variable, self.indices, axis=0)
 
     def add(self, change: ef.Tensor) -> ef.Tensor:
-        """Add, and give the new value."""
         return self.set(self.value + change)
 
     def set(self, value: ef.Tensor) -> ef.Tensor:
-        """Replace, and give the new value."""
         self.variable.scatter_update(self.indices, value)
         return value
 
-    def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
-        """Take ``x`` into a running mean, and give the new value."""
-        return _mean(self, x, keep)
 
-
-def _mean(target: Whole | SomeRows, x: ef.Tensor, keep: float) -> ef.Tensor:
-    """``keep * value + (1 - keep) * x``, from the nearer end: none is lost beside the other."""
-    value = target.value
-    if keep > 0.5:
-        return target.add((x - value) * (1 - keep))
-    return target.set(x - (x - value) * keep)
+def outline(optimiser: Any, variables: Sequence[ef.Variable]) -> str:
+    """An optimiser for a reader: how much it changes, and its settings."""
+    settings = {
+        name: getattr(value, "__name__", value)
+        for name, value in vars(optimiser).items()
+        if not name.startswith("_") and name not in ("state", "count")
+    }
+    shown = "".join(f", {name}={value!r}" for name, value in settings.items())
+    size = sum(int(v.size) for v in variables)
+    return f"{type(optimiser).__name__}({len(variables)} variables of {size} elements{shown})"
 
 
 # --- the tree of variables ---------------------------------------------------------------------

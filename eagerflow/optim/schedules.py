@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, final
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import TensorLike, is_traced
+from eagerflow.optim.checks import not_negative
 
 __all__ = [
     "AbstractSchedule",
@@ -93,7 +94,7 @@ class StepSchedule(AbstractSchedule):
     gamma: float = 0.1
 
     def __post_init__(self) -> None:
-        _check("StepSchedule", lr=self.lr, gamma=self.gamma)
+        not_negative("StepSchedule", lr=self.lr, gamma=self.gamma)
         _check_steps("StepSchedule: step_size", self.step_size)
 
     def _at(self, n: Any, m: Any) -> Any:
@@ -120,7 +121,7 @@ class MultiStepSchedule(AbstractSchedule):
     gamma: float = 0.1
 
     def __post_init__(self) -> None:
-        _check("MultiStepSchedule", lr=self.lr, gamma=self.gamma)
+        not_negative("MultiStepSchedule", lr=self.lr, gamma=self.gamma)
         _check_milestones("MultiStepSchedule", self.milestones)
         object.__setattr__(self, "milestones", tuple(self.milestones))
 
@@ -149,7 +150,7 @@ class ExponentialSchedule(AbstractSchedule):
     gamma: float
 
     def __post_init__(self) -> None:
-        _check("ExponentialSchedule", lr=self.lr, gamma=self.gamma)
+        not_negative("ExponentialSchedule", lr=self.lr, gamma=self.gamma)
 
     def _at(self, n: Any, m: Any) -> Any:
         return self.lr * self.gamma**n
@@ -177,7 +178,7 @@ class PolynomialSchedule(AbstractSchedule):
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("PolynomialSchedule", lr=self.lr, power=self.power, final=self.final)
+        not_negative("PolynomialSchedule", lr=self.lr, power=self.power, final=self.final)
         _check_steps("PolynomialSchedule: steps", self.steps)
 
     def _at(self, n: Any, m: Any) -> Any:
@@ -205,7 +206,7 @@ class CosineSchedule(AbstractSchedule):
     final: float = 0.0
 
     def __post_init__(self) -> None:
-        _check("CosineSchedule", lr=self.lr, final=self.final)
+        not_negative("CosineSchedule", lr=self.lr, final=self.final)
         _check_steps("CosineSchedule: steps", self.steps)
 
     def _at(self, n: Any, m: Any) -> Any:
@@ -271,7 +272,7 @@ class OneCycleSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         what = "OneCycleSchedule"
-        _check(what, max_lr=self.max_lr, pct_start=self.pct_start)
+        not_negative(what, max_lr=self.max_lr, pct_start=self.pct_start)
         _check_steps(f"{what}: total_steps", self.total_steps)
         for name in ("div_factor", "final_div_factor"):
             if not getattr(self, name) > 0:
@@ -355,16 +356,6 @@ def _part(schedule: AbstractSchedule | float, n: Any, m: Any) -> Any:
     return schedule._at(n, m) if isinstance(schedule, AbstractSchedule) else schedule + 0 * n
 
 
-def _check(what: str, **options: Any) -> None:
-    for name, value in options.items():
-        if not (isinstance(value, int | float) and value >= 0):
-            raise TensorValueError(
-                f"{what}: {name} is negative or no number",
-                given=f"{name}={value!r}",
-                expected="a number that is not negative",
-            )
-
-
 def _check_steps(what: str, value: Any) -> None:
     if not (isinstance(value, int) and value > 0):
         raise TensorValueError(
@@ -380,7 +371,7 @@ def _check_part(what: str, schedule: Any) -> None:
                 given=repr(schedule),
                 expected="a schedule or a number",
             )
-        _check(what, rate=schedule)
+        not_negative(what, rate=schedule)
 
 
 def _check_milestones(what: str, milestones: Sequence[int]) -> None:

@@ -6,7 +6,8 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate, not_negative
+from eagerflow.optim.checks import not_negative
+from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable
 
 __all__ = ["SGD", "Momentum"]
@@ -29,7 +30,7 @@ class AbstractDescent(AbstractOptimiser):
         lr_scale: PerVariable,
     ) -> None:
         what = type(self).__name__
-        not_negative(what, "momentum", momentum)
+        not_negative(what, momentum=momentum)
         if nesterov and (not momentum or dampening):
             raise TensorValueError(
                 f"{what}: nesterov needs momentum, and no dampening",

@@ -9,9 +9,9 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
+from eagerflow.pictures.contents import Box, Contents, Edge, clip, contents_of, visible
 from eagerflow.pictures.groups import Group
-from eagerflow.pictures.outline import Box, Edge, Outline, clip, outline, visible
 
 __all__ = ["DEVICE_COLORS", "graphviz_svg", "to_dot", "write_dot"]
 
@@ -49,13 +49,10 @@ def to_dot(graph: Graph, limit: int = 300) -> str:
         graph: the graph.
         limit: scopes are closed, one box each, where there would be more boxes than this.
     """
-    return write_dot(outline(graph, limit))
+    return write_dot(contents_of(graph, limit))
 
 
-methods["to_dot"] = to_dot
-
-
-def write_dot(picture: Outline) -> str:
+def write_dot(picture: Contents) -> str:
     """The picture in the DOT language; classes name the kinds of boxes, for style sheets."""
     import graphviz  # noqa: PLC0415 - 20 ms that only drawing should cost
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeVar, final
+from typing import Final, Literal, TypeVar, final
 
+from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
 
 __all__ = ["ENDS", "Group", "group_nodes", "is_on_several"]
@@ -91,15 +92,7 @@ class Group:
 
 def is_on_several(graph: Graph) -> bool:
     """Whether its nodes, and those of its subgraphs, run on several devices."""
-    devices, known, rest = set[Any](), {graph}, [graph]
-    while rest:
-        for node in rest.pop().nodes:
-            devices.add(node.device)
-            for _, inner in node.subgraphs():
-                if inner not in known:
-                    known.add(inner)
-                    rest.append(inner)
-    return len(devices - {None}) > 1
+    return len(devices_in(graph.nodes)) > 1
 
 
 def group_nodes(graph: Graph, limit: int) -> Group:

@@ -10,10 +10,10 @@ from typing import Any, Final, final
 from unicodedata import east_asian_width
 from zlib import crc32
 
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
+from eagerflow.pictures.contents import Box, Contents, Edge, contents_of, visible
 from eagerflow.pictures.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.pictures.layout import lay_out
-from eagerflow.pictures.outline import Box, Edge, Outline, outline, visible
 
 __all__ = ["Svg", "draw", "mimebundle", "to_svg"]
 
@@ -80,7 +80,7 @@ def to_svg(graph: Graph, limit: int = 300) -> Svg:
         graph: the graph.
         limit: scopes are closed, one box each, where there would be more boxes than this.
     """
-    picture = outline(graph, limit)
+    picture = contents_of(graph, limit)
     drawn = graphviz_svg(write_dot(picture))
     return Svg(draw(picture) if drawn is None else _dress(drawn))
 
@@ -96,10 +96,6 @@ def mimebundle(graph: Graph) -> dict[str, str]:
         **svg._repr_mimebundle_(),
         "text/plain": "\n".join(lines),
     }
-
-
-methods["to_svg"] = to_svg
-methods["mimebundle"] = mimebundle
 
 
 # --- of Graphviz ------------------------------------------------------------------------------
@@ -120,7 +116,7 @@ def _dress(svg: str) -> str:
 # --- of our own -------------------------------------------------------------------------------
 
 
-def draw(picture: Outline) -> str:
+def draw(picture: Contents) -> str:
     """The picture, drawn without Graphviz: no boxes around groups, which are named in the boxes."""
     boxes = picture.boxes
     index = {id(box): i for i, box in enumerate(boxes)}

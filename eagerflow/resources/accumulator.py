@@ -11,7 +11,7 @@ from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
-from eagerflow.types import TensorSpec, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["AccumulatorState"]
 
@@ -85,14 +85,8 @@ class AccumulatorState(AbstractMeeting):
         self.count = 0
         self.step = 0
 
-    @property
-    def specs(self) -> tuple[TensorSpec, ...]:
-        """The types with the device."""
-        return tuple([kind.on(self.device) for kind in self.types])
-
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
-        return f"{self.kind}{name} of {', '.join(map(str, self.specs)) or 'values'}"
+        return f"{self.called(self.kind)} of {', '.join(map(str, self.specs)) or 'values'}"
 
     def state(self) -> str:
         with self.lock:

@@ -114,14 +114,12 @@ def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
     )
 
     def ended() -> None:
-        told.end("" if attempt.failure is None else events.describe(attempt.failure()))
-        callback()
+        try:
+            told.end("" if attempt.failure is None else events.describe(attempt.failure()))
+        finally:
+            callback()
 
-    told.begin()
-    try:
-        attempt.begin(ended)
-    finally:
-        told.begun(waits=attempt.since is not None)
+    told.begin(attempt, ended)
 
 
 @final
@@ -146,16 +144,17 @@ class ToldAttempt:
         self._ended = False
         self._error = ""
 
-    def begin(self) -> None:
-        """The attempt is to be begun."""
-        if self._operation is not None:
-            events.begin(self._operation)
-
-    def begun(self, waits: bool) -> None:
-        """It was begun, and perhaps had to wait."""
+    def begin(self, attempt: _Attempt, callback: Callable[[], object]) -> None:
+        """Begin the attempt; ``callback``, which calls `end`, is called once it has ended."""
         try:
-            if waits and self._wait is not None:
+            if self._operation is not None:
+                events.begin(self._operation)
+            attempt.begin(callback)
+            if attempt.since is not None and self._wait is not None:
                 events.begin(self._wait)
+        except BaseException as error:
+            self.end(events.describe(error))
+            raise
         finally:
             with self._lock:
                 self._ready = True

@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import count
@@ -30,6 +30,7 @@ from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import end_wait, level_event, operation_event, wait_event
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
+from eagerflow.types import TensorSpec, TensorType
 
 __all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
            "slept"]  # fmt: skip
@@ -112,6 +113,10 @@ class AbstractAttempt(ABC):
         self.failure = failure
         self.done = True
 
+    def fail_with(self, error: Exception) -> None:
+        """End it with an error that was raised."""
+        self.fail(lambda: error)
+
     def before_wait(self, sleeps: bool) -> None:
         """Refuse a wait of this thread for itself; what cannot come to that does nothing here.
 
@@ -131,7 +136,7 @@ class AbstractAttempt(ABC):
 
         Args:
             callback: called once when it has ended, from any thread, without a lock; at once if
-                it need not wait. It must not raise.
+                it need not wait. What it raises is raised in that thread, after other callbacks.
         """
         self._callback = callback
         if self.done:  # it wants nothing
@@ -349,6 +354,7 @@ class AbstractMeeting(ABC):
         room: how many elements there is room for, infinity for any number.
         closed: whether nothing comes in any more.
         device: where the elements are.
+        types: of the parts of an element.
         lock: held while something changes.
     """
 
@@ -357,6 +363,7 @@ class AbstractMeeting(ABC):
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
+    types: Sequence[TensorType] = ()
 
     def __init__(self, lines: int, kind: str = "", name: str | None = None) -> None:
         self.kind = kind
@@ -370,6 +377,15 @@ class AbstractMeeting(ABC):
         self._ended: deque[AbstractAttempt] = deque()  # those that are still to be called back
         self._trying = False
         self._again = False
+
+    @property
+    def specs(self) -> tuple[TensorSpec, ...]:
+        """The types with the device."""
+        return tuple([kind.on(self.device) for kind in self.types])
+
+    def called(self, what: str) -> str:
+        """``what``, with the name if it has one."""
+        return what if self.name is None else f"{what} {self.name!r}"
 
     @abstractmethod
     def state(self) -> str:
@@ -412,7 +428,7 @@ class AbstractMeeting(ABC):
             attempt: a new one.
             tell: whether to call back now; a caller that holds the lock does it later.
         """
-        late: KeyboardInterrupt | None = None
+        late: BaseException | None = None
         ended: AbstractAttempt | None = None
         while True:
             try:
@@ -432,7 +448,10 @@ class AbstractMeeting(ABC):
                             ended = self._ended[0]
                             del self._ended[0]
                     if ended is not None:
-                        ended.call_back()
+                        try:
+                            ended.call_back()
+                        except Exception as error:  # of an instrument: the others do not wait on
+                            late = late or error
                         ended = None
                 break
             except KeyboardInterrupt as error:  # first this: others wait for it
@@ -485,8 +504,7 @@ class AbstractMeeting(ABC):
         try:
             attempt.keep()
         except Exception as error:  # of memory there is too little
-            failure = error
-            attempt.fail(lambda: failure)
+            attempt.fail_with(error)
             self.remove(attempt)
         attempt.since = perf_counter()
 
@@ -494,6 +512,5 @@ class AbstractMeeting(ABC):
         try:
             return attempt.step()
         except Exception as error:
-            failure = error
-            attempt.fail(lambda: failure)
+            attempt.fail_with(error)
             return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Final, final
 
 from eagerflow.errors import QueueClosedError, TensorValueError
@@ -11,9 +11,9 @@ from eagerflow.events import QueueEvent, told
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.attempts import AbstractAttempt
-from eagerflow.resources.queue import QueueState
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import PriorityStore
 from eagerflow.resources.requests import check_count
-from eagerflow.resources.stores import PriorityStore
 from eagerflow.types import DTYPES, DType, TensorSpec, TensorType
 
 __all__ = ["BarrierState"]
@@ -59,11 +59,10 @@ class BarrierState:
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
         """The types with the device."""
-        return tuple([kind.on(self.device) for kind in self.types])
+        return self.ready.specs
 
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
-        return f"barrier{name} of {', '.join(map(str, self.specs))}"
+        return repr(self.ready)
 
     def state(self) -> str:
         """How it stands, in words."""
@@ -84,29 +83,29 @@ class BarrierState:
             TensorValueError: an element has this part already.
             QueueClosedError: the barrier is closed, and a key is new.
         """
-        if not QueueEvent.listeners:
-            self._insert_many(part, keys, value)
-            return
-        with told(operation_event(self.ready, "insert_many")):
-            self._insert_many(part, keys, value)
+        with self._told("insert_many"):
+            with self.lock:
+                self._check(part, keys)
+                values = [value(i) for i in range(len(keys))]
+                self._calls += 1
+                for key, x in zip(keys, values, strict=True):
+                    self._insert(part, key, x)
+                if self.closed:
+                    self._finish()
+            self.ready.settle()
 
-    def _insert_many(self, part: int, keys: Sequence[Key], value: Callable[[int], Any]) -> None:
-        with self.lock:
-            self._check(part, keys)
-            values = [value(i) for i in range(len(keys))]
-            self._calls += 1
-            for key, x in zip(keys, values, strict=True):
-                entry = self._incomplete.setdefault(
-                    key, (self._calls, [_MISSING] * len(self.types))
-                )
-                entry[1][part] = x
-                if all(y is not _MISSING for y in entry[1]):
-                    element = (key, tuple(entry[1]))
-                    self.ready.settle(self.ready.enqueue(element, entry[0]), tell=False)
-                    del self._incomplete[key]
-            if self.closed:
-                self._finish()
-        self.ready.settle()
+    def _told(self, operation: str) -> AbstractContextManager[None]:
+        """Tells of an operation, if that is wanted."""
+        if not QueueEvent.listeners:
+            return nullcontext()
+        return told(operation_event(self.ready, operation))
+
+    def _insert(self, part: int, key: Key, x: Any) -> None:
+        call, parts = self._incomplete.setdefault(key, (self._calls, [_MISSING] * len(self.types)))
+        parts[part] = x
+        if all(y is not _MISSING for y in parts):
+            self.ready.settle(self.ready.enqueue((key, tuple(parts)), call), tell=False)
+            del self._incomplete[key]
 
     def _check(self, part: int, keys: Sequence[Key]) -> None:
         if self.cancelled or (self.closed and keys and not self._incomplete):
@@ -163,22 +162,16 @@ class BarrierState:
         Raises:
             QueueClosedError: it is closed already, and not for the first time cancelled.
         """
-        if not QueueEvent.listeners:
-            self._close(cancel)
-            return
-        with told(operation_event(self.ready, "close")):
-            self._close(cancel)
-
-    def _close(self, cancel: bool) -> None:
-        with self.lock:
-            if self.closed and (self.cancelled or not cancel):
-                raise self._closed("close: the barrier is already closed")
-            self.closed = True
-            self.cancelled = cancel
-            if cancel:
-                self._incomplete.clear()
-            self._finish()
-        self.ready.settle()
+        with self._told("close"):
+            with self.lock:
+                if self.closed and (self.cancelled or not cancel):
+                    raise self._closed("close: the barrier is already closed")
+                self.closed = True
+                self.cancelled = cancel
+                if cancel:
+                    self._incomplete.clear()
+                self._finish()
+            self.ready.settle()
 
     def _closed(self, wrong: str, expected: str | None = None) -> QueueClosedError:
         error = QueueClosedError(wrong, given=self.state(), expected=expected)

@@ -95,7 +95,7 @@ class MutexState(AbstractMeeting):
         self.thread = 0
 
     def __repr__(self) -> str:
-        return "mutex" if self.name is None else f"mutex {self.name!r}"
+        return self.called("mutex")
 
     def state(self) -> str:
         with self.lock:

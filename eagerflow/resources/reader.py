@@ -24,7 +24,7 @@ from eagerflow.errors import CancelledError, FileError, QueueClosedError, Record
 from eagerflow.events import AbstractEvent, ElementEvent, SkipEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
-from eagerflow.resources.queue import QueueState
+from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.requests import check_count
 from eagerflow_kernels.records import read_record
 
@@ -186,7 +186,7 @@ class _Read(AbstractAttempt):
                 more = reader.move(self.taken)
             except (RecordError, FileError) as error:
                 self.retract()
-                self.fail(partial(_same, error))
+                self.fail_with(error)
                 return True
             if not more:
                 return self._without_more() or len(self.taken) > before
@@ -216,10 +216,6 @@ class _Read(AbstractAttempt):
     @property
     def value(self) -> list[Record]:
         return self.taken
-
-
-def _same(error: Exception) -> Exception:
-    return error
 
 
 @final
@@ -264,8 +260,7 @@ class ReaderState(AbstractMeeting):
         self._noted: list[AbstractEvent] = []  # that are to be told once the lock is free
 
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
-        return f"reader{name} of {self.form.what}s"
+        return f"{self.called('reader')} of {self.form.what}s"
 
     def size(self) -> int:
         """How many records are to be read again, as they were given back."""

@@ -8,7 +8,7 @@ from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
 from eagerflow.resources.barrier import BarrierState
-from eagerflow.resources.queue import QueueState
+from eagerflow.resources.queue_state import QueueState
 
 __all__ = ["Closing"]
 

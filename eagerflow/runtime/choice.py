@@ -16,7 +16,12 @@ from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
 from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds, op_threads, worker_count
+from eagerflow.runtime.scheduled.node_seconds import (
+    HEAVY_SECONDS,
+    node_seconds,
+    op_threads,
+    worker_count,
+)
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 __all__ = ["Choice", "Decision"]

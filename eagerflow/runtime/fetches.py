@@ -10,13 +10,12 @@ from typing import Any, Final, final
 
 from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.counterparts import nearest
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.edit import copy_node, needed
-from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.verify import check_attributes
+from eagerflow.graph.verify import check_all_arguments
 from eagerflow.hardware import as_device
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
@@ -24,6 +23,7 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
+from eagerflow.unknown_names import nearest
 
 __all__ = ["extract", "run"]
 
@@ -59,9 +59,6 @@ def run(
     part = _executable(graph, tuple(wanted), tuple(given))
     results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(results) if isinstance(one, Value) else None for one in wanted]
-
-
-methods["run"] = run
 
 
 @final
@@ -163,7 +160,7 @@ def _executable(
             known.move_to_end(key)
             return executable
     part = extract(graph, fetches, fed)
-    check_attributes(part)
+    check_all_arguments(part)
     made = Executable(part)
     with _lock:
         known[key] = made

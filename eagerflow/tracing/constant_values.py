@@ -101,7 +101,7 @@ def _check(node: Node) -> None:
 
 def _run(node: Node, operands: Sequence[Tensor]) -> Sequence[Any]:
     with use(BASE):
-        result = bind(get_op(node.op), *operands, **node.attrs)
+        result: Any = bind(get_op(node.op), *operands, **node.attrs)
     return [y._data for y in (result if type(result) is tuple else (result,))]
 
 

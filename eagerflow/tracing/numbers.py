@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from numbers import Number
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, final
@@ -51,6 +52,7 @@ _REFLECTED: Final = {
 }  # fmt: skip
 
 
+@dataclass(slots=True, eq=False)
 class AbstractRoot(ABC):
     """Where a number in a trace comes from: a number from outside, or a size.
 
@@ -58,9 +60,7 @@ class AbstractRoot(ABC):
         why: what made it static, None as long as it is not.
     """
 
-    __slots__ = ("why",)
-
-    why: str | None
+    why: str | None = field(default=None, init=False)
 
     @abstractmethod
     def specialise(self, why: str) -> None:
@@ -68,6 +68,7 @@ class AbstractRoot(ABC):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class NumberRoot(AbstractRoot):
     """A number that is an input of the graph.
 
@@ -77,13 +78,9 @@ class NumberRoot(AbstractRoot):
         captured: whether it is bound to an access path, where other threads may meet it.
     """
 
-    __slots__ = ("captured", "number", "value")
-
-    def __init__(self, value: Value, number: complex, captured: bool) -> None:
-        self.value = value
-        self.number = number
-        self.captured = captured
-        self.why = None
+    value: Value
+    number: complex
+    captured: bool
 
     def specialise(self, why: str) -> None:
         if self.why is None:
@@ -91,6 +88,7 @@ class NumberRoot(AbstractRoot):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class SizeRoot(AbstractRoot):
     """A symbolic size, or an expression of some.
 
@@ -99,12 +97,8 @@ class SizeRoot(AbstractRoot):
         tracer: the trace that knows it.
     """
 
-    __slots__ = ("dim", "tracer")
-
-    def __init__(self, dim: Dim, tracer: Tracer) -> None:
-        self.dim = dim
-        self.tracer = tracer
-        self.why = None
+    dim: Dim
+    tracer: Tracer
 
     def specialise(self, why: str) -> None:
         self.why = why
@@ -112,6 +106,7 @@ class SizeRoot(AbstractRoot):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class ResultRoot(AbstractRoot):
     """A number that may differ in another run: of a branch or of an iteration of a loop.
 
@@ -120,12 +115,8 @@ class ResultRoot(AbstractRoot):
         tracer: of that graph.
     """
 
-    __slots__ = ("tracer", "value")
-
-    def __init__(self, value: Value, tracer: Tracer) -> None:
-        self.value = value
-        self.tracer = tracer
-        self.why = None
+    value: Value
+    tracer: Tracer
 
     def specialise(self, why: str) -> None:
         made = self.value.node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.core.symbols import AbstractSymbol
@@ -63,6 +64,7 @@ class Symbol(AbstractSymbol):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Capture:
     """A concrete tensor from outside that a trace uses.
 
@@ -73,13 +75,10 @@ class Capture:
         source: the line where it was used first.
     """
 
-    __slots__ = ("fresh", "handle", "source", "value")
-
-    def __init__(self, value: Value, handle: Tensor, fresh: bool, source: Source | None) -> None:
-        self.value = value
-        self.handle = handle
-        self.fresh = fresh
-        self.source = source
+    value: Value
+    handle: Tensor
+    fresh: bool
+    source: Source | None
 
 
 class Operand(NamedTuple):

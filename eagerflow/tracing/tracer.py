@@ -22,7 +22,7 @@ from eagerflow.core.interpreter import (
     tracer_among,
     use,
 )
-from eagerflow.core.op import Op, get_op, infer
+from eagerflow.core.op import Op, common_device, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
@@ -71,7 +71,6 @@ class Tracer(AbstractTracer):
         static_sizes: the names of those that Python asked for, with what asked and where.
         updated: the handles from outside that got another value, with what they held before.
         looked_at: the concrete tensors whose elements Python has seen, by id of their data.
-        effects: the order of effects.
         follows_updates: of a part, whether its maker looks after handles from outside that change.
         pinned: the handles that nothing may update in place, each with what makes the error.
         opens: of a part, whether composites in it become their ops alone.
@@ -89,7 +88,7 @@ class Tracer(AbstractTracer):
         self.sizes: dict[str, int] = {}
         self.static_sizes: dict[str, tuple[str, Source | None]] = {}
         self.updated: dict[int, tuple[Tensor, Any, Lane, Any]] = {}
-        self.effects = EffectOrder()
+        self._effects: EffectOrder | None = None  # made for the first effect
         self.created_resources: list[Any] = []
         self.own_rules: list[str] = []
         self.looked_at: dict[int, Tensor] = {}
@@ -99,7 +98,7 @@ class Tracer(AbstractTracer):
         if parent is not None:
             self._share(parent)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
-        self._constants = Constants()
+        self._constants: Constants | None = None  # made when Python asks for a value
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
         self.pinned: dict[int, tuple[Tensor, Callable[[], TraceError]]] = {}
@@ -141,7 +140,14 @@ class Tracer(AbstractTracer):
         self.captures, self.operands, self.updated = {}, {}, {}
         self.pinned, self.looked_at = {}, {}
         self.created_resources, self._texts = [], []
-        self._fresh, self._tensors, self._constants = {}, {}, Constants()
+        self._fresh, self._tensors, self._constants = {}, {}, None
+
+    @property
+    def effects(self) -> EffectOrder:
+        """The order of effects."""
+        if self._effects is None:
+            self._effects = EffectOrder()
+        return self._effects
 
     @property
     def is_alive(self) -> bool:
@@ -262,10 +268,14 @@ class Tracer(AbstractTracer):
         values = [self.value_of(x) for x in inputs]
         types: Any = [v.type for v in values]
         devices = [x._lane.device for x in inputs]
-        device, stated = places_of(op, devices, attrs, types)
+        if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
+            device, stated = devices[0], None  # most ops
+        else:
+            device, stated = places_of(op, devices, attrs, types)
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
+        waits = effects or self._effects is not None
         code, offset = position(2)
         node = self.graph.add_node(
             op.name,
@@ -273,7 +283,7 @@ class Tracer(AbstractTracer):
             inferred if several else (inferred,),
             attrs,
             devices=stated,
-            control_inputs=self.effects.before(effects),
+            control_inputs=self.effects.before(effects) if waits else (),
             device=device,
             scope=current_scope(),
             source=None if code is None else Source(code, offset),
@@ -366,10 +376,12 @@ class Tracer(AbstractTracer):
             self.value_of(x) if type(x) is Tensor else self.number_value(x, op) for x in operands
         ]
         effects = tuple(effects)
+        waits = effects or self._effects is not None
         source = capture(2)
         node = self.graph.add_node(
             op, values, [s.type for s in specs], attrs, devices=[s.device for s in specs],
-            control_inputs=self.effects.before(effects), scope=current_scope(), source=source,
+            control_inputs=self.effects.before(effects) if waits else (),
+            scope=current_scope(), source=source,
         )  # fmt: skip
         if effects:
             self.effects.add(node, effects)
@@ -477,6 +489,8 @@ class Tracer(AbstractTracer):
             ) from None
 
     def _evaluate(self, value: Value) -> Any:
+        if self._constants is None:
+            self._constants = Constants()
         return self._constants.evaluate(value, self._given)
 
     def _given(self, value: Value) -> Any:

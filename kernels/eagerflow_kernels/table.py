@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 __all__ = [
+    "Array",
     "Kernel",
     "find",
     "names",
@@ -24,7 +25,8 @@ __all__ = [
     "special",
 ]
 
-Kernel = Callable[..., Any]  # arrays of any namespace in and out
+Array = Any  # of whatever namespace a kernel is called with
+Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)
 
 _lock: Final = threading.Lock()

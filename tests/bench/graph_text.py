@@ -15,19 +15,10 @@ from typing import Any
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.graph.edit import (
-    clone,
-    computation,
-    find_early_use,
-    needed,
-    sort_nodes,
-    structural_hash,
-    substitute_sizes,
-    users,
-)
+from eagerflow.graph.edit import clone, needed, substitute_sizes
 from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
-from eagerflow.pictures.outline import outline
+from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.svg import draw
 from eagerflow.types import TensorType
 from tests.bench.harness import arguments
@@ -57,15 +48,6 @@ def make(count: int) -> Graph:
     return graph
 
 
-def _computations(graph: Graph) -> int:
-    return len({computation(node) for node in graph.nodes})
-
-
-def _sort(graph: Any) -> None:
-    graph.copy.nodes.reverse()
-    sort_nodes(graph.copy)
-
-
 WORK: dict[str, Callable[[Graph], Any]] = {
     "print": str,
     "parse": lambda g: g.parse(g.text),
@@ -73,15 +55,10 @@ WORK: dict[str, Callable[[Graph], Any]] = {
     "save": to_bytes,
     "load": lambda g: from_file_bytes(g.data),
     "clone": clone,
-    "users": users,
     "needed": lambda g: needed(g, g.outputs),
-    "order": find_early_use,
-    "sort": _sort,
-    "hash": structural_hash,
-    "computations": _computations,
     "sizes": lambda g: substitute_sizes(g.copy, {"n": ef.Dim("n")}),
     "to_dot": lambda g: g.to_dot(),
-    "draw": lambda g: draw(outline(g)),
+    "draw": lambda g: draw(contents_of(g)),
 }
 
 

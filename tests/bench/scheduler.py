@@ -29,9 +29,9 @@ import eagerflow as ef
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
-from eagerflow.runtime.scheduled.actions import EntryAction
+from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.runtime.scheduled.plan import RUN, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import RUN, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.scheduler import Scheduler, done, start
 from eagerflow.runtime.scheduled.step import FlowStep
 from eagerflow.types import TensorType
@@ -57,7 +57,7 @@ def best(function: Callable[[], Any], repeat: int) -> float:
 
 def random_plan(count: int) -> Plan:
     source = random.Random(0)
-    entries = [PlanEntry(RUN) for _ in range(count)]
+    entries = [ScheduledNode(RUN) for _ in range(count)]
     for i in range(1, count):
         near = range(max(0, i - 100), i)
         for j in {source.choice(near) for _ in range(source.randint(1, 3))}:
@@ -80,7 +80,7 @@ def null_flow(plan: Plan) -> Flow:
     flow = Flow(Graph("null"))
     nothing = ()
     flow.plan = plan
-    flow.frames[0].actions = [EntryAction(None, lambda given: nothing) for _ in plan.labels]
+    flow.frames[0].actions = [Action(None, lambda given: nothing) for _ in plan.labels]
     return flow
 
 

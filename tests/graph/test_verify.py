@@ -10,6 +10,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import GraphError
 from eagerflow.graph import Graph, NumberType
+from eagerflow.graph.edit import copy_node
+from eagerflow.graph.lowering import lower
 from eagerflow.graph.verify import verify
 from eagerflow.types import TensorType
 from tests.graph.graphs import small
@@ -118,7 +120,8 @@ WRONG = {
     "number constant": ("constants", ": int", ": float", "types of &k"),
     "no constant": ("constants", "value=3", 'value="3"', "a tensor or a number"),
     "number": ("numbers", "python_add(%k, %k) : int", "python_add(%k, %r) : int", "types of &a"),
-    "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)", "takes 1 numbers"),
+    "number of numbers": ("numbers", "python_abs(%z)", "python_abs(%z, %z)",
+                          "python_abs takes 1 operand, and has 2"),
     "int power": ("numbers", "python_pow(%k, %k)", "python_pow(%z, %k)", "types of &c"),
     "size": ("numbers", "size=2*n", "size=0.5", "is no size"),
     "tensor of number": ("numbers", "%t = python_tensor(%b) {dtype=f32} : f32[]",
@@ -129,10 +132,10 @@ WRONG = {
     "number of operands": ("a call", "call(%x)", "call(%x, %x)", "takes other operands"),
     "result": ("a call", ": f32[6*n]\n", ": f32[5*n]\n", "types of &call.*f32\\[6\\*n\\]"),
     "inside": ("a call", "%e = exp(%y) : f32[m,3]", "%e = exp(%y) : f32[m,4]", "types of &e"),
-    "body": ("a call", "body=", "boby=", "has no subgraph 'body'"),
+    "body": ("a call", "body=", "boby=", "call needs the attribute 'body'"),
     "branches": ("cond", "{ return %a },", "{ return },", "branches 0 and 1"),
     "one branch": ("cond", "branches=(", "branches=(graph () { return },", "has 3 branches"),
-    "no branches": ("switch", "branches=", "branch=", "has no branches"),
+    "no branches": ("switch", "branches=", "branch=", "has no attribute 'branch'"),
     "predicate": ("cond", "%p: bool[]", "%p: f32[]", "chosen by a bool"),
     "index": ("switch", "%i: i32[]", "%i: bool[]", "chosen by a signed integer"),
     "condition": ("while_loop", "%l = less(%i, %i) : bool[] return %l", "return %i",
@@ -140,7 +143,7 @@ WRONG = {
     "iteration": ("while_loop", "return %s, %x", "return %s, %i", "an iteration of the loop"),
     "scan length": ("scan", "length=n", "length=5", "first axis of size 5"),
     "scan carry": ("scan", "return %a, %m", "return %m, %a", "an iteration of the scan"),
-    "scan attributes": ("scan", "carry=1, ", "", "needs the attributes"),
+    "scan attributes": ("scan", "carry=1, ", "", "needs the attribute 'carry'"),
 }  # fmt: skip
 
 
@@ -345,12 +348,15 @@ def test_operands_of_several_devices(name: str, two: None) -> None:
         ("transfers", "} : f32[n]@cpu:1", "} : f32[n]@cpu:0", "the devices of &y"),
         ("transfers", "%z = exp(%y) : f32[n]@cpu:1", "%z = exp(%y) : f32[n]@cpu:0",
          r"&z is on cpu:0, and its operand %y on cpu:1, by &y"),
-        ("calls", "call(%x, %y)", "call(%y, %x)", "takes other operands"),
+        ("calls", "call(%x, %y)", "call(%y, %x)",
+         r"(?s)takes operands on other devices: number 0 is on cpu:1, not on cpu:0.*\.to\('cpu:0'"),
         ("calls", "exp(%b) : f32[n]@cpu:1", "add(%a, %b) : f32[n]@cpu:1", "&e are on dif"),
         ("calls", ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s", ": f32[n]@cpu:1, f32[n]@cpu:1\n  %s",
          "the devices of &c"),
-        ("branches", "return %t }", "return %b }", "branches 0 and 1 give different types"),
-        ("loops", "return %a, %e }", "return %e, %a }", "an iteration of the loop changes types"),
+        ("branches", "return %t }", "return %b }",
+         r"(?s)results on different devices: number 0 is on cpu:1, not on cpu:0.*\.to\('cpu:0'"),
+        ("loops", "return %a, %e }", "return %e, %a }",
+         "the loop changes the device of its carry: number 0 is on cpu:1, not on cpu:0"),
         ("numbers", "%x: f32[]@cpu:1, %k: int", "%x: f32[]@cpu:1, %k: int, %y: f32[]@cpu:1", None),
     ],
 )  # fmt: skip
@@ -364,6 +370,27 @@ def test_operands_elsewhere_are_refused(
     else:
         with pytest.raises(GraphError, match=message):
             verify(graph)
+
+
+def test_a_node_with_subgraphs_is_on_no_device(two: None) -> None:
+    """Its outputs are where the subgraphs give them, whoever makes it."""
+    said = ": f32[n]@cpu:0, f32[n]@cpu:1\n        %s"
+    graph = Graph.parse(MIXED["calls"].replace(said, ': f32[n], f32[n] on "cpu:0"\n        %s'))
+    call = graph.nodes[0]
+    made = Graph()
+    operands = [made.add_input(v.type, v.name, v.device) for v in graph.inputs]
+    nodes = [
+        call,
+        made.add_node("call", operands, [v.type for v in call.outputs], call.attrs),
+        copy_node(made, call, operands),
+        lower(graph, whole=lambda node: True).nodes[0],
+    ]
+    assert nodes[-1].op == "exp"  # calls are opened up
+    for node in nodes[:-1]:
+        assert node.device is None
+        assert [str(v.device) for v in node.outputs] == ["cpu:0", "cpu:1"]
+    assert " on " not in str(graph)
+    verify(graph)
 
 
 def test_both_lines_are_named(two: None) -> None:

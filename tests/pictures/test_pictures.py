@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.pictures import dot
+from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.layout import lay_out
-from eagerflow.pictures.outline import outline
 from eagerflow.pictures.svg import draw, mimebundle
 from tests.graph.graphs import graphs, small
 
@@ -87,7 +87,7 @@ def test_resources_are_named_as_users_know_them() -> None:
         with mutex:
             return queue.dequeue() + v + ef.random.normal(())
 
-    texts = _texts(draw(outline(f.graph())))
+    texts = _texts(draw(contents_of(f.graph())))
     assert {"@q", "fifo queue", "@v", "f32[]", "mutex", "generator"} <= set(texts)
 
 
@@ -118,18 +118,18 @@ def test_dot_is_read_by_graphviz() -> None:
 
 @given(graphs(depth=1))
 def test_any_graph_without_graphviz(graph: Graph) -> None:
-    picture = outline(graph)
+    picture = contents_of(graph)
     svg = draw(picture)
     classes = _classes(svg)
     assert len([c for c in classes if c.startswith("node ")]) == len(picture.boxes)
     assert len([c for c in classes if c.startswith("edge ")]) == len(picture.edges)
-    assert dot.write_dot(picture) == dot.write_dot(outline(graph))
+    assert dot.write_dot(picture) == dot.write_dot(contents_of(graph))
 
 
 @pytest.mark.slow
 @given(graphs(depth=1))
 def test_any_graph_by_graphviz(graph: Graph) -> None:
-    picture = outline(graph)
+    picture = contents_of(graph)
     ET.fromstring(graph.to_svg())
     drawn = dot.graphviz_svg(dot.write_dot(picture))
     assert drawn is not None
@@ -161,7 +161,7 @@ def test_own_drawing_where_graphviz_fails(
     monkeypatch.setattr(dot, "_command", lambda: command)
     monkeypatch.setattr(dot, "_SECONDS", 0.3)
     graph = small(TEXT)
-    assert graph.to_svg() == draw(outline(graph))
+    assert graph.to_svg() == draw(contents_of(graph))
 
 
 def test_the_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +304,6 @@ def test_layout_uncrosses() -> None:
     assert (a < b) is (d < c)
 
 
-@pytest.mark.parametrize("work", [lambda g: g.to_dot(), lambda g: draw(outline(g))])
+@pytest.mark.parametrize("work", [lambda g: g.to_dot(), lambda g: draw(contents_of(g))])
 def test_ten_thousand_nodes(work: Callable[[Graph], str]) -> None:
     assert len(work(_chain(10_000))) < 200_000

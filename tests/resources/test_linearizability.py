@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.errors import CancelledError, EagerflowError
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import SequenceStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import SequenceStore
 from tests.exploring import examples
 from tests.resources.histories import CAPACITY, KINDS, Recorder, model_of
 from tests.resources.linear import Operation, is_linearizable

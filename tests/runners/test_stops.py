@@ -12,7 +12,8 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.interpreter import Brake, monitored, monitors, stack
 from eagerflow.core.monitors import Timing
-from eagerflow.events import step_of
+from eagerflow.events import AbstractEvent, StepEvent, step_of
+from eagerflow.runners import Runner
 from eagerflow.runtime.threads import deadline
 from tests.resources.queues.modes import numbers, until
 
@@ -161,3 +162,28 @@ def test_a_brake_is_no_monitor_of_graphs() -> None:
     brake.pull()  # nobody is there any more
     assert (ONE * 2.0).item() == 2.0
     assert step_of.stopped is None
+
+
+def test_an_instrument_that_hears_of_a_step_may_stop_its_runner() -> None:
+    queue, runners = ef.Queue(2, ONE), list[Runner]()
+
+    class Stops:
+        kinds = frozenset({StepEvent})
+
+        def begin(self, event: AbstractEvent) -> None:
+            for runner in runners:
+                runner.cancel()
+
+        def end(self, event: AbstractEvent) -> None:
+            """It is of no interest."""
+
+    instrument = Stops()
+    runners.append(ef.spawn(ef.trace(lambda: queue.dequeue())))
+    ef.events.add_instrument(instrument)
+    try:
+        queue.enqueue_many([1.0, 1.0])  # the second step is stopped when it begins
+        assert runners[0].join(30)
+    finally:
+        ef.events.remove_instrument(instrument)
+    assert runners[0].steps == 1
+    assert numbers(queue.size()) == 1

@@ -185,7 +185,7 @@ def test_it_ends_while_an_entry_is_about_to_wait(
     other = step._light.pop() if end == "fail" else ()
     assert step.serve() == (end != "leave")
     if end == "leave":
-        step._end()
+        step.end()
     else:
         with pytest.raises(errors.EagerflowError, match=r"the cell was closed|as planned"):
             step.take_result()

@@ -11,14 +11,24 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.events import NodeEvent, RegionEvent, StepEvent
+from eagerflow.core.op import bind, get_op
+from eagerflow.events import (
+    NodeEvent,
+    RegionEvent,
+    StepEvent,
+    add_instrument,
+    remove_instrument,
+    step_of,
+)
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.generated.tier import GeneratedTier
-from tests.recorded import recorded, refuse_events
+from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_entries, straight
-from tests.runtime.scheduled.entries import X, heavy, loop_of, open_up, same
+from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, notes, open_up, ops, same
+
+__all__ = ["ops"]  # the fixture
 
 TEXT = "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %x) : f32[n] return %z }"
 
@@ -151,6 +161,34 @@ def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
         assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
 
 
+def test_a_loop_has_one_name_whatever_runs_it() -> None:
+    """In events and in errors, also in a graph that is called twice."""
+
+    def until(x: Any, end: Any) -> Any:
+        return ef.while_loop(
+            lambda i, x: i < end, lambda i, x: (i + 1, ef.exp(x) * x[i]), (ef.tensor(0), x)
+        )[1]
+
+    @ef.trace
+    def f(x: Any, end: Any) -> Any:
+        with ef.name_scope("first"):
+            x = ef.call(until, x, end)
+        return ef.call(until, x, end)
+
+    frames, told = list[Any](), list[Any]()
+    graph = f.graph(ef.ones(2), ef.tensor(2))
+    for executable in (straight(graph), by_entries(graph, open_up)):
+        with recorded(NodeEvent) as found:
+            executable(X, np.array(2))
+        frames.append([e.frames for e in found.of("node", "exp")])
+        with pytest.raises(errors.TensorIndexError) as raised:
+            executable(X, np.array(3))
+        told.append([note for note in notes(raised.value) if "iteration" in note])
+    assert [[number for _, number in loops] for loops in frames[0]] == [[0], [1], [0], [1]]
+    assert len(told[0]) == 1
+    assert (frames[0], told[0]) == (frames[1], told[1])
+
+
 def test_a_step_in_a_step() -> None:
     inner = ef.trace(lambda x: x * 2)
 
@@ -246,3 +284,30 @@ def test_a_detached_step_that_fails_tells_so() -> None:
         with pytest.raises(errors.TensorIndexError):
             runner.join(60)
     assert [e.error.partition(":")[0] for e in found.of("step")] == ["TensorIndexError"]
+
+
+def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops) -> None:
+    recorder = Recorder({NodeEvent})
+
+    def join(x: Any) -> Any:
+        add_instrument(recorder)
+        return x
+
+    ops.add("test_join", join, "fence")
+    graph, given = loop_of(lambda x, i: bind(get_op("test_join"), ef.exp(x)), 2)
+    try:
+        by_entries(graph, open_up)(*given)
+        assert step_of.frames == ()
+    finally:
+        remove_instrument(recorder)
+
+
+def test_a_detached_step_that_cannot_begin_has_an_end() -> None:
+    done: list[Any] = []
+    with recorded(StepEvent) as found:
+        step = Executable(Graph.parse(TEXT)).detached(done.append)
+        with pytest.raises(ValueError, match="shorter"):
+            step.begin([])
+    (event,) = found.of("step")
+    assert event.error.startswith("ValueError")
+    assert not done

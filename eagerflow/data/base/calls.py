@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Literal, TypeAlias, final
@@ -13,7 +14,7 @@ from eagerflow.errors import TensorValueError
 from eagerflow.events import SkipEvent, end
 from eagerflow.extending import Source
 
-__all__ = ["OnError", "UserCall", "skips"]
+__all__ = ["AbstractMapped", "OnError", "UserCall", "skips"]
 
 #: what becomes of an element that cannot be made: it stops the iteration, is left out, or is left
 #: out after a function has been told the error
@@ -29,6 +30,21 @@ def skips(on_error: OnError, error: Exception, name: str) -> bool:
     if callable(on_error):
         on_error(error)
     return True
+
+
+class AbstractMapped(ABC):
+    """A function of the user that is called for the elements of one epoch."""
+
+    @abstractmethod
+    def __call__(self, index: int, element: Any) -> Any:
+        """The new element."""
+
+    @abstractmethod
+    def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
+        """The new elements, stacked."""
+
+    def close(self) -> None:
+        """End the processes, if there are any."""
 
 
 @final

@@ -7,13 +7,11 @@ import os
 import sys
 from typing import SupportsIndex
 
-import numpy as np
-
 from eagerflow.data.base.calls import OnError
 from eagerflow.data.base.stage import AbstractStage
 from eagerflow.errors import DTypeError, SettingError, TensorValueError
 
-__all__ = ["check_fill", "check_map", "check_policy", "check_stage", "count_of", "length_of",
+__all__ = ["check_map", "check_policy", "check_stage", "count_of", "length_of",
            "unknown"]  # fmt: skip
 
 
@@ -65,16 +63,6 @@ def length_of(value: SupportsIndex) -> int:
             "bucket_by_length: this is no length", given=f"{length}", expected="at least 0"
         )
     return length
-
-
-def check_fill(method: str, value: object) -> None:
-    """Refuse what nothing can be filled up with."""
-    if not isinstance(value, int | float | complex | bytes | np.generic):
-        raise TensorValueError(
-            f"{method}: value is nothing to fill with",
-            given=f"a {type(value).__name__}: {value!r}",
-            expected="a number, or bytes",
-        )
 
 
 def check_map(workers: int, processes: bool, on_error: OnError) -> None:

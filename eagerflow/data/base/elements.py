@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
 from eagerflow.types import TensorType
 
-__all__ = ["as_element", "join", "nbytes", "pad", "stack", "type_of", "with_bytes"]
+__all__ = ["Fill", "as_element", "join", "nbytes", "stack", "type_of", "with_bytes"]
 
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
@@ -77,46 +78,64 @@ def stack(elements: Sequence[Any]) -> Any:
     return _combine(ef.stack, elements, 0)
 
 
-def pad(elements: Sequence[Any], value: Any, method: str) -> Any:
-    """As `stack`, where each size is that of the largest of them; ``value`` fills the rest.
+@final
+@dataclass(frozen=True)
+class Fill:
+    """What elements of several sizes are filled up with, and then stacked.
 
-    The rest of bytes is filled with empty ones, unless ``value`` is bytes. Messages name the
-    ``method`` of `Dataset`.
+    Attributes:
+        value: a number, or bytes.
+        method: of `Dataset`, for messages.
     """
 
-    def padded(row: list[Any]) -> Any:
+    value: Any
+    method: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.value, int | float | complex | bytes | np.generic):
+            raise TensorValueError(
+                f"{self.method}: value is nothing to fill with",
+                given=f"a {type(self.value).__name__}: {self.value!r}",
+                expected="a number, or bytes",
+            )
+
+    def __str__(self) -> str:
+        return "" if self.value == 0 else f", value={self.value}"
+
+    def pad(self, elements: Sequence[Any]) -> Any:
+        """As `stack`, where each size is that of the largest of them."""
+        return _combine(self._padded, elements, None, self.method)
+
+    def _padded(self, row: list[Any]) -> Any:
         shapes = [x.shape for x in row]
         if len(set(shapes)) == 1:
             return ef.stack(row)
         shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
-        blank = row[0].dtype is ef.bytes and not isinstance(value, bytes)
-        fill = b"" if blank else value
-        made = np.full((len(row), *shape), _fill(fill, row[0], method), row[0].numpy().dtype)
+        made = np.full((len(row), *shape), self._value_for(row[0]), row[0].numpy().dtype)
         for place, x in enumerate(row):
             inside: Any = (place, *map(slice, x.shape))
             made[inside] = x.numpy()
         return ef.asarray(made, device=row[0].device)
 
-    return _combine(padded, elements, None, method)
-
-
-def _fill(value: Any, like: ef.Tensor, method: str) -> Any:
-    """``value`` in the dtype of ``like``, if it has one there."""
-    dtype = like.numpy().dtype
-    kind = np.asarray(value).dtype.kind
-    fits = kind == "S" if dtype.kind == "O" else kind != "S" and (kind != "c" or dtype.kind == "c")
-    try:
-        made = np.array(value, dtype) if fits else None
-        fits = fits and (dtype.kind not in "biu" or made == value)
-    except (ValueError, OverflowError):  # no number, and too large a one, as an integer
-        fits = False
-    if not fits:
-        raise TensorValueError(
-            f"{method}: {like.dtype} has no such value to fill with",
-            given=f"value={value!r}",
-            expected=f"a value of {like.dtype}",
-        )
-    return made
+    def _value_for(self, like: ef.Tensor) -> Any:
+        """The value in the dtype of ``like``, if it has one there; the rest of bytes is empty."""
+        dtype = like.numpy().dtype
+        if dtype.kind == "O":
+            return self.value if isinstance(self.value, bytes) else b""
+        kind = np.asarray(self.value).dtype.kind
+        fits = kind != "S" and (kind != "c" or dtype.kind == "c")
+        try:
+            made = np.array(self.value, dtype) if fits else None
+            fits = fits and (dtype.kind not in "biu" or made == self.value)
+        except (ValueError, OverflowError):  # no number, and too large a one, as an integer
+            fits = False
+        if not fits:
+            raise TensorValueError(
+                f"{self.method}: {like.dtype} has no such value to fill with",
+                given=f"value={self.value!r}",
+                expected=f"a value of {like.dtype}",
+            )
+        return made
 
 
 def join(batches: Sequence[Any]) -> Any:

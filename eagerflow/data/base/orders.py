@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, TypeVar, final
+from collections.abc import Iterator
+from typing import Any, Final, final
 
 import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.events import LevelEvent
-from eagerflow.extending.pipelines import QueueState, ShuffleStore
 
-__all__ = ["Buffer", "Seed", "generator", "permutation"]
+__all__ = ["Seed", "generator", "permutation", "words_of"]
 
-_T = TypeVar("_T")
 _WORD: Final = 2**64
 _BLOCK: Final = 1024  # draws at once
 
@@ -76,69 +73,8 @@ class Seed:
         return str(self._value) if self.given else "None"
 
 
-@final
-class Buffer(Generic[_T]):
-    """Gives what a source gives, each time a random one of the next ``size``.
-
-    It is a shuffle queue that gives nothing unless it is full, or closed behind the last element.
-    One thread puts in and takes out, and so never waits: it goes to the store directly.
-
-    Args:
-        source: gives the next element, raises StopIteration after the last.
-        size: how many elements are held.
-        draws: the generator that decides; nothing else may use it.
-
-    Attributes:
-        queue: the same, as a resource.
-        sent: how many elements the source gave.
-        read: how often the source gave an element, or failed.
-        failed: how often it failed.
-    """
-
-    __slots__ = ("_source", "_store", "failed", "queue", "read", "sent")
-
-    def __init__(self, source: Callable[[], _T], size: int, draws: ef.random.Generator) -> None:
-        words = _words(draws)
-        self._source = source
-        self._store = ShuffleStore(size - 1, lambda count: next(words) % count)
-        self.queue = QueueState(size, self._store, "shuffle", name="shuffle")
-        self.sent = self.read = self.failed = 0
-
-    def next(self) -> _T:
-        """The next element."""
-        queue, store = self.queue, self._store
-        while not queue.closed and len(store.items) < queue.room:
-            try:
-                self.fill()
-            except StopIteration:
-                queue.closed = True
-                if LevelEvent.listeners:
-                    queue.tell()
-        if not store.items:
-            raise StopIteration
-        taken: list[_T] = []
-        store.move(taken)
-        if LevelEvent.listeners:
-            queue.tell()
-        return taken[0]
-
-    def fill(self) -> None:
-        """Hold one element more."""
-        try:
-            element = self._source()
-        except StopIteration:
-            raise
-        except Exception:
-            self.read += 1
-            self.failed += 1
-            raise
-        self.read += 1
-        self._store.put(self, element, 0)
-        if LevelEvent.listeners:
-            self.queue.tell()
-
-
-def _words(draws: ef.random.Generator) -> Iterator[int]:
+def words_of(draws: ef.random.Generator) -> Iterator[int]:
+    """The words of 64 bits that a generator gives."""
     while True:
         block = ef.random.bits((_BLOCK,), dtype="uint64", generator=draws, device="cpu:0")
         yield from block.numpy().tolist()
@@ -149,14 +85,14 @@ def permutation(count: int, size: int | None, draws: ef.random.Generator) -> np.
 
     Args:
         count: how many.
-        size: of the `Buffer` that shuffles them; None for all at once.
+        size: of the buffer that shuffles them; None for all at once.
         draws: the generator that decides.
     """
     if size is None:
         return ef.random.permutation(count, generator=draws, device="cpu:0").numpy()
-    held, words = list(range(min(size, count))), _words(draws)
+    held, words = list(range(min(size, count))), words_of(draws)
     order = []
-    for following, word in zip(range(size, count), words, strict=False):  # as `Buffer`, in one loop
+    for following, word in zip(range(size, count), words, strict=False):  # as a buffer does
         chosen = word % size
         order.append(held[chosen])
         held[chosen] = held[-1]

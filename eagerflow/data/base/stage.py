@@ -24,13 +24,16 @@ __all__ = [
     "AbstractCursor",
     "AbstractDerived",
     "AbstractFollower",
+    "AbstractIndexed",
+    "AbstractReplayed",
+    "AbstractSourceStage",
     "AbstractStage",
+    "AbstractStep",
     "AbstractView",
     "Length",
     "Rows",
     "Threads",
     "behind_end",
-    "check_position",
     "once",
     "seeds",
     "threaded",
@@ -59,8 +62,6 @@ class Threads:
 class AbstractView(ABC):
     """A stage in one epoch, its elements in any order."""
 
-    __slots__ = ()
-
     @property
     @abstractmethod
     def length(self) -> int:
@@ -75,7 +76,6 @@ class AbstractView(ABC):
         """The elements at ``rows`` (at least one), stacked."""
 
     @property
-    @abstractmethod
     def workers(self) -> Threads | None:
         """Which threads make the elements, if it is not the thread that reads."""
 
@@ -83,17 +83,11 @@ class AbstractView(ABC):
         """As that of a cursor."""
 
 
+@dataclass(eq=False, repr=False)
 class AbstractDerived(AbstractView):
-    """A view of as many elements as another one has, made of those.
+    """A view of as many elements as another one has, made of those."""
 
-    Args:
-        source: the other one.
-    """
-
-    __slots__ = ("_source",)
-
-    def __init__(self, source: AbstractView) -> None:
-        self._source = source
+    _source: AbstractView
 
     @property
     def length(self) -> int:
@@ -113,8 +107,6 @@ class AbstractCursor(ABC):
     After an error it stands behind the elements that it had taken.
     """
 
-    __slots__ = ()
-
     @abstractmethod
     def next(self) -> Any:
         """The next element; raises StopIteration if there is none."""
@@ -124,6 +116,11 @@ class AbstractCursor(ABC):
 
         There are fewer than ``count`` only at the end; StopIteration if there is none.
         """
+        elements = self.some(count)
+        return stack(elements), len(elements)
+
+    def some(self, count: int) -> list[Any]:
+        """The same elements, not stacked."""
         elements: list[Any] = []
         try:
             while len(elements) < count:
@@ -131,7 +128,7 @@ class AbstractCursor(ABC):
         except StopIteration:
             if not elements:
                 raise
-        return stack(elements), len(elements)
+        return elements
 
     @property
     @abstractmethod
@@ -155,17 +152,11 @@ class AbstractCursor(ABC):
         return []
 
 
+@dataclass(eq=False, repr=False)
 class AbstractFollower(AbstractCursor):
-    """A cursor that reads another one, whose position is its own.
+    """A cursor that reads another one, whose position is its own."""
 
-    Args:
-        source: the other one.
-    """
-
-    __slots__ = ("_source",)
-
-    def __init__(self, source: AbstractCursor) -> None:
-        self._source = source
+    _source: AbstractCursor
 
     @property
     def state(self) -> dict[str, Any]:
@@ -185,11 +176,7 @@ class AbstractFollower(AbstractCursor):
 class AbstractCounter(AbstractFollower):
     """A cursor that reads another one, and must know how many elements it has read."""
 
-    __slots__ = ("_index",)
-
-    def __init__(self, source: AbstractCursor) -> None:
-        super().__init__(source)
-        self._index = 0
+    _index = 0
 
     @property
     def state(self) -> dict[str, Any]:
@@ -200,30 +187,105 @@ class AbstractCounter(AbstractFollower):
         self._index = state["index"]
 
 
+@dataclass(eq=False, repr=False)
+class AbstractIndexed(AbstractCursor):
+    """A cursor that reads a view, and whose position is the index of the next element."""
+
+    _view: AbstractView
+    _index = 0
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        index, length = state["index"], self._view.length
+        if index > length:
+            raise behind_end(index, length)
+        self._index = index
+
+    def close(self) -> None:
+        self._view.close()
+
+
+class AbstractReplayed(AbstractFollower):
+    """A cursor that holds elements, and comes to a position by reading the epoch from its start.
+
+    Attributes:
+        _index: how many elements it has given.
+        read: how many it has asked its source for.
+        failed: how many of these raised an error.
+    """
+
+    _index = 0
+    read = 0
+    failed = 0
+
+    @abstractmethod
+    def give(self) -> Any:
+        """Take the next element, or what it is made of; StopIteration if there is none."""
+
+    @abstractmethod
+    def fill(self) -> None:
+        """Hold one more element of the source; StopIteration if there is none."""
+
+    def read_one(self) -> Any:
+        """The next element of the source, which is counted."""
+        try:
+            element = self._source.next()
+        except StopIteration:
+            raise
+        except Exception:
+            self.read += 1
+            self.failed += 1
+            raise
+        self.read += 1
+        return element
+
+    @property
+    def state(self) -> dict[str, Any]:
+        return {"index": self._index, "read": self.read, "failed": self.failed}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        while self._index < state["index"] or self.read < state["read"]:
+            try:
+                if self._index < state["index"]:
+                    self.give()
+                else:
+                    self.fill()
+            except StopIteration:
+                raise behind_end(state["read"], self.read) from None
+            except Exception:
+                if self.failed > state["failed"]:  # else it was raised before, too
+                    raise
+
+
 class AbstractStage(ABC):
     """One step of a pipeline.
 
     Attributes:
-        sources: the stages it reads.
         seed: what its random choices come from.
         threads: whether its cursors have threads, which read ahead.
         once: whether it can be opened only once.
     """
 
-    __slots__ = ()
-    sources: tuple[AbstractStage, ...]
-    seed: Seed | None
+    seed: Seed | None = None
     threads: bool = False
     once: bool = False
+
+    @property
+    def sources(self) -> tuple[AbstractStage, ...]:
+        """The stages it reads."""
+        return ()
 
     @property
     @abstractmethod
     def length(self) -> Length:
         """How many elements an epoch has."""
 
-    @abstractmethod
     def view(self, epoch: int) -> AbstractView | None:
         """The elements in any order, if they can be had so."""
+        return None
 
     @abstractmethod
     def cursor(self, epoch: int) -> AbstractCursor:
@@ -234,10 +296,37 @@ class AbstractStage(ABC):
         """The pipeline up to here, as it was written."""
 
 
-def check_position(index: int, length: int) -> None:
-    """Refuse a position behind the end."""
-    if index > length:
-        raise behind_end(index, length)
+@dataclass(eq=False, repr=False)
+class AbstractStep(AbstractStage):
+    """A stage that reads one other stage, and has as many elements unless it says otherwise.
+
+    Attributes:
+        of: the other stage.
+    """
+
+    of: AbstractStage
+
+    @property
+    def sources(self) -> tuple[AbstractStage, ...]:
+        return (self.of,)
+
+    @property
+    def length(self) -> Length:
+        return self.of.length
+
+
+class AbstractSourceStage(AbstractStage, AbstractView):
+    """A stage that reads no other one, and whose elements can be had in any order."""
+
+    @property
+    @abstractmethod
+    def length(self) -> int: ...
+
+    def view(self, epoch: int) -> AbstractView:
+        return self
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        raise AssertionError("views have no cursor")
 
 
 def behind_end(index: int, length: int) -> TensorValueError:

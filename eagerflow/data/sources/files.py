@@ -108,10 +108,6 @@ def _check_plain(method: str, paths: list[str]) -> None:
 class _AbstractFiles(AbstractStage):
     """Files that are read from their first byte to their last, one after the other."""
 
-    __slots__ = ("_method", "paths", "source")
-    sources = ()
-    seed = None
-
     def __init__(self, method: str, paths: Paths) -> None:
         self.source = capture()  # the reader may be a thread, with no line of the user
         self._method = method
@@ -120,9 +116,6 @@ class _AbstractFiles(AbstractStage):
 
     @property
     def length(self) -> None:
-        return None
-
-    def view(self, epoch: int) -> None:
         return None
 
     def cursor(self, epoch: int) -> AbstractCursor:
@@ -140,8 +133,6 @@ class _AbstractFiles(AbstractStage):
 @final
 class LineStage(_AbstractFiles):
     """The lines of text files."""
-
-    __slots__ = ("_encoding", "_on_error", "_tensors")
 
     def __init__(
         self, paths: Paths, encoding: str, on_error: OnError, as_tensors: bool = False
@@ -176,8 +167,6 @@ class LineStage(_AbstractFiles):
 @final
 class RecordStage(_AbstractFiles):
     """The records of record files."""
-
-    __slots__ = ("_on_error", "_tensors")
 
     def __init__(self, paths: Paths, on_error: OnError, as_tensors: bool = False) -> None:
         super().__init__("from_records", paths)
@@ -214,8 +203,6 @@ def _damaged(wrong: str, start: int) -> RecordError:
 @final
 class _FilesCursor(AbstractCursor):
     """Its position is a place in a file, so that going there reads nothing."""
-
-    __slots__ = ("_element", "_file", "_offset", "_open", "_stage")
 
     def __init__(self, stage: _AbstractFiles) -> None:
         self._stage = stage

@@ -12,11 +12,10 @@ import eagerflow as ef
 from eagerflow.data.base.elements import as_element, stack, type_of
 from eagerflow.data.base.stage import (
     AbstractCursor,
+    AbstractSourceStage,
     AbstractStage,
-    AbstractView,
     Length,
     Rows,
-    Threads,
 )
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
@@ -25,12 +24,8 @@ __all__ = ["IterableStage", "SequenceStage", "TensorStage", "iterable_stage"]
 
 
 @final
-class TensorStage(AbstractStage, AbstractView):
+class TensorStage(AbstractSourceStage):
     """The rows of the arrays of a pytree; the same in every epoch."""
-
-    __slots__ = ("_leaves", "_length", "_treedef")
-    sources = ()
-    seed = None
 
     def __init__(self, values: Any) -> None:
         leaves, self._treedef = tree.flatten(values)
@@ -52,12 +47,6 @@ class TensorStage(AbstractStage, AbstractView):
     def length(self) -> int:
         return self._length
 
-    def view(self, epoch: int) -> AbstractView:
-        return self
-
-    def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("views have no cursor")
-
     def element(self, index: int) -> Any:
         row = [ef.tensor(x[index]) if isinstance(x, np.ndarray) else x[index] for x in self._leaves]
         return tree.unflatten(self._treedef, row)
@@ -68,10 +57,6 @@ class TensorStage(AbstractStage, AbstractView):
             for x in self._leaves
         ]
         return tree.unflatten(self._treedef, chosen)
-
-    @property
-    def workers(self) -> Threads | None:
-        return None
 
     def __str__(self) -> str:
         types = [_Text(type_of(x)) for x in self._leaves]
@@ -160,12 +145,8 @@ def _read(read: Callable[[], Any], index: int, stage: AbstractStage) -> Any:
 
 
 @final
-class SequenceStage(AbstractStage, AbstractView):
+class SequenceStage(AbstractSourceStage):
     """The items of a list, or of anything else with a length and an order."""
-
-    __slots__ = ("_items",)
-    sources = ()
-    seed = None
 
     def __init__(self, items: Sequence[Any]) -> None:
         self._items = items
@@ -174,21 +155,11 @@ class SequenceStage(AbstractStage, AbstractView):
     def length(self) -> int:
         return len(self._items)
 
-    def view(self, epoch: int) -> AbstractView:
-        return self
-
-    def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("views have no cursor")
-
     def element(self, index: int) -> Any:
         return _read(lambda: self._items[index], index, self)
 
     def rows(self, rows: Rows) -> Any:
         return stack([self.element(int(i)) for i in rows])
-
-    @property
-    def workers(self) -> Threads | None:
-        return None
 
     def __str__(self) -> str:
         return f"from_iterable({type(self._items).__name__})"
@@ -197,10 +168,6 @@ class SequenceStage(AbstractStage, AbstractView):
 @final
 class IterableStage(AbstractStage):
     """What an iterable gives, or what a function gives that is called for each epoch."""
-
-    __slots__ = ("_read", "_source", "once")
-    sources = ()
-    seed = None
 
     def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
         self._source: Any = source
@@ -211,9 +178,6 @@ class IterableStage(AbstractStage):
     def length(self) -> Length:
         source = self._source
         return len(source) if hasattr(source, "__len__") and not isinstance(source, type) else None
-
-    def view(self, epoch: int) -> None:
-        return None
 
     def cursor(self, epoch: int) -> AbstractCursor:
         source = self._source
@@ -238,8 +202,6 @@ class IterableStage(AbstractStage):
 @final
 class _IterableCursor(AbstractCursor):
     """Through an iterator. To go to a position is to read up to it."""
-
-    __slots__ = ("_index", "_iterator", "_stage")
 
     def __init__(self, iterator: Iterator[Any], stage: IterableStage) -> None:
         self._iterator = iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 import numpy as np
@@ -13,11 +14,10 @@ from eagerflow.data.base.calls import OnError, skips
 from eagerflow.data.base.elements import join
 from eagerflow.data.base.stage import (
     AbstractCursor,
+    AbstractIndexed,
+    AbstractSourceStage,
     AbstractStage,
-    AbstractView,
     Rows,
-    Threads,
-    check_position,
 )
 from eagerflow.data.sources.columns import (
     Column,
@@ -40,12 +40,8 @@ _HELD: Final = 256 << 20
 
 
 @final
-class TableStage(AbstractStage, AbstractView):
+class TableStage(AbstractSourceStage):
     """The rows of a table in memory."""
-
-    __slots__ = ("_columns", "_length")
-    sources = ()
-    seed = None
 
     def __init__(self, table: Any) -> None:
         pyarrow = arrow("pyarrow")
@@ -66,16 +62,6 @@ class TableStage(AbstractStage, AbstractView):
     def length(self) -> int:
         return self._length
 
-    @property
-    def workers(self) -> Threads | None:
-        return None
-
-    def view(self, epoch: int) -> AbstractView:
-        return self
-
-    def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("views have no cursor")
-
     def element(self, index: int) -> Any:
         return element(self._columns, index)
 
@@ -87,15 +73,8 @@ class TableStage(AbstractStage, AbstractView):
 
 
 @final
-class ParquetStage(AbstractStage, AbstractView):
+class ParquetStage(AbstractSourceStage):
     """The rows of Parquet files, of which a few groups are in memory."""
-
-    __slots__ = (
-        "_bounds", "_cache", "_columns", "_form", "_groups", "_held", "_kinds", "_lock", "_paths",
-        "_reading", "_source",
-    )  # fmt: skip
-    sources = ()
-    seed = None
 
     def __init__(self, paths: Paths, columns: Sequence[str] | None) -> None:
         self._source = capture()
@@ -146,16 +125,6 @@ class ParquetStage(AbstractStage, AbstractView):
     @property
     def length(self) -> int:
         return int(self._bounds[-1])
-
-    @property
-    def workers(self) -> Threads | None:
-        return None
-
-    def view(self, epoch: int) -> AbstractView:
-        return self
-
-    def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("views have no cursor")
 
     def element(self, index: int) -> Any:
         group = int(np.searchsorted(self._bounds, index, side="right")) - 1
@@ -243,10 +212,6 @@ def _opened(path: str) -> Any:
 class GroupStage(AbstractStage):
     """The rows of Parquet files one after the other, without groups that are damaged."""
 
-    __slots__ = ("_on_error", "_rows")
-    sources = ()
-    seed = None
-
     def __init__(self, rows: ParquetStage, on_error: OnError) -> None:
         self._rows = rows
         self._on_error = on_error
@@ -266,19 +231,16 @@ class GroupStage(AbstractStage):
 
 
 @final
-class _GroupCursor(AbstractCursor):
+@dataclass(eq=False, repr=False)
+class _GroupCursor(AbstractIndexed):
     """Through groups of rows, some of which may be damaged."""
 
-    __slots__ = ("_index", "_on_error", "_stage")
-
-    def __init__(self, stage: ParquetStage, on_error: OnError) -> None:
-        self._stage = stage
-        self._on_error = on_error
-        self._index = 0
+    _view: ParquetStage
+    _on_error: OnError
 
     def _group(self) -> tuple[Column, int, int]:
         """What the next row that can be read lies in, and the bounds of it."""
-        stage = self._stage
+        stage = self._view
         while True:
             group, start, stop = stage.around(self._index)
             try:
@@ -308,11 +270,3 @@ class _GroupCursor(AbstractCursor):
             missing -= len(rows)
             self._index += len(rows)
         return join(pieces), count - missing
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        check_position(state["index"], self._stage.length)
-        self._index = state["index"]

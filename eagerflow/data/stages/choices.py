@@ -3,72 +3,63 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.data.base.orders import Buffer, Seed, generator, permutation
+from eagerflow.data.base.orders import Seed, generator, permutation, words_of
 from eagerflow.data.base.stage import (
     AbstractCounter,
     AbstractCursor,
     AbstractDerived,
-    AbstractFollower,
-    AbstractStage,
+    AbstractReplayed,
+    AbstractStep,
     AbstractView,
     Length,
     Rows,
     behind_end,
 )
 from eagerflow.data.workers.opening import open_stage
-from eagerflow.extending.pipelines import QueueState
+from eagerflow.events import LevelEvent
+from eagerflow.extending.pipelines import QueueState, ShuffleStore
 
-__all__ = ["ShuffleStage", "SliceStage"]
+__all__ = ["BufferCursor", "ShuffleStage", "SliceStage"]
 
 
 @final
-class ShuffleStage(AbstractStage):
+@dataclass(eq=False, repr=False)
+class ShuffleStage(AbstractStep):
     """The elements in random order."""
 
-    __slots__ = ("reshuffle", "seed", "size", "sources")
+    size: int | None
+    reshuffle: bool
     seed: Seed
-
-    def __init__(self, of: AbstractStage, size: int | None, seed: Seed, reshuffle: bool) -> None:
-        self.sources = (of,)
-        self.size = size
-        self.seed = seed
-        self.reshuffle = reshuffle
-
-    @property
-    def length(self) -> Length:
-        return self.sources[0].length
 
     def _draws(self, epoch: int) -> ef.random.Generator:
         return generator(self.seed.value, epoch if self.reshuffle else 0)
 
     def view(self, epoch: int) -> AbstractView | None:
-        view = self.sources[0].view(epoch)
+        view = self.of.view(epoch)
         if view is None:
             return None
         return _OrderView(view, permutation(view.length, self.size, self._draws(epoch)))
 
     def cursor(self, epoch: int) -> AbstractCursor:
         size = int(self.length or 1) if self.size is None else self.size
-        return _BufferCursor(open_stage(self.sources[0], epoch), size, self._draws(epoch))
+        return BufferCursor(open_stage(self.of, epoch), size, self._draws(epoch))
 
     def __str__(self) -> str:
         size = "" if self.size is None else f"{self.size}, "
         fixed = "" if self.reshuffle else ", reshuffle=False"
-        return f"{self.sources[0]}.shuffle({size}seed={self.seed}{fixed})"
+        return f"{self.of}.shuffle({size}seed={self.seed}{fixed})"
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _OrderView(AbstractDerived):
-    __slots__ = ("_order",)
-
-    def __init__(self, source: AbstractView, order: np.ndarray[Any, Any]) -> None:
-        super().__init__(source)
-        self._order = order
+    _order: np.ndarray[Any, Any]
 
     def element(self, index: int) -> Any:
         return self._source.element(int(self._order[index]))
@@ -79,83 +70,89 @@ class _OrderView(AbstractDerived):
 
 
 @final
-class _BufferCursor(AbstractFollower):
-    """What is held is restored by reading the epoch from its start."""
+class BufferCursor(AbstractReplayed):
+    """Gives what a source gives, each time a random one of the next ``size``.
 
-    __slots__ = ("_buffer", "_index")
+    It is a shuffle queue that gives nothing unless it is full, or closed behind the last element.
+    One thread puts in and takes out, and so never waits: it goes to the store directly.
+
+    Args:
+        source: what it reads.
+        size: how many elements are held.
+        draws: the generator that decides; nothing else may use it.
+
+    Attributes:
+        queue: the same, as a resource.
+        sent: what the store counts for whoever puts in; not used.
+    """
 
     def __init__(self, source: AbstractCursor, size: int, draws: ef.random.Generator) -> None:
         super().__init__(source)
-        self._buffer = Buffer(source.next, size, draws)
-        self._index = 0
+        words = words_of(draws)
+        self._store = ShuffleStore(size - 1, lambda count: next(words) % count)
+        self.queue = QueueState(size, self._store, "shuffle", name="shuffle")
+        self.sent = 0
 
     def next(self) -> Any:
-        element = self._buffer.next()
-        self._index += 1
-        return element
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {
-            "index": self._index,
-            "read": self._buffer.read,
-            "failed": self._buffer.failed,
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        buffer = self._buffer
-        while self._index < state["index"] or buffer.read < state["read"]:
+        queue, store = self.queue, self._store
+        while not queue.closed and len(store.items) < queue.room:
             try:
-                if self._index < state["index"]:
-                    self.next()
-                else:
-                    buffer.fill()
+                self.fill()
             except StopIteration:
-                raise behind_end(state["read"], buffer.read) from None
-            except Exception:
-                if buffer.failed > state["failed"]:  # else it was raised before, too
-                    raise
+                queue.closed = True
+                if LevelEvent.listeners:
+                    queue.tell()
+        if not store.items:
+            raise StopIteration
+        taken: list[Any] = []
+        store.move(taken)
+        self._index += 1
+        if LevelEvent.listeners:
+            queue.tell()
+        return taken[0]
+
+    def give(self) -> Any:
+        return self.next()
+
+    def fill(self) -> None:
+        self._store.put(self, self.read_one(), 0)
+        if LevelEvent.listeners:
+            self.queue.tell()
 
     @property
     def queues(self) -> list[QueueState]:
-        return [*super().queues, self._buffer.queue]
+        return [*self._source.queues, self.queue]
 
 
 @final
-class SliceStage(AbstractStage):
+@dataclass(eq=False, repr=False)
+class SliceStage(AbstractStep):
     """The elements from one index up to another, which may be infinite."""
 
-    __slots__ = ("sources", "start", "stop")
-    seed = None
-
-    def __init__(self, of: AbstractStage, start: int, stop: float) -> None:
-        self.sources = (of,)
-        self.start = start
-        self.stop = stop
+    start: int
+    stop: float
 
     @property
     def length(self) -> Length:
-        length = self.sources[0].length
+        length = self.of.length
         if length is None:
             return 0 if self.stop <= self.start else None
         return max(0, min(length, self.stop) - self.start)
 
     def view(self, epoch: int) -> AbstractView | None:
-        view = self.sources[0].view(epoch)
+        view = self.of.view(epoch)
         return None if view is None else _SliceView(view, self.start, self.stop)
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        return _SliceCursor(open_stage(self.sources[0], epoch), self.start, self.stop)
+        return _SliceCursor(open_stage(self.of, epoch), self.start, self.stop)
 
     def __str__(self) -> str:
         call = f"skip({self.start})" if self.stop == math.inf else f"take({self.stop})"
-        return f"{self.sources[0]}.{call}"
+        return f"{self.of}.{call}"
 
 
 @final
 class _SliceView(AbstractDerived):
-    __slots__ = ("_length", "_start")
-
     def __init__(self, source: AbstractView, start: int, stop: float) -> None:
         super().__init__(source)
         self._start = start
@@ -176,13 +173,10 @@ class _SliceView(AbstractDerived):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _SliceCursor(AbstractCounter):
-    __slots__ = ("_start", "_stop")
-
-    def __init__(self, source: AbstractCursor, start: int, stop: float) -> None:
-        super().__init__(source)
-        self._start = start
-        self._stop = stop
+    _start: int
+    _stop: float
 
     def restore(self, state: dict[str, Any]) -> None:
         if state["index"] > self._stop:

@@ -2,51 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, final
 
 from eagerflow.data.base.calls import UserCall
-from eagerflow.data.base.stage import AbstractCounter, AbstractCursor, AbstractStage, Length
+from eagerflow.data.base.stage import AbstractCounter, AbstractCursor, AbstractStep, Length
 from eagerflow.data.workers.opening import open_stage
-from eagerflow.extending import Source
 
 __all__ = ["FilterStage"]
 
 
 @final
-class FilterStage(AbstractStage):
+@dataclass(eq=False, repr=False)
+class FilterStage(AbstractStep):
     """The elements for which a function is true."""
 
-    __slots__ = ("call", "sources")
-    seed = None
-
-    def __init__(
-        self, of: AbstractStage, function: Callable[..., Any], source: Source | None
-    ) -> None:
-        self.sources = (of,)
-        self.call = UserCall("filter", function, bool, source)
+    call: UserCall
 
     @property
     def length(self) -> Length:
-        return 0 if self.sources[0].length == 0 else None
-
-    def view(self, epoch: int) -> None:
-        return None
+        return 0 if self.of.length == 0 else None
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        return _FilterCursor(open_stage(self.sources[0], epoch), self.call)
+        return _FilterCursor(open_stage(self.of, epoch), self.call)
 
     def __str__(self) -> str:
-        return f"{self.sources[0]}.{self.call}"
+        return f"{self.of}.{self.call}"
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _FilterCursor(AbstractCounter):
-    __slots__ = ("_call",)
-
-    def __init__(self, source: AbstractCursor, call: UserCall) -> None:
-        super().__init__(source)
-        self._call = call
+    _call: UserCall
 
     def next(self) -> Any:
         while True:

@@ -1,16 +1,22 @@
-"""Stages that put elements together: batch, repeat and zip."""
+"""Stages that put elements together: batches, buckets by length, repeat and zip."""
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, final
 
-from eagerflow.data.base.elements import join
+from eagerflow.data.base.calls import UserCall
+from eagerflow.data.base.elements import Fill, join
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
+    AbstractReplayed,
     AbstractStage,
+    AbstractStep,
     AbstractView,
     Length,
     Rows,
@@ -20,90 +26,161 @@ from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError
 from eagerflow.extending.pipelines import QueueState
 
-__all__ = ["BatchStage", "RepeatStage", "ZipStage"]
+__all__ = ["BatchStage", "BucketStage", "RepeatStage", "ZipStage"]
 
 _ENDLESS_EPOCH: Final = 2**32  # passes that an epoch of an endless dataset has numbers for
 
 
 @final
-class BatchStage(AbstractStage):
-    """So many elements at a time, stacked."""
+@dataclass(eq=False, repr=False)
+class BatchStage(AbstractStep):
+    """So many elements at a time, stacked.
 
-    __slots__ = ("count", "drop_last", "sources")
-    seed = None
+    Attributes:
+        count: how many.
+        drop_last: whether fewer at the end are left out.
+        padded: what to pad them with, to one shape, before; None if they have one.
+    """
 
-    def __init__(self, of: AbstractStage, count: int, drop_last: bool) -> None:
-        self.sources = (of,)
-        self.count = count
-        self.drop_last = drop_last
+    count: int
+    drop_last: bool
+    padded: Fill | None = None
 
     @property
     def length(self) -> Length:
-        length = self.sources[0].length
+        length = self.of.length
         if length is None or length == math.inf:
             return length
         return int(length) // self.count if self.drop_last else -(-int(length) // self.count)
 
-    def view(self, epoch: int) -> None:
-        return None
-
     def cursor(self, epoch: int) -> AbstractCursor:
-        source = open_stage(self.sources[0], epoch)
-        return _BatchCursor(source, self.count, self.drop_last)
+        return _BatchCursor(open_stage(self.of, epoch), self)
 
     def __str__(self) -> str:
-        return f"{self.sources[0]}.batch({self.count}{', drop_last=True' * self.drop_last})"
+        last = ", drop_last=True" * self.drop_last
+        if self.padded is None:
+            return f"{self.of}.batch({self.count}{last})"
+        return f"{self.of}.padded_batch({self.count}{self.padded}{last})"
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _BatchCursor(AbstractFollower):
-    __slots__ = ("_count", "_drop_last")
-
-    def __init__(self, source: AbstractCursor, count: int, drop_last: bool) -> None:
-        super().__init__(source)
-        self._count = count
-        self._drop_last = drop_last
+    _stage: BatchStage
 
     def next(self) -> Any:
-        rows, taken = self._source.chunk(self._count)
-        if taken < self._count and self._drop_last:
+        stage = self._stage
+        if stage.padded is None:
+            rows, taken = self._source.chunk(stage.count)
+        else:
+            elements = self._source.some(stage.count)
+            rows, taken = stage.padded.pad(elements), len(elements)
+        if taken < stage.count and stage.drop_last:
             raise StopIteration
         return rows
 
 
 @final
-class RepeatStage(AbstractStage):
-    """The elements again and again, each pass an epoch of the source."""
+@dataclass(eq=False, repr=False)
+class BucketStage(AbstractStep):
+    """So many elements of about one length at a time, padded and stacked.
 
-    __slots__ = ("count", "sources")
-    seed = None
+    Attributes:
+        call: gives the length of an element.
+        bounds: between the buckets.
+        counts: how many elements a batch of each bucket has.
+        padded: what to pad them with.
+        drop_last: whether batches that are smaller are left out.
+    """
 
-    def __init__(self, of: AbstractStage, count: int | None) -> None:
-        self.sources = (of,)
-        self.count = count
+    call: UserCall
+    bounds: Sequence[int]
+    counts: Sequence[int]
+    padded: Fill
+    drop_last: bool
 
     @property
     def length(self) -> Length:
-        length = self.sources[0].length
+        length = self.of.length
+        return length if length in (0, math.inf) else None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _BucketCursor(open_stage(self.of, epoch), self)
+
+    def __str__(self) -> str:
+        same = len(set(self.counts)) == 1
+        counts = self.counts[0] if same else self.counts
+        last = ", drop_last=True" * self.drop_last
+        head = str(self.call)[:-1]
+        return f"{self.of}.{head}, {self.bounds}, {counts}{self.padded}{last})"
+
+
+@final
+class _BucketCursor(AbstractReplayed):
+    def __init__(self, source: AbstractCursor, stage: BucketStage) -> None:
+        super().__init__(source)
+        self._stage = stage
+        self._held: list[list[Any]] = [[] for _ in stage.counts]
+        self._full: deque[list[Any]] = deque()  # at the end, what is left in the buckets
+        self._put = 0  # elements that the function was asked about
+
+    def next(self) -> Any:
+        return self._stage.padded.pad(self.give())
+
+    def give(self) -> list[Any]:
+        while not self._full:
+            self.fill()
+        self._index += 1
+        return self._full.popleft()
+
+    def fill(self) -> None:
+        try:
+            element = self.read_one()
+        except StopIteration:
+            left = [held for held in self._held if held]
+            self._held = [[] for _ in self._held]
+            if not left or self._stage.drop_last:
+                raise
+            self._full.extend(left)
+            return
+        self._put += 1
+        try:
+            length = self._stage.call(self._put - 1, element)
+        except Exception:
+            self.failed += 1
+            raise
+        which = bisect.bisect_right(self._stage.bounds, length)
+        held = self._held[which]
+        held.append(element)
+        if len(held) == self._stage.counts[which]:
+            self._held[which] = []
+            self._full.append(held)
+
+
+@final
+@dataclass(eq=False, repr=False)
+class RepeatStage(AbstractStep):
+    """The elements again and again, each pass an epoch of the source."""
+
+    count: int | None
+
+    @property
+    def length(self) -> Length:
+        length = self.of.length
         if length == 0 or self.count == 0:
             return 0
         return length if length is None else length * (self.count or math.inf)
 
-    def view(self, epoch: int) -> None:
-        return None
-
     def cursor(self, epoch: int) -> AbstractCursor:
-        return _RepeatCursor(self.sources[0], epoch, self.count)
+        return _RepeatCursor(self.of, epoch, self.count)
 
     def __str__(self) -> str:
-        return f"{self.sources[0]}.repeat({'' if self.count is None else self.count})"
+        return f"{self.of}.repeat({'' if self.count is None else self.count})"
 
 
 @final
 class _RepeatCursor(AbstractFollower):
     """A pass that gives nothing is the last one: else an empty source would keep us for ever."""
-
-    __slots__ = ("_count", "_first", "_pass", "_stage")
 
     def __init__(self, stage: AbstractStage, epoch: int, count: int | None) -> None:
         self._stage = stage
@@ -167,14 +244,15 @@ class _RepeatCursor(AbstractFollower):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class ZipStage(AbstractStage):
     """Tuples of an element of each source, as many as the shortest has."""
 
-    __slots__ = ("sources",)
-    seed = None
+    of: tuple[AbstractStage, ...]
 
-    def __init__(self, sources: tuple[AbstractStage, ...]) -> None:
-        self.sources = sources
+    @property
+    def sources(self) -> tuple[AbstractStage, ...]:
+        return self.of
 
     @property
     def length(self) -> Length:
@@ -194,11 +272,9 @@ class ZipStage(AbstractStage):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _ZipView(AbstractView):
-    __slots__ = ("_sources",)
-
-    def __init__(self, sources: list[AbstractView]) -> None:
-        self._sources = sources
+    _sources: list[AbstractView]
 
     @property
     def length(self) -> int:
@@ -221,11 +297,9 @@ class _ZipView(AbstractView):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _ZipCursor(AbstractCursor):
-    __slots__ = ("_sources",)
-
-    def __init__(self, sources: list[AbstractCursor]) -> None:
-        self._sources = sources
+    _sources: list[AbstractCursor]
 
     def next(self) -> Any:
         elements, failed = [], None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, final
+from typing import Any, final
 
-from eagerflow.data.base.calls import OnError, UserCall, skips
-from eagerflow.data.base.elements import as_element, stack
+from eagerflow.data.base.calls import AbstractMapped, OnError, UserCall, skips
+from eagerflow.data.base.elements import stack
 from eagerflow.data.base.orders import Seed, generator
 from eagerflow.data.base.stage import (
     AbstractCounter,
     AbstractCursor,
     AbstractDerived,
-    AbstractStage,
+    AbstractStep,
     AbstractView,
     Length,
     Rows,
@@ -22,7 +22,6 @@ from eagerflow.data.base.stage import (
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.data.workers.parallel import ParallelMapCursor
 from eagerflow.data.workers.processes import Pool
-from eagerflow.extending import Source
 
 __all__ = ["How", "MapStage"]
 
@@ -55,37 +54,30 @@ class How:
 
 
 @final
-class MapStage(AbstractStage):
+@dataclass(eq=False, repr=False)
+class MapStage(AbstractStep):
     """A function of each element."""
 
-    __slots__ = ("call", "how", "seed", "sources", "threads")
+    call: UserCall
+    how: How
 
-    def __init__(
-        self,
-        of: AbstractStage,
-        function: Callable[..., Any],
-        how: How,
-        source: Source | None,
-    ) -> None:
-        self.sources = (of,)
-        self.how = how
-        self.seed = how.seed
-        self.threads = how.workers > 0
-        self.call = UserCall("map", function, as_element, source)
+    def __post_init__(self) -> None:
+        self.seed = self.how.seed
+        self.threads = self.how.workers > 0
 
     @property
     def length(self) -> Length:
-        length = self.sources[0].length
+        length = self.of.length
         return length if self.how.on_error == "raise" or length == 0 else None
 
     def view(self, epoch: int) -> AbstractView | None:
         if not self.how.ordered or self.how.on_error != "raise":
             return None  # which element has which number is not known
-        view = self.sources[0].view(epoch)
+        view = self.of.view(epoch)
         return None if view is None else _MapView(view, self._mapped(epoch), self._workers)
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        source = open_stage(self.sources[0], epoch)
+        source = open_stage(self.of, epoch)
         mapped, on_error = self._mapped(epoch), self.how.on_error
         if self._workers is None:
             return _MapCursor(source, mapped, on_error, str(self.call))
@@ -95,38 +87,23 @@ class MapStage(AbstractStage):
     def _workers(self) -> Threads | None:
         return Threads(str(self.call), self.how.workers) if self.how.workers else None
 
-    def _mapped(self, epoch: int) -> Mapped:
+    def _mapped(self, epoch: int) -> AbstractMapped:
         seed = None if self.seed is None else generator(self.seed.value, epoch).state["seed"]
         if self.how.processes:
-            return _Elsewhere(self.call, seed, self.how.workers)
-        return _Here(self.call, seed)
+            return _InProcess(self.call, seed, self.how.workers)
+        return _InThread(self.call, seed)
 
     def __str__(self) -> str:
-        return f"{self.sources[0]}.{str(self.call)[:-1]}{self.how})"
-
-
-class Mapped(Protocol):
-    """The function of a `MapStage` in one epoch."""
-
-    def __call__(self, index: int, element: Any) -> Any:
-        """The new element."""
-
-    def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
-        """The new elements, stacked."""
-
-    def close(self) -> None:
-        """End the processes."""
+        return f"{self.of}.{str(self.call)[:-1]}{self.how})"
 
 
 @final
-class _Here:
+@dataclass(eq=False, repr=False)
+class _InThread(AbstractMapped):
     """Called by the thread that asks."""
 
-    __slots__ = ("_call", "_seed")
-
-    def __init__(self, call: UserCall, seed: int | None) -> None:
-        self._call = call
-        self._seed = seed
+    _call: UserCall
+    _seed: int | None
 
     def __call__(self, index: int, element: Any) -> Any:
         if self._seed is None:
@@ -136,15 +113,10 @@ class _Here:
     def rows(self, indices: Sequence[int], elements: list[Any]) -> Any:
         return stack([self(i, element) for i, element in zip(indices, elements, strict=True)])
 
-    def close(self) -> None:
-        """There is nothing to end."""
-
 
 @final
-class _Elsewhere:
+class _InProcess(AbstractMapped):
     """Called in a process that has nothing else to do; many threads may ask."""
-
-    __slots__ = ("_call", "_pool", "_seed")
 
     def __init__(self, call: UserCall, seed: int | None, count: int) -> None:
         self._call = call
@@ -176,13 +148,10 @@ class _Elsewhere:
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _MapView(AbstractDerived):
-    __slots__ = ("_mapped", "_workers")
-
-    def __init__(self, source: AbstractView, mapped: Mapped, workers: Threads | None) -> None:
-        super().__init__(source)
-        self._mapped = mapped
-        self._workers = workers
+    _mapped: AbstractMapped
+    _workers: Threads | None
 
     @property
     def workers(self) -> Threads | None:
@@ -204,16 +173,11 @@ class _MapView(AbstractDerived):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _MapCursor(AbstractCounter):
-    __slots__ = ("_mapped", "_name", "_on_error")
-
-    def __init__(
-        self, source: AbstractCursor, mapped: Mapped, on_error: OnError, name: str
-    ) -> None:
-        super().__init__(source)
-        self._mapped = mapped
-        self._on_error = on_error
-        self._name = name
+    _mapped: AbstractMapped
+    _on_error: OnError
+    _name: str
 
     def next(self) -> Any:
         while True:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, final
 
 import eagerflow as ef
-from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStage, Length
+from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStep
 from eagerflow.data.workers.jobs import Handover, observed
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.extending import tree
@@ -21,31 +21,20 @@ _NAME: Final = "prefetch"
 
 
 @final
-class PrefetchStage(AbstractStage):
+@dataclass(eq=False, repr=False)
+class PrefetchStage(AbstractStep):
     """The same elements, made while those before are used."""
 
-    __slots__ = ("count", "device", "sources")
-    seed = None
     threads = True
-
-    def __init__(self, of: AbstractStage, count: int, device: str | None) -> None:
-        self.sources = (of,)
-        self.count = count
-        self.device = device
-
-    @property
-    def length(self) -> Length:
-        return self.sources[0].length
-
-    def view(self, epoch: int) -> None:
-        return None
+    count: int
+    device: str | None
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        return _PrefetchCursor(open_stage(self.sources[0], epoch), self.count, self.device)
+        return _PrefetchCursor(open_stage(self.of, epoch), self.count, self.device)
 
     def __str__(self) -> str:
         device = "" if self.device is None else f", device={self.device!r}"
-        return f"{self.sources[0]}.prefetch({self.count}{device})"
+        return f"{self.of}.prefetch({self.count}{device})"
 
 
 @final
@@ -67,8 +56,6 @@ class _Made:
 @final
 class _PrefetchCursor(AbstractFollower):
     """Its position is that of the source behind the element that was taken last."""
-
-    __slots__ = ("__weakref__", "_ahead", "_device", "_ended", "_feed", "_started", "_state")
 
     def __init__(self, source: AbstractCursor, count: int, device: str | None) -> None:
         super().__init__(source)
@@ -123,15 +110,13 @@ class _PrefetchCursor(AbstractFollower):
 
 
 @final
+@dataclass(eq=False, repr=False)
 class _Feed:
     """Reads a source ahead of its consumer."""
 
-    __slots__ = ("__weakref__", "_ahead", "_device", "_source")
-
-    def __init__(self, source: AbstractCursor, ahead: Handover, device: str | None) -> None:
-        self._source = source
-        self._ahead = ahead
-        self._device = device
+    _source: AbstractCursor
+    _ahead: Handover
+    _device: str | None
 
     def fill(self) -> threading.Lock | None:
         """Read until there is no room: a lock that is released when there is. None at the end."""

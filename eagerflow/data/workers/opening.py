@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from eagerflow.data.base.stage import AbstractCursor, AbstractStage, AbstractView, check_position
+from eagerflow.data.base.stage import AbstractCursor, AbstractIndexed, AbstractStage
 from eagerflow.data.workers.parallel import ParallelViewCursor
 
 __all__ = ["open_stage"]
@@ -20,14 +20,8 @@ def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
 
 
 @final
-class _ViewCursor(AbstractCursor):
+class _ViewCursor(AbstractIndexed):
     """Through a view from its first element to its last."""
-
-    __slots__ = ("_index", "_view")
-
-    def __init__(self, view: AbstractView) -> None:
-        self._view = view
-        self._index = 0
 
     def next(self) -> Any:
         index = self._index
@@ -43,14 +37,3 @@ class _ViewCursor(AbstractCursor):
             raise StopIteration
         self._index = stop
         return self._view.rows(range(start, stop)), stop - start
-
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        check_position(state["index"], self._view.length)
-        self._index = state["index"]
-
-    def close(self) -> None:
-        self._view.close()

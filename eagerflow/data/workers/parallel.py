@@ -7,16 +7,17 @@ handed out, not what was begun; what was begun behind it is begun again after a 
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
-from eagerflow.data.base.calls import OnError, skips
+from eagerflow.data.base.calls import AbstractMapped, OnError, skips
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
+    AbstractIndexed,
     AbstractView,
     Threads,
-    check_position,
 )
 from eagerflow.data.workers.jobs import Crew, Handover, Job
 from eagerflow.extending.pipelines import QueueState
@@ -28,17 +29,15 @@ _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 6
 
 
 @final
-class ParallelViewCursor(AbstractCursor):
+class ParallelViewCursor(AbstractIndexed):
     """Through a view from its first element to its last.
 
     A job is an element, or where batches are read a batch: what was asked for last is what the
     next jobs are for.
     """
 
-    __slots__ = ("_ahead", "_begun", "_crew", "_done", "_grain", "_index", "_jobs", "_view")
-
     def __init__(self, view: AbstractView, workers: Threads) -> None:
-        self._view = view
+        super().__init__(view)
         self._crew = Crew(workers.name, workers.count)
         self._ahead = _AHEAD * workers.count
         self._done = Handover(workers.name, self._ahead, numbered=True)
@@ -81,14 +80,6 @@ class ParallelViewCursor(AbstractCursor):
             self._begun += 1
             start = rows.stop
 
-    @property
-    def state(self) -> dict[str, Any]:
-        return {"index": self._index}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        check_position(state["index"], self._view.length)
-        self._index = state["index"]
-
     def close(self) -> None:
         for part in (self._crew, self._done, self._view):
             part.close()
@@ -102,12 +93,8 @@ class ParallelViewCursor(AbstractCursor):
         return [self._done.queue]
 
 
-class _Mapped(Protocol):
-    def __call__(self, index: int, element: Any) -> Any: ...
-    def close(self) -> None: ...
-
-
 @final
+@dataclass(eq=False)
 class _Begun:
     """An element of the source, and what it is mapped to.
 
@@ -118,13 +105,10 @@ class _Begun:
         read: whether there is an element; else the source raised, and so does the job.
     """
 
-    __slots__ = ("job", "read", "state", "taken")
-
-    def __init__(self, job: Job, state: dict[str, Any], taken: bool, read: bool) -> None:
-        self.job = job
-        self.state = state
-        self.taken = taken
-        self.read = read
+    job: Job
+    state: dict[str, Any]
+    taken: bool
+    read: bool
 
 
 @final
@@ -135,13 +119,8 @@ class ParallelMapCursor(AbstractFollower):
     mask of those behind it that were.
     """
 
-    __slots__ = (
-        "_ahead", "_begun", "_crew", "_done", "_ended", "_index", "_mapped", "_number",
-        "_on_error", "_ordered", "_overtaken", "_state",
-    )  # fmt: skip
-
     def __init__(
-        self, source: AbstractCursor, mapped: _Mapped, workers: Threads, ordered: bool,
+        self, source: AbstractCursor, mapped: AbstractMapped, workers: Threads, ordered: bool,
         on_error: OnError,
     ) -> None:  # fmt: skip
         super().__init__(source)

@@ -7,10 +7,11 @@ graph has no subgraphs for what was lowered; these nodes take their place:
   true; what hangs on the others is *dead*.
 - ``Merge(value, …)`` gives the one that is not dead. In a loop it has one input and the attribute
   ``back``, the name of the ``NextIteration`` that gives its value in later iterations.
-- ``Enter(value) {frame=…}`` takes a value into a loop, for its first iteration, or for all of them
-if
-  it is ``invariant``; ``Exit(value)`` takes it out. The number of iterations of a loop that goes
-  ``backwards`` is marked so, as these are counted from the end.
+- ``Enter(value) {frame=…, loop=…}`` takes a value into a loop, for its first iteration, or for all
+  of them if it is ``invariant``; ``Exit(value)`` takes it out. The frame is one activation of the
+  loop, whose op and name stand beside it: a loop in a graph that is called twice has two frames.
+  The number of iterations of a loop that goes ``backwards`` is marked so, as these are counted from
+  the end.
 - ``NextIteration(value)`` takes a value to the next iteration.
 - ``Identity(value)`` waits for control edges, or gives them a place to start.
 - ``Slice(values, iteration)`` is one element along the first axis.
@@ -22,9 +23,9 @@ a iteration come after all those of the iteration before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
+from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace
 from eagerflow.graph.lowering.loops import lower_loop
@@ -42,18 +43,7 @@ def is_whole(node: Node) -> bool:
 
 def is_on_one_device(node: Node) -> bool:
     """Whether all in ``node`` is on one device."""
-    return len(set(_devices(node))) <= 1
-
-
-def _devices(node: Node) -> Iterator[Any]:
-    for value in (*node.inputs, *node.outputs):
-        if value.device is not None:
-            yield value.device
-    if node.device is not None:
-        yield node.device
-    for _, graph in node.subgraphs():
-        for inner in graph.nodes:
-            yield from _devices(inner)
+    return len(devices_in([node])) <= 1
 
 
 def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
@@ -74,7 +64,7 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
     ...     }''')
     >>> print(lower(graph, whole=lambda node: False))
     graph halve(%x: f32[]@cpu:0) {
-      %enter = Enter(%x) {frame="while_loop", parallel_iterations=10} : f32[]@cpu:0
+      %enter = Enter(%x) {frame="while_loop", loop=("while_loop", "y"), ...} : f32[]@cpu:0
       %merge = Merge(%enter) {back="next"} : f32[]@cpu:0
       %p = isfinite(%merge) : bool[]@cpu:0
       %switch.0, %switch.1 = Switch(%merge, %p) : f32[]@cpu:0, f32[]@cpu:0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
-from eagerflow.dims import Dim, Size, same, substitute
-from eagerflow.graph.edit import copied, named_sizes, substitute_sizes
+from eagerflow.dims import Dim, Size, same
+from eagerflow.graph.edit import lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "in_sizes", "lone_names", "sizes_of",
+__all__ = ["FlatGraph", "FlatPlace", "axes_of", "free_name", "sizes_of",
            "used_inputs"]  # fmt: skip
 
 
@@ -95,28 +95,6 @@ def axes_of(*kinds: ValueType) -> Iterator[tuple[Any, ...]]:
     """The sizes of types along each axis."""
     if all(isinstance(k, TensorType) for k in kinds):
         yield from zip(*[k.shape for k in kinds], strict=False)
-
-
-def lone_names(kind: ValueType) -> Iterator[str]:
-    """The names that are the size of an axis."""
-    for size in kind.shape:
-        if isinstance(size, Dim) and size.is_name:
-            yield str(size)
-
-
-def in_sizes(item: Any, sizes: Mapping[str, Size]) -> Any:
-    """An attribute with other sizes in place of names."""
-    if not sizes:
-        return item
-    if type(item) is tuple:
-        return tuple([in_sizes(part, sizes) for part in item])
-    if type(item) is slice:
-        return slice(*in_sizes((item.start, item.stop, item.step), sizes))
-    if type(item) is Graph:
-        item = copied(item)
-        substitute_sizes(item, sizes)
-        return item
-    return substitute(item, sizes) if type(item) is Dim else item
 
 
 def used_inputs(graph: Graph) -> set[int]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
-from eagerflow.dims import Dim, Size, same, substitute, symbols
-from eagerflow.graph.edit import named_sizes
+from eagerflow.dims import Dim, Size, same, symbols
+from eagerflow.graph.edit import in_sizes, lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
     FlatPlace,
     axes_of,
     free_name,
-    lone_names,
     used_inputs,
 )
 from eagerflow.graph.lowering.parts import LoweredPart
@@ -65,7 +64,7 @@ class _Loop:
         self.moving = [i for i, (before, later) in pairs if before is not later]
         self.most = node.attrs.get("max_iterations")
         self.pure = is_pure(node)
-        self.ends = [part.type(v.type) for v in node.outputs]
+        self.ends = [in_sizes(v.type, part.sizes) for v in node.outputs]
         #: whether the number of the iteration is part of the carry
         self.counted = (
             node.op == "scan" or self.most is not None or not self.pure or not self.moving
@@ -135,7 +134,7 @@ class _Loop:
             self.next(merge, self.put(switches[merge].outputs[0], at, y, place), place)
         if self.iteration is not None and iteration is not None:
             one = self.constant(1, place)
-            more = self.number("python_add", iteration, one, place=place, after=body.effects)
+            more = self.value("python_add", (iteration, one), _INT, place=place, after=body.effects)
             self.next(self.iteration, more, place)
 
     def results(self, left: Mapping[Node, Value]) -> list[Value]:
@@ -152,16 +151,21 @@ class _Loop:
 
     # --- pieces ---
 
+    def value(self, op: str, inputs: Sequence[Value], kind: ValueType, attrs: Any = None,
+              **more: Any) -> Value:  # fmt: skip
+        """The output of a node that is appended (see `LoweredPart.add`)."""
+        return self.part.add(op, inputs, [kind], attrs, **more, **self.rest).outputs[0]
+
     def enter(
         self, value: Value, after: Sequence[Node] = (), *, invariant: bool, **more: Any
     ) -> Value:
-        attrs: dict[str, Any] = {"frame": self.frame, **more}
+        loop = (self.node.op, self.node.name)
+        attrs: dict[str, Any] = {"frame": self.frame, "loop": loop, **more}
         if invariant:
             attrs["invariant"] = True
         attrs["parallel_iterations"] = self.node.attrs.get("parallel_iterations", _PARALLEL)
-        return self.part.add(
-            "Enter", [value], [value.type], attrs, after, pure=invariant or self.pure, **self.rest
-        ).outputs[0]
+        pure = invariant or self.pure
+        return self.value("Enter", [value], value.type, attrs, after=after, pure=pure)
 
     def merge(self, value: Value, kind: ValueType, after: Sequence[Node] = ()) -> Node:
         """A loop-carried value, which starts as ``value``."""
@@ -178,16 +182,7 @@ class _Loop:
         return made.outputs[0]
 
     def constant(self, value: int, place: FlatPlace | None = None) -> Value:
-        attrs = {"value": value}
-        return self.part.add(
-            "constant", (), [_INT], attrs, name="iteration", place=place, **self.rest
-        ).outputs[0]
-
-    def number(
-        self, op: str, *inputs: Value, place: FlatPlace, after: Sequence[Node] = ()
-    ) -> Value:
-        made = self.part.add(op, inputs, [_INT], after=after, place=place, **self.rest)
-        return made.outputs[0]
+        return self.value("constant", (), _INT, {"value": value}, name="iteration", place=place)
 
     # --- whether there is another iteration ---
 
@@ -211,10 +206,7 @@ class _Loop:
         """Whether there were fewer iterations."""
         assert self.iteration is not None
         operands = (self.iteration.outputs[0], self.fixed[limit])
-        made = self.part.add(
-            "python_lt", operands, [_TRUTH], place=place, device=self.device(), **self.rest
-        )
-        return made.outputs[0]
+        return self.value("python_lt", operands, _TRUTH, place=place, device=self.device())
 
     def device(self) -> Any:
         """Where comparisons are: as what the loop itself asks, if it does."""
@@ -228,12 +220,11 @@ class _Loop:
             return {"most": self.enter(self.constant(self.most), invariant=True)}
         if self.node.op != "scan":
             return {}
-        length = substitute(self.node.attrs["length"], self.part.sizes)
+        length = in_sizes(self.node.attrs["length"], self.part.sizes)
         if isinstance(length, int):
             made = self.constant(length)
         else:
-            size = self.part.add("python_size", (), [_INT], {"size": length}, **self.rest)
-            made = size.outputs[0]
+            made = self.value("python_size", (), _INT, {"size": length})
         how: dict[str, Any] = {"backwards": True} if self.node.attrs.get("reverse") else {}
         return {"length": self.enter(made, invariant=True, **how)}
 
@@ -243,42 +234,35 @@ class _Loop:
         """Which element along the first axis it is the iteration of."""
         if not self.node.attrs.get("reverse"):
             return iteration
-        left = self.number("python_sub", self.fixed["length"], iteration, place=place)
-        return self.number("python_sub", left, self.constant(1, place), place=place)
+        left = self.value("python_sub", (self.fixed["length"], iteration), _INT, place=place)
+        return self.value("python_sub", (left, self.constant(1, place)), _INT, place=place)
 
     def slice(self, values: Value, at: Value, place: FlatPlace) -> Value:
         assert isinstance(values.type, TensorType)
         kind = values.type.like(shape=values.type.shape[1:])
-        return self.part.add("Slice", (values, at), [kind], place=place, **self.rest).outputs[0]
+        return self.value("Slice", (values, at), kind, place=place)
 
     def lists(self) -> Iterator[Value]:
         """Empty lists for what is stacked."""
         for value in self.node.outputs[self.count :]:
             device = value.device or as_device(None)
-            made = self.part.add(
-                "list_new", (), [TensorType(LIST, ())], {"device": device}, device=device,
-                **self.rest,
-            )  # fmt: skip
-            yield made.outputs[0]
+            kind = TensorType(LIST, ())
+            yield self.value("list_new", (), kind, {"device": device}, device=device)
 
     def put(self, values: Value, at: Value, y: Value, place: FlatPlace) -> Value:
         """The list with the result of an iteration."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
-        device = values.device
-        index = self.part.add(
-            "python_tensor", [at], [kind], place=place, device=device, **self.rest
+        index = self.value("python_tensor", [at], kind, place=place, device=values.device)
+        return self.value(
+            "list_write", (values, index, y), values.type, {"grow": True}, place=place
         )
-        inputs = (values, index.outputs[0], y)
-        return self.part.add(
-            "list_write", inputs, [values.type], {"grow": True}, place=place, **self.rest
-        ).outputs[0]
 
     def stack(self, values: Value, kind: ValueType) -> Value:
         assert isinstance(kind, TensorType)
         size, *shape = kind.shape
         attrs = {"size": size, "shape": tuple(shape), "dtype": kind.dtype}
-        return self.part.add("list_stack", [values], [kind], attrs, **self.rest).outputs[0]
+        return self.value("list_stack", [values], kind, attrs)
 
     # --- sizes ---
 
@@ -294,11 +278,7 @@ class _Loop:
                         changing.add(str(size))
         for name in sorted(changing):
             sizes[name] = Dim(free_name(name, self.part.flat))
-        return [
-            kind.like(shape=tuple([substitute(d, sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
-            if isinstance(kind, TensorType) else kind
-            for kind in (p.type for p in params)
-        ]  # fmt: skip
+        return [in_sizes(param.type, sizes) for param in params]
 
     def size_values(self) -> list[Value]:
         """Values from around that are taken in since sizes are read off their shapes."""

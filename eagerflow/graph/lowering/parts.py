@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
-from eagerflow.dims import substitute
+from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, in_sizes, sizes_of, used_inputs
+from eagerflow.graph.kinds import ValueType
+from eagerflow.graph.lowering.flat import FlatGraph, FlatPlace, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
@@ -88,10 +88,10 @@ class LoweredPart:
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node], pure: bool
     ) -> tuple[Value, ...]:
         attrs = {k: in_sizes(v, self.sizes) for k, v in node.attrs.items()}
-        stated = [v.stated for v in node.outputs]
+        types = [in_sizes(v.type, self.sizes) for v in node.outputs]
         made = self.add(
-            node.op, inputs, [self.type(v.type) for v in node.outputs], attrs, after, pure=pure,
-            devices=stated if any(d is not None for d in stated) else None,
+            node.op, inputs, types, attrs, after, pure=pure,
+            devices=[v.stated for v in node.outputs],
             name=node.name, reuses=node.reuses, device=node.device, reason=node.reason,
             scope=node.scope, source=node.source,
         )  # fmt: skip
@@ -99,12 +99,6 @@ class LoweredPart:
         if not pure:
             self.effects.append(made)
         return made.outputs
-
-    def type(self, kind: ValueType) -> ValueType:
-        """The type with the sizes that its names stand for here."""
-        if isinstance(kind, NumberType) or not self.sizes:
-            return kind
-        return kind.like(shape=tuple([substitute(d, self.sizes) for d in kind.shape]))  # type: ignore[misc]  # sizes are dims here
 
     def call(self, node: Node, inputs: Sequence[Value], after: Sequence[Node]) -> Sequence[Value]:
         part = LoweredPart(self.flat, node.attrs["body"], inputs, self.place, after)
@@ -118,7 +112,7 @@ class LoweredPart:
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node]
     ) -> Sequence[Value]:
         graphs = node.attrs["branches"]
-        types = [self.type(v.type) for v in node.outputs]
+        types = [in_sizes(v.type, self.sizes) for v in node.outputs]
         used = set[int]().union(*(used_inputs(g) for g in graphs))
         outputs, end = self.select(
             inputs, used, [self.builder(g) for g in graphs], types, after, node

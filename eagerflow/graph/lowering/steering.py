@@ -21,9 +21,9 @@ def is_steering(op: str) -> bool:
     return kind_of(op) == "steering"
 
 
-@signature("Switch", kind="steering")
+@signature("Switch", kind="steering", operands=2)
 def _switch(node: Node) -> Sequence[ValueSpec]:
-    value, predicate = _inputs(node, 2)
+    value, predicate = [v.spec for v in node.inputs]
     if not isinstance(predicate, TensorSpec) or predicate.shape or predicate.dtype.is_inexact:
         raise DTypeError("Switch is chosen by a bool or an integer", given=str(predicate))
     return [value] * len(node.outputs)
@@ -40,44 +40,36 @@ def _merge(node: Node) -> Sequence[ValueSpec]:
     return [kind]
 
 
-@signature("Enter", kind="steering")
+@signature("Enter", kind="steering", operands=1)
 def _enter(node: Node) -> Sequence[ValueSpec]:
     if not isinstance(node.attrs.get("frame"), str):
         raise GraphError("Enter needs the attribute 'frame'")
-    return _inputs(node, 1)
+    return [node.inputs[0].spec]
 
 
-@signature("Exit", kind="steering")
+@signature("Exit", kind="steering", operands=1)
 def _exit(node: Node) -> Sequence[ValueSpec]:
-    (value,), (kind,) = _inputs(node, 1), [v.spec for v in node.outputs]
-    _alike(node, value, kind)
+    (kind,) = [v.spec for v in node.outputs]
+    _alike(node, node.inputs[0].spec, kind)
     return [kind]
 
 
-@signature("NextIteration", kind="steering")
+@signature("NextIteration", kind="steering", operands=1)
 def _next(node: Node) -> Sequence[ValueSpec]:
-    _inputs(node, 1)
     return []
 
 
-@signature("Identity", kind="steering")
+@signature("Identity", kind="steering", operands=1)
 def _identity(node: Node) -> Sequence[ValueSpec]:
-    return _inputs(node, 1)
+    return [node.inputs[0].spec]
 
 
-@signature("Slice", kind="steering")
+@signature("Slice", kind="steering", operands=2)
 def _slice(node: Node) -> Sequence[ValueSpec]:
-    values, at = _inputs(node, 2)
+    values, at = [v.spec for v in node.inputs]
     if not isinstance(values, TensorSpec) or not values.shape or at != _INT:
         raise DTypeError("Slice takes a tensor with axes and an int", given=f"{values}, {at}")
     return [values.like(shape=values.shape[1:])]
-
-
-def _inputs(node: Node, count: int) -> list[ValueSpec]:
-    specs = [v.spec for v in node.inputs]
-    if len(specs) != count:
-        raise GraphError(f"{node.op} takes {count} inputs", given=str(len(specs)))
-    return specs
 
 
 def _alike(node: Node, got: ValueSpec, want: ValueSpec) -> None:

@@ -6,19 +6,18 @@ the argument itself where there is nothing to do. Results stay the same bit for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, final
 
 from eagerflow import settings
-from eagerflow.graph.ir import Graph, methods
-from eagerflow.graph.passes import arithmetic, movement  # noqa: F401 - they add rules to `simplify`
-from eagerflow.graph.passes.cse import cse
+from eagerflow.core.op import find_op
+from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.passes.cse import cse, share
 from eagerflow.graph.passes.donate import donate
 from eagerflow.graph.passes.fold import fold
 from eagerflow.graph.passes.prune import prune
-from eagerflow.graph.passes.report import Change, Origin, Report
-from eagerflow.graph.passes.share import share
-from eagerflow.graph.passes.simplify import simplify
+from eagerflow.graph.passes.rewrite import Change, Origin, Pass, Report, is_large
+from eagerflow.graph.passes.simplify import has_rules, simplify
 from eagerflow.graph.verify import verify
 
 __all__ = [
@@ -36,8 +35,6 @@ __all__ = [
     "share",
     "simplify",
 ]
-
-Pass = Callable[[Graph], tuple[Graph, Report]]
 
 #: the passes in their order: the fewer nodes the better for all that follow, `donate` at the end
 DEFAULT: Final[tuple[Pass, ...]] = (prune, fold, simplify, cse, share, donate)
@@ -82,22 +79,30 @@ def optimise(graph: Graph, passes: Sequence[Pass] = DEFAULT) -> tuple[Graph, lis
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass]) -> Iterator[tuple[Graph, Graph, Report]]:
-    """The runs of `optimise`: the graph before, the graph after, the report."""
+    """The runs of `optimise`: the graph before, the graph after, the report.
+
+    A pass that looks for what does not occur in the graph is not run.
+    """
     last = [p for p in passes if p is donate]
     others = [p for p in passes if p is not donate]
+    work = _Work(graph)
     idle, enough = 0, len(others)  # how many in a row changed nothing
     for run in others * _ROUNDS:
         if idle >= enough:
             break
-        after, report = _run(run, graph)
-        # the one that changed something need not run again: it would find nothing
-        idle, enough = (idle + 1, enough) if after is graph else (0, len(others) - 1)
-        yield graph, after, report
-        graph = after
+        if run not in work.without:
+            before = graph
+            graph, report = _run(run, before)
+            yield before, graph, report
+            if graph is not before:
+                work = _Work(graph)
+                # the one that changed something need not run again: it would find nothing
+                idle, enough = 0, len(others) - 1
+                continue
+        idle += 1
     for run in last:
-        after, report = _run(run, graph)
-        yield graph, after, report
-        graph = after
+        if run not in work.without:
+            yield graph, *_run(run, graph)
 
 
 def _run(run: Pass, graph: Graph) -> tuple[Graph, Report]:
@@ -107,8 +112,49 @@ def _run(run: Pass, graph: Graph) -> tuple[Graph, Report]:
     return after, report
 
 
-def _optimised(graph: Graph) -> Graph:
-    return optimise(graph)[0]
+@final
+class _Work:
+    """What there may be to do in a graph and its subgraphs, seen by one look at each node.
+
+    Attributes:
+        without: the passes that would find nothing.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.without = {*DEFAULT}
+        self._ops: set[str] = set()
+        self._known: set[Graph] = set()
+        self._see(graph)
+        for op in self._ops:
+            if has_rules(op):
+                self.without.discard(simplify)
+            record = find_op(op)
+            if record is not None and record.with_gradient is not None:
+                self.without.discard(share)
+
+    def _see(self, graph: Graph) -> None:
+        self._known.add(graph)
+        names: set[str] = set()
+        read = {*graph.outputs}
+        for node in graph.nodes:
+            names.add(node.op)
+            read.update(node.inputs)
+        if len(names) < len(graph.nodes):  # one op twice
+            self.without.discard(cse)
+        self._ops |= names
+        for node in graph.nodes:
+            if not node.outputs or not read.issuperset(node.outputs):
+                self.without.discard(prune)
+            if node.op != "constant" and all(map(_is_constant, node.inputs)):
+                self.without.discard(fold)
+            if node.reuses is not None or any(map(is_large, node.outputs)):
+                self.without.discard(donate)
+            if node.attrs:
+                for _, inner in node.subgraphs():
+                    self.without -= {prune, cse}  # loops carry values that nothing reads, or twice
+                    if inner not in self._known:
+                        self._see(inner)
 
 
-methods["optimise"] = _optimised
+def _is_constant(value: Value) -> bool:
+    return value.node is not None and value.node.op == "constant"

@@ -1,23 +1,26 @@
-"""Common subexpressions: what is computed twice is computed once."""
+"""What is computed twice is computed once.
+
+`cse` merges equal nodes, and loop-carried values that start equal and stay equal in each
+iteration; `share` computes a loss together with the gradient that repeats its work.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from struct import pack
 from typing import Any, Final, final
 
+from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
-from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.passes.duplicate_carries import find_twins, is_read, with_twins
-from eagerflow.graph.passes.report import Report
-from eagerflow.graph.passes.rewrite import Inner, Rewriter, is_pure, shown
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes.rewrite import Form, Pass, Report, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import fits, is_loop
 from eagerflow.graph.text.constants import content_name, has_values
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
-__all__ = ["cse"]
+__all__ = ["cse", "share"]
 
 #: arrays of more bytes are the same only if they are the same object
 _CONTENT_LIMIT: Final = 1 << 20
@@ -58,19 +61,19 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
     return rewriter.finish()
 
 
-def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Inner:
+def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Pass:
     """The pass for the subgraphs of ``node``: of equal loop-carried values, they read one.
 
     `prune` then takes the other out of the loop.
     """
-    twins = find_twins(node, rewriter.inputs(node), keys.attrs) if is_loop(node.op) else {}
-    twins = {i: j for i, j in twins.items() if is_read(rewriter.graph, node, i)}
+    twins = _find_twins(node, rewriter.inputs(node), keys.attrs) if is_loop(node.op) else {}
+    twins = {i: j for i, j in twins.items() if _is_read(rewriter.graph, node, i)}
     if not twins:
         return cse
     rewriter.replaced.update((node.outputs[i], node.outputs[j]) for i, j in twins.items())
     same = ", ".join(f"{node.outputs[i].name} as {node.outputs[j].name}" for i, j in twins.items())
     rewriter.note(f"in &{node.name}, loop-carried values are equal: {same}", node)
-    return lambda graph: cse(with_twins("cse", graph, twins))
+    return lambda graph: cse(_with_twins("cse", graph, twins))
 
 
 def _same_types(a: Node, b: Node) -> bool:
@@ -132,3 +135,133 @@ _KEYS: Final[dict[type, Callable[[Any], Any]]] = {
     Device: lambda value: (Device, value.name),
     Dim: lambda value: (Dim, value.terms),
 }
+
+
+# --- loop-carried values -----------------------------------------------------------------------
+
+
+def _find_twins(
+    node: Node, inputs: Sequence[Hashable], attrs_key: Callable[[dict[str, Any]], Hashable]
+) -> dict[int, int]:
+    """For each loop-carried value that always equals an earlier one, by index, the index of that.
+
+    Values that start equal are taken for equal, until an iteration tells them apart (Alpern, Wegman
+    and Zadeck, "Detecting equality of variables in programs", 1988).
+
+    Args:
+        node: a loop.
+        inputs: its inputs; equal ones have equal values.
+        attrs_key: of attributes; equal ones have equal keys.
+    """
+    body: Graph = node.attrs["body"]
+    count = node.attrs["carry"] if node.op == "scan" else len(inputs)
+    if len(set(inputs[:count])) == count:
+        return {}
+    starts = [(inputs[i], *_carry_types(node, i)) for i in range(count)]
+    first: dict[Hashable, int] = {}
+    leaders = [first.setdefault(start, i) for i, start in enumerate(starts)]
+    groups = len(first)
+    while groups < count:
+        ends = _numbers(body, leaders, attrs_key)
+        first = {}
+        leaders = [first.setdefault((leaders[i], ends[i]), i) for i in range(count)]
+        if len(first) == groups:
+            break
+        groups = len(first)
+    return {i: leader for i, leader in enumerate(leaders) if leader != i}
+
+
+def _carry_types(node: Node, i: int) -> tuple[str, ...]:
+    body = node.attrs["body"]
+    return tuple([str(v.spec) for v in (node.outputs[i], body.inputs[i], body.outputs[i])])
+
+
+def _numbers(
+    body: Graph, leaders: Sequence[int], attrs_key: Callable[[dict[str, Any]], Hashable]
+) -> list[Hashable]:
+    """For each output a number; equal ones have equal values, if each input equals its leader."""
+    numbers: dict[Value, Hashable] = {}
+    for i, value in enumerate(body.inputs):
+        numbers[value] = leaders[i] if i < len(leaders) else i
+    known: dict[Hashable, Node] = {}
+    for node in body.nodes:
+        same, inputs = node, tuple([numbers[v] for v in node.inputs])
+        if node.outputs and not node.control_inputs and is_pure(node):
+            types = tuple([str(v.spec) for v in node.outputs])
+            key = node.op, inputs, attrs_key(node.attrs), node.device, types
+            same = known.setdefault(key, node)
+        pairs = zip(node.outputs, same.outputs, strict=True)
+        numbers.update((v, numbers.get(first, first)) for v, first in pairs)
+        if is_loop(node.op):
+            twins = _find_twins(node, inputs, attrs_key)
+            numbers.update((node.outputs[i], numbers[node.outputs[j]]) for i, j in twins.items())
+    return [numbers[v] for v in body.outputs[: len(leaders)]]
+
+
+def _is_read(graph: Graph, node: Node, i: int) -> bool:
+    """Whether more than its own update reads carry number ``i`` of a loop of ``graph``."""
+    if _takes(graph, node.outputs[i], -1):
+        return True
+    return any(_takes(part, part.inputs[i], i) for _, part in node.subgraphs())
+
+
+def _takes(graph: Graph, value: Value, but: int) -> bool:
+    """Whether a node takes ``value``, or an output other than number ``but`` is it."""
+    return any(value in node.inputs for node in graph.nodes) or any(
+        v is value for i, v in enumerate(graph.outputs) if i != but
+    )
+
+
+def _with_twins(name: str, graph: Graph, twins: dict[int, int]) -> Graph:
+    """A subgraph of a loop that reads of twins only the first."""
+    rewriter = Rewriter(name, graph)
+    rewriter.replaced = {graph.inputs[i]: graph.inputs[first] for i, first in twins.items()}
+    return rewriter.build()
+
+
+# --- losses and their gradients ----------------------------------------------------------------
+
+
+def share(graph: Graph) -> tuple[Graph, Report]:
+    """Compute losses together with their gradients, where what comes from above is known before.
+
+    That is so unless the loss is multiplied by something which is computed later.
+    """
+    rewriter = Rewriter("share", graph)
+    losses: dict[Any, Node] = {}
+    joined: set[Node] = set()
+    for node in graph.nodes:
+        if node.attrs:
+            rewriter.inside(node, share)
+        op = find_op(node.op)
+        if op is None or op.with_gradient is None or node.control_inputs:
+            continue
+        form = rewriter.form(node)
+        first = losses.setdefault(_loss_key(node, form), node)
+        is_gradient = len(form.inputs) > len(rewriter.form(first).inputs)
+        if is_gradient and first not in joined and _is_known_before(rewriter, form, first):
+            joined.add(first)
+            text = f"{shown(first)} and its gradient {shown(node)} are computed together"
+            rewriter.join(first, node, op.with_gradient, text)
+    return rewriter.finish()
+
+
+def _loss_key(node: Node, form: Form) -> Any:
+    """What a loss and its gradient have in common."""
+    return (form.op, form.inputs[:2], tuple(sorted(form.attrs.items())), node.device)
+
+
+def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:
+    """Whether the last input is known before ``first``; a constant is put there."""
+    maker = form.inputs[-1].node
+    if maker is None:
+        return True
+    order = rewriter.order
+    place = order.index(first)
+    if maker in order[:place]:
+        return True
+    if maker.op != "constant" or maker.control_inputs:
+        return False
+    rest = [node for node in order if node is not maker]
+    rewriter.order = [*rest[:place], maker, *rest[place:]]
+    return True

@@ -7,7 +7,7 @@ from difflib import ndiff
 from typing import Final, final
 
 from eagerflow.errors import GraphError
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, optimise, run_passes
 from eagerflow.graph.text.printer import Printer
 
@@ -57,9 +57,6 @@ def diff(graph: Graph, pass_name: str | None = None) -> GraphDiff:
 
 def _join(lines: Sequence[str]) -> GraphDiff:
     return GraphDiff("\n".join(lines) if lines else "nothing changed")
-
-
-methods["diff"] = diff
 
 
 def diff_graphs(before: Graph, after: Graph) -> list[str]:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from math import inf, prod
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow.core.op import find_op
 from eagerflow.dims import same
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_fresh, on_cpu
-from eagerflow.graph.passes.report import Change, Report
-from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
-from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, is_large, is_pure, shown
 from eagerflow.hardware import as_device
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
 __all__ = ["donate"]
-
-#: bytes from which on it is faster to write into memory that is there than to take new
-_LEAST: Final = 1 << 16
 
 
 def donate(graph: Graph) -> tuple[Graph, Report]:
@@ -34,7 +29,7 @@ def donate(graph: Graph) -> tuple[Graph, Report]:
     for node in graph.nodes:
         if node.attrs:
             rewriter.inside(node, donate)
-    reuses = _Owners(graph).reuses() if any(map(_is_large, graph.values())) else {}
+    reuses = _Owners(graph).reuses() if any(map(is_large, graph.values())) else {}
     if not rewriter.forms and all(node.reuses == reuses.get(node) for node in graph.nodes):
         return rewriter.finish()
     for node, i in reuses.items():
@@ -50,16 +45,9 @@ def donate(graph: Graph) -> tuple[Graph, Report]:
     return result, Report("donate", rewriter.changes, len(graph.nodes), len(result.nodes))
 
 
-def _is_large(value: Value) -> bool:
-    kind = value.type
-    if isinstance(kind, NumberType) or any(type(d) is not int for d in kind.shape):
-        return False
-    return prod(kind.shape) * kind.dtype.itemsize >= _LEAST
-
-
 def _gives_all(node: Node) -> bool:
     """Whether it gives all elements of its input, as a view or copied."""
-    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    op = find_op(node.op)
     if op is None or op.storage == "fresh" or op.effect != "pure" or len(node.outputs) != 1:
         return False
     if len(node.inputs) != 1:
@@ -127,7 +115,7 @@ class _Owners:
         """For each node that may reuse an input the index of that input."""
         reuses: dict[Node, int] = {}
         for place, node in enumerate(self.graph.nodes):
-            if len(node.outputs) == 1 and _is_large(node.outputs[0]) and self._in_place(node):
+            if len(node.outputs) == 1 and is_large(node.outputs[0]) and self._in_place(node):
                 for i, value in enumerate(node.inputs):
                     if self._may_go(value, node, place):
                         reuses[node] = i
@@ -137,7 +125,7 @@ class _Owners:
     def _in_place(self, node: Node) -> bool:
         """Whether the kernel takes an array to write into."""
         dtype: Any = getattr(node.outputs[0].type, "dtype", None)
-        op = find_op(node.op) if kind_of(node.op) == "op" else None
+        op = find_op(node.op)
         if op is None or not op.elementwise or node.attrs:
             return False
         # small floats are computed in float32, by a function around the ufunc
@@ -166,7 +154,7 @@ class _Owners:
         output = node.outputs[0]
         if not self._is_own(value):
             return False
-        if value.spec != output.spec or not _is_large(value) or not on_cpu(value):
+        if value.spec != output.spec or not is_large(value) or not on_cpu(value):
             return False
         root = self._root(value)
         if root in self.foreign or self.last[root] != place:

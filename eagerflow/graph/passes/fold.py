@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from math import prod
 from typing import Any, Final, final
 
@@ -11,11 +11,11 @@ from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
+from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.graph.passes.report import Report
-from eagerflow.graph.passes.rewrite import Form, Rewriter, is_pure, shown
+from eagerflow.graph.passes.rewrite import Form, Report, Rewriter, is_pure, shown
 from eagerflow.graph.text.constants import has_values
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import LIST, TensorType
@@ -59,7 +59,9 @@ def _fold_node(
     if not node.outputs or node.control_inputs or node in rewriter.forms:
         return
     types = [v.type for v in node.outputs]
-    if not _is_small(types, inputs) or not all(_is_known(v) for v in _items(node.attrs.values())):
+    if not _is_small(types, inputs) or not all(
+        _is_known(v) for v in flat_items(node.attrs.values())
+    ):
         return
     if not is_pure(node) or next(node.subgraphs(), None) is not None:
         return
@@ -86,16 +88,6 @@ def _is_small(types: Iterable[ValueType], inputs: Iterable[Any]) -> bool:
     return size <= _LIMIT or size <= sum(x.nbytes for x in inputs if isinstance(x, Tensor))
 
 
-def _items(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        if type(value) is slice:
-            yield from (value.start, value.stop, value.step)
-        elif isinstance(value, (tuple, list)):
-            yield from _items(value)
-        else:
-            yield value
-
-
 def _is_known(value: Any) -> bool:
     return type(value) is not Dim and not isinstance(value, Reference)
 
@@ -120,7 +112,7 @@ def _run(node: Node, inputs: list[Any]) -> Iterable[Any]:
             _check_power(*inputs)
         return [number.function(*inputs)]
     tensors = [_at(x, v) for x, v in zip(inputs, node.inputs, strict=True)]
-    result = bind(get_op(op), *tensors, **node.attrs)
+    result: Any = bind(get_op(op), *tensors, **node.attrs)
     results = result if type(result) is tuple else (result,)
     if not all(has_values(x) for x in results):
         raise _NotHereError

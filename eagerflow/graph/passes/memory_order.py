@@ -15,7 +15,6 @@ from eagerflow.core.op import find_op
 from eagerflow.dims import same
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes.rewrite import Form
-from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Device
 from eagerflow.types import TensorType
 
@@ -58,7 +57,7 @@ def _known(size: Any) -> int:
 
 def is_fresh(node: Node) -> bool:
     """Whether the kernel surely gives an array of its own and keeps none of its inputs."""
-    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    op = find_op(node.op)
     return op is not None and op.storage == "fresh"
 
 
@@ -88,10 +87,9 @@ class Memory:
                 self.layouts[outputs[0]] = layout
 
     def _layout_of(self, form: Form, output: Value) -> MemoryLayout:
-        kind = kind_of(form.op)
-        if kind == "constant":
+        if form.op == "constant":
             return _constant_layout(form.attrs.get("value"))
-        op = find_op(form.op) if kind == "op" else None
+        op = find_op(form.op)
         order: Order = "unknown" if op is None else op.order
         layout = self._ordered(order, form, output)
         return MemoryLayout.ROWS if layout and has_one_axis(output) else layout

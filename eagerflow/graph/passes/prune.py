@@ -1,16 +1,24 @@
-"""Takes out what nothing needs."""
+"""Takes out what nothing needs, also of loops and branches.
+
+A loop-carried value is read if its last value is, or if an iteration reads it for something
+else that is; a stacked result, or the result of a branch, if it has a reader.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, final
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, final
 
-from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.passes.liveness import Inside, Live, LiveSearch, Places
-from eagerflow.graph.passes.report import Change, Report
-from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
+from eagerflow.graph.edit import size_values, sizes_named_by, with_graphs
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, effect_of, shown
+from eagerflow.graph.signatures import kind_of
 
 __all__ = ["prune"]
+
+#: numbers of inputs or outputs, in order
+Places = tuple[int, ...]
 
 
 def prune(graph: Graph) -> tuple[Graph, Report]:
@@ -21,7 +29,7 @@ def prune(graph: Graph) -> tuple[Graph, Report]:
 
     A control edge alone does not keep a read or a pure node: there is nothing to wait for.
     """
-    return _Pruner().run(LiveSearch().of(graph), None)
+    return _Pruner().run(_LiveSearch().of(graph), None)
 
 
 @final
@@ -62,7 +70,7 @@ class _Pruner:
             if not seen:
                 where = f"in &{node.name}: "
                 rewriter.changes += [Change(where + c.text, c.source) for c in report.changes]
-        attrs = {key: _with(made, value) for key, value in node.attrs.items()}
+        attrs = {key: with_graphs(v, lambda g: made[id(g)]) for key, v in node.attrs.items()}
         if node.op == "scan":
             attrs["carry"] = sum(i < node.attrs["carry"] for i in inside.outputs)
         same = all(attrs[key] is value for key, value in node.attrs.items())
@@ -73,11 +81,132 @@ class _Pruner:
             rewriter.kept[node] = inside.outputs
 
 
-def _with(graphs: Mapping[int, Graph], item: Any) -> Any:
-    """An attribute with other subgraphs."""
-    if type(item) is Graph:
-        return graphs[id(item)]
-    if type(item) is tuple and any(type(part) is Graph for part in item):
-        parts = tuple([_with(graphs, part) for part in item])
-        return item if all(a is b for a, b in zip(item, parts, strict=True)) else parts
-    return item
+# --- what is read ------------------------------------------------------------------------------
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Live:
+    """What is read in one graph.
+
+    Attributes:
+        graph: the graph.
+        outputs: the indices of its outputs that are.
+        nodes: those that have to run.
+        values: those that these, or the outputs, take.
+        inside: for each of ``nodes`` that has subgraphs what is read of and in it.
+    """
+
+    graph: Graph
+    outputs: Places
+    nodes: set[Node] = field(default_factory=set)
+    values: set[Value] = field(default_factory=set)
+    inside: dict[Node, Inside] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> set[int]:
+        """The indices of the inputs that are read."""
+        return {v.index for v in self.values if v.node is None}
+
+
+class Inside(NamedTuple):
+    """What is read of a node with subgraphs.
+
+    Attributes:
+        inputs: the indices of the inputs that it still needs.
+        outputs: the indices of the outputs that it still gives.
+        given: the indices of the inputs that its subgraphs still need; None for all.
+        parts: the subgraphs, in order.
+    """
+
+    inputs: Places
+    outputs: Places
+    given: Places | None
+    parts: Sequence[Live]
+
+
+@final
+class _LiveSearch:
+    """Finds what is read; no subgraph is searched twice."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Places, frozenset[str]], Live] = {}
+
+    def of(self, graph: Graph) -> Live:
+        """What is read in ``graph``, all of whose inputs and outputs stay."""
+        told = frozenset(str(d) for v in graph.inputs for d in v.type.shape)
+        return self._find(graph, _all(graph.outputs), told)
+
+    def _find(self, graph: Graph, outputs: Places, outside: frozenset[str]) -> Live:
+        """What is read if these outputs are; ``outside`` are the sizes that are known around it."""
+        key = id(graph), outputs, outside
+        live = self._known.get(key)
+        if live is None:
+            live = self._known[key] = self._search(Live(graph, outputs), outside)
+        return live
+
+    def _search(self, live: Live, outside: frozenset[str]) -> Live:
+        graph, nodes, values = live.graph, live.nodes, live.values
+        tellers = size_values(graph.values(), outside)
+        inner: frozenset[str] | None = None
+        values.update(graph.outputs[i] for i in live.outputs)
+        nodes.update(v.node for v in values if v.node is not None)
+        for node in reversed(graph.nodes):
+            if node not in nodes:
+                if effect_of(node) in ("pure", "reads"):
+                    continue
+                nodes.add(node)
+            taken: Sequence[Value] = node.inputs
+            if node.attrs and any(node.subgraphs()):
+                inner = outside.union(tellers) if inner is None else inner
+                inside = live.inside[node] = self._inside(node, values, inner)
+                taken = [node.inputs[i] for i in inside.inputs]
+            if tellers:
+                names = sizes_named_by(node)
+                taken = [*taken, *[tellers[name] for name in names if name in tellers]]
+            for value in taken:
+                values.add(value)
+                if value.node is not None:
+                    nodes.add(value.node)
+        return live
+
+    # --- subgraphs ---
+
+    def _inside(self, node: Node, read: set[Value], outside: frozenset[str]) -> Inside:
+        outputs = {i for i, v in enumerate(node.outputs) if v in read}
+        kind = kind_of(node.op)
+        if kind == "branches":
+            return self._branches(node, _sorted(outputs), outside)
+        if kind == "loop":
+            return self._loop(node, outputs, outside)
+        parts = [self._find(g, _all(g.outputs), outside) for _, g in node.subgraphs()]
+        return Inside(_all(node.inputs), _all(node.outputs), None, parts)
+
+    def _branches(self, node: Node, outputs: Places, outside: frozenset[str]) -> Inside:
+        parts = [self._find(graph, outputs, outside) for graph in node.attrs["branches"]]
+        given = _sorted(set[int]().union(*(part.inputs for part in parts)))
+        return Inside((0, *[i + 1 for i in given]), outputs, given, parts)
+
+    def _loop(self, node: Node, outputs: set[int], outside: frozenset[str]) -> Inside:
+        """Outputs that are read, with the carries that iterations need for them."""
+        count: int = node.attrs.get("carry", len(node.inputs))
+        parts = {"body": self._find(node.attrs["body"], _sorted(outputs), outside)}
+        if "cond" in node.attrs:
+            parts["cond"] = self._find(node.attrs["cond"], (0,), outside)
+        while True:
+            carry = {i for part in parts.values() for i in part.inputs if i < count}
+            if carry <= outputs:
+                break
+            outputs |= carry
+            parts["body"] = self._find(node.attrs["body"], _sorted(outputs), outside)
+        inputs = _sorted({i for i in outputs if i < count} | parts["body"].inputs)
+        inside = [parts[name] for name, _ in node.subgraphs()]
+        return Inside(inputs, _sorted(outputs), inputs, inside)
+
+
+def _all(values: Sequence[Value]) -> Places:
+    return tuple(range(len(values)))
+
+
+def _sorted(places: set[int]) -> Places:
+    return tuple(sorted(places))

@@ -1,33 +1,36 @@
-"""Collects what a pass changes, and then makes the new graph in one go."""
+"""Collects what a pass changes, makes the new graph in one go, and tells what was changed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.core.op import find_op
+from eagerflow.graph.edit import with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.passes.report import Change, Report
+from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.signatures import kind_of
+from eagerflow.source import Source
 
-__all__ = ["RANKS", "Form", "Inner", "Rewriter", "effect_of", "is_pure", "shown"]
+__all__ = ["RANKS", "Change", "Form", "Origin", "Pass", "Report", "Rewriter", "effect_of",
+           "is_large", "is_pure", "shown"]  # fmt: skip
 
-#: a pass on a subgraph
-Inner = Callable[[Graph], tuple[Graph, Report]]
-
+_LARGE: Final = 1 << 16  # bytes
 #: effects on state, from the weakest
 RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
 
 
 def effect_of(node: Node) -> str:
     """What ``node`` does to state (see `Op.effect`); of an unknown op, the worst."""
+    op = find_op(node.op)
+    if op is not None:
+        return op.effect
     kind = kind_of(node.op)
-    if kind == "op":
-        op = find_op(node.op)
-        return "blocks" if op is None else op.effect
     if kind == "constant" or kind == "number":
         return "pure"
-    if kind == "steering":
+    if kind == "steering" or kind == "op":
         return "blocks"
     inside = (effect_of(n) for _, graph in node.subgraphs() for n in graph.nodes)
     return max(inside, key=RANKS.index, default="pure")
@@ -38,9 +41,75 @@ def is_pure(node: Node) -> bool:
     return effect_of(node) == "pure"
 
 
+def is_large(value: Value) -> bool:
+    """Whether it is faster to write ``value`` into memory that is there than to take new."""
+    kind = value.type
+    if isinstance(kind, NumberType) or any(type(d) is not int for d in kind.shape):
+        return False
+    return prod(kind.shape) * kind.dtype.itemsize >= _LARGE
+
+
 def shown(node: Node) -> str:
     """What the text form calls a node."""
     return f"%{node.name}" if len(node.outputs) == 1 else f"&{node.name}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a pass changed.
+
+    Attributes:
+        text: what, in the words of the text form.
+        source: the user's line; formatted only when it is read.
+    """
+
+    text: str
+    source: Source | str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.source is None else f"{self.text}  # {self.source}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run of a pass changed.
+
+    Attributes:
+        name: of the pass.
+        changes: in the order of the graph.
+        before: the number of nodes before it.
+        after: the number of nodes after it.
+    """
+
+    name: str
+    changes: Sequence[Change]
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        what = f"{len(self.changes)} change{'' if len(self.changes) == 1 else 's'}"
+        lines = [f"{self.name}: {what}, {self.before} -> {self.after} nodes"]
+        return "\n".join(lines + [f"  {change}" for change in self.changes])
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where an optimised graph came from.
+
+    Attributes:
+        graph: the graph that was optimised.
+        reports: of the runs of passes that changed something, in order.
+    """
+
+    graph: Graph
+    reports: tuple[Report, ...]
+
+
+#: a function from graph to graph that says what it changed
+Pass = Callable[[Graph], tuple[Graph, Report]]
 
 
 class Form(NamedTuple):
@@ -76,7 +145,7 @@ class Rewriter:
         self.kept: dict[Node, Sequence[int]] = {}
         #: the inputs and the outputs of the new graph
         self.ends: tuple[Sequence[Value], Sequence[Value]] = graph.inputs, graph.outputs
-        self._bodies: dict[tuple[int, Inner], Graph] = {}
+        self._bodies: dict[tuple[int, Pass], Graph] = {}
 
     def inputs(self, node: Node) -> tuple[Value, ...]:
         """The inputs of ``node`` as they now are."""
@@ -115,25 +184,19 @@ class Rewriter:
         """Add a line to the report."""
         self.changes.append(Change(text, node.source))
 
-    def inside(self, node: Node, run: Inner) -> None:
+    def inside(self, node: Node, run: Pass) -> None:
         """Run the pass on the subgraphs of ``node``."""
         attrs = {}
         for key, value in node.attrs.items():
-            if type(value) is Graph:
-                new: Any = self._body(value, run, node)
-            elif type(value) is tuple and any(type(item) is Graph for item in value):
-                new = tuple([self._body(i, run, node) if type(i) is Graph else i for i in value])
-                if all(a is b for a, b in zip(new, value, strict=True)):
-                    continue
-            else:
-                continue
-            if new is not value:
-                attrs[key] = new
+            if type(value) is Graph or type(value) is tuple:
+                new = with_graphs(value, lambda graph: self._body(graph, run, node))
+                if new is not value:
+                    attrs[key] = new
         if attrs:
             form = self.form(node)
             self.forms[node] = (form._replace(attrs={**form.attrs, **attrs}),)
 
-    def _body(self, graph: Graph, run: Inner, node: Node) -> Graph:
+    def _body(self, graph: Graph, run: Pass, node: Node) -> Graph:
         key = id(graph), run
         body = self._bodies.get(key)
         if body is None:

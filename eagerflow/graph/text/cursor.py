@@ -59,10 +59,13 @@ class Cursor:
 
     def accept(self, mark: str) -> bool:
         """Go past ``mark`` if it comes next."""
-        if self.text.startswith(mark, self.skip()):
-            self.place += len(mark)
-            return True
-        return False
+        text, place = self.text, self.place
+        if not text.startswith(mark, place):
+            if not text[place : place + 1].isspace() or not text.startswith(mark, self.skip()):
+                return False
+            place = self.place
+        self.place = place + len(mark)
+        return True
 
     def expect(self, mark: str) -> None:
         if not self.accept(mark):
@@ -70,7 +73,9 @@ class Cursor:
 
     def word(self, word: str) -> bool:
         """Go past ``word`` if it comes next, and no longer word does."""
-        match = WORD.match(self.text, self.skip())
+        if not self.text.startswith(word, self.skip()):
+            return False
+        match = WORD.match(self.text, self.place)
         if match is None or match.group() != word:
             return False
         self.place = match.end()
@@ -93,9 +98,13 @@ class Cursor:
         return content
 
     def name(self, what: str = "a name") -> str:
-        if self.text.startswith('"', self.skip()):
-            return self.string()
-        return self.take(WORD, what)
+        match = WORD.match(self.text, self.skip())
+        if match is not None:
+            self.place = match.end()
+            return match.group()
+        if not self.text.startswith('"', self.place):
+            self.fail(what)
+        return self.string()
 
     def separated(self, one: Callable[[], Any], close: str) -> list[Any]:
         """``one`` repeatedly with commas between (and perhaps after), up to ``close``."""

@@ -28,7 +28,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
 from eagerflow.files import replaced
 from eagerflow.graph.devices import move_operands
-from eagerflow.graph.ir import Graph, methods
+from eagerflow.graph.ir import Graph
 from eagerflow.graph.text import constants
 from eagerflow.graph.text.parser import parse_graph
 from eagerflow.graph.text.printer import Printer
@@ -75,10 +75,6 @@ def load_graph(path: str | os.PathLike[str], resources: Mapping[str, Any] | None
         OSError: the file cannot be read.
     """
     return from_file_bytes(Path(path).read_bytes(), resources, str(path))
-
-
-methods["save"] = save_graph
-methods["load"] = load_graph
 
 
 def to_bytes(graph: Graph) -> bytes:

@@ -10,7 +10,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, parse_dim
 from eagerflow.errors import DeviceError, DimError, EagerflowError
 from eagerflow.graph.devices import settle
-from eagerflow.graph.ir import Graph, Node, Value, methods
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.text.constants import from_bytes, from_numbers
 from eagerflow.graph.text.cursor import WORD, Cursor
@@ -53,9 +53,6 @@ def parse_graph(
     graph = parser.graph()
     parser.at.end()
     return graph
-
-
-methods["parse"] = parse_graph
 
 
 @final
@@ -109,9 +106,8 @@ class _Parser:
         return name, self.spec(), place
 
     def prefixed(self, prefix: str, what: str) -> str:
-        if not self.at.text.startswith(prefix, self.at.skip()):
+        if not self.at.accept(prefix):
             self.at.fail(what)
-        self.at.place += 1
         return self.at.name(what)
 
     def define(self, known: dict[str, Any], name: str, item: Any, place: int, shown: str) -> None:
@@ -129,7 +125,9 @@ class _Parser:
 
     def value_name(self, what: str) -> str:
         name = self.prefixed("%", what)
-        output = _OUTPUT.match(self.at.text, self.at.place)
+        output = None
+        if self.at.text.startswith(".", self.at.place):  # few nodes have several
+            output = _OUTPUT.match(self.at.text, self.at.place)
         if output is None:
             return name
         self.at.place = output.end()
@@ -151,8 +149,10 @@ class _Parser:
             specs = self.at.listed(self.spec)
             if len(specs) != len(results):
                 self.at.fail(f"{len(results)} types, one for each output", end)
-        node = scope.graph.add_node(op, inputs, [s.type for s in specs], attrs, label)
-        node.name = label
+        scope.graph.unique(label)  # takes the name
+        node = Node(op, label, tuple(inputs), attrs)
+        node.outputs = tuple([Value(s.type, node, i) for i, s in enumerate(specs)])
+        scope.graph.nodes.append(node)
         on = self.suffixes(node, scope)
         settle(node, [s.device for s in specs], on)
         self.define(scope.nodes, label, node, place, f"&{label}")
@@ -177,25 +177,31 @@ class _Parser:
     def suffixes(self, node: Node, scope: _Scope) -> Device | str | None:
         """What stands behind the types; gives the device behind ``on``."""
         on = None
-        if self.at.word("after"):
-            node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
-        if self.at.word("into"):
-            place = self.at.skip()
-            value = self.value(scope)
-            if value not in node.inputs:
-                self.at.fail("an input of the node", place)
-            node.reuses = node.inputs.index(value)
-        if self.at.word("on"):
-            on = _device(self.at.string())
-            if self.at.word("because"):
-                node.reason = self.at.string()
-        if self.at.word("in"):
-            node.scope = self.at.string()
+        # most nodes have none of these words
+        if self.at.text.startswith(("a", "i", "o"), self.at.skip()):
+            if self.at.word("after"):
+                node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
+            if self.at.word("into"):
+                node.reuses = self.reused(node, scope)
+            if self.at.word("on"):
+                on = _device(self.at.string())
+                if self.at.word("because"):
+                    node.reason = self.at.string()
+            if self.at.word("in"):
+                node.scope = self.at.string()
         source = _SOURCE.match(self.at.text, self.at.place)
         if source is not None:
             node.source = " ".join(source[1].split()) or None
             self.at.place = source.end()
         return on
+
+    def reused(self, node: Node, scope: _Scope) -> int:
+        """The index of the input whose buffer the output takes."""
+        place = self.at.skip()
+        value = self.value(scope)
+        if value not in node.inputs:
+            self.at.fail("an input of the node", place)
+        return node.inputs.index(value)
 
     def label(self, scope: _Scope) -> Node:
         place = self.at.skip()

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, Size, substitute
+from eagerflow.dims import Dim
 from eagerflow.errors import GraphError
 from eagerflow.graph.devices import is_derivable
-from eagerflow.graph.ir import Graph, Node, Value, methods
-from eagerflow.graph.kinds import Reference, ValueType
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import Reference
 from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.hardware import Device
-from eagerflow.types import DType, TensorType, text_of
+from eagerflow.types import DType, text_of
 
-__all__ = ["Printer", "print_graph", "print_literal", "print_node", "quote"]
+__all__ = ["Printer", "print_graph", "print_node", "quote"]
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _INDENT: Final = "  "
@@ -41,18 +41,6 @@ def print_node(node: Node, graph: Graph | None = None) -> str:
     return printer.node(node, "")
 
 
-def print_literal(value: Any) -> str:
-    """An attribute's value as text.
-
-    Raises:
-        GraphError: there is no text form for it.
-    """
-    return Printer(strict=True).literal(value, "")
-
-
-methods["print"] = print_graph
-
-
 def quote(text: str) -> str:
     """``text`` as a string of JSON; what cannot be seen is escaped."""
     quoted = json.dumps(text, ensure_ascii=False)
@@ -62,7 +50,8 @@ def quote(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    return text if _IDENTIFIER.fullmatch(text) else quote(text)
+    plain = (text.isascii() and text.isidentifier()) or _IDENTIFIER.fullmatch(text)
+    return text if plain else quote(text)
 
 
 @final
@@ -73,8 +62,6 @@ class Printer:
         sources: whether to print the user's lines.
         bodies: whether to print subgraphs, or only that there is one.
         strict: whether to refuse objects that have no text form, instead of showing their class.
-        canonical: whether to leave out what does not change what is computed: scopes, sources,
-            and names, which become numbers in the order in which they occur.
 
     Attributes:
         arrays: the large arrays met so far, by name.
@@ -86,17 +73,12 @@ class Printer:
         sources: bool = True,
         bodies: bool = True,
         strict: bool = False,
-        canonical: bool = False,
     ) -> None:
-        self.sources = sources and not canonical
+        self.sources = sources
         self.bodies = bodies
         self.strict = strict
-        self.canonical = canonical
         self.arrays: dict[str, Tensor] = {}
         self._resources: dict[int, str] = {}  # names by identity
-        # what the canonical form calls nodes, inputs and resources, by identity
-        self._numbers: dict[int, str] = {}
-        self._sizes: dict[str, Size] = {}  # what it calls names of sizes
         self._types: dict[int, str] = {}  # by identity
 
     def enter(self, graph: Graph) -> None:
@@ -108,7 +90,7 @@ class Printer:
         """The lines of ``graph``, the first one without indentation."""
         self.enter(graph)
         inputs = ", ".join([f"{self.value(v)}: {self.spec(v)}" for v in graph.inputs])
-        name = "" if self.canonical or not graph.name else f" {_name(graph.name)}"
+        name = f" {_name(graph.name)}" if graph.name else ""
         yield f"graph{name}({inputs}) {{"
         inner = indent + _INDENT
         for node in graph.nodes:
@@ -124,60 +106,38 @@ class Printer:
         """A value as it is referred to."""
         node = value.node
         if node is None:
-            return f"%{self.name(value)}"
+            return f"%{_name(value.label)}"
         if len(node.outputs) == 1:
-            return f"%{self.name(node)}"
-        return f"%{self.name(node)}.{value.index}"
-
-    def name(self, item: Node | Value) -> str:
-        """The name of a node or an input."""
-        return self._number(item) if self.canonical else _name(item.name)
+            return f"%{_name(node.name)}"
+        return f"%{_name(node.name)}.{value.index}"
 
     def spec(self, value: Value) -> str:
         """The type and the device of a value."""
-        return text_of(self.type(value.type), value.device)
-
-    def type(self, kind: ValueType) -> str:
-        """The text of a type."""
+        kind = value.type
         text = self._types.get(id(kind))
         if text is None:
-            text = str(kind)
-            if self.canonical and isinstance(kind, TensorType):
-                text = str(kind.like(shape=tuple(map(self._size, kind.shape))))
-            self._types[id(kind)] = text
-        return text
-
-    def _size(self, size: Any) -> Any:
-        if isinstance(size, Dim) and self.canonical:
-            for name in sorted(size.symbols - self._sizes.keys()):
-                self._sizes[name] = Dim(f"d{len(self._sizes)}")
-            return substitute(size, self._sizes)
-        return size
-
-    def _number(self, item: object) -> str:
-        return self._numbers.setdefault(id(item), str(len(self._numbers)))
+            text = self._types[id(kind)] = str(kind)
+        return text_of(text, value.device)
 
     def node(self, node: Node, indent: str) -> str:
         """The text of a node; ``indent`` is that of the lines after the first."""
-        label = f"{self.values(node.outputs)} =" if node.outputs else f"&{self.name(node)}:"
+        label = f"{self.values(node.outputs)} =" if node.outputs else f"&{_name(node.name)}:"
         text = f"{label} {_name(node.op)}({self.values(node.inputs)})"
         if node.attrs:
-            items = sorted(node.attrs.items()) if self.canonical else node.attrs.items()
-            attrs = [f"{_name(k)}={self.literal(v, indent)}" for k, v in items]
+            attrs = [f"{_name(k)}={self.literal(v, indent)}" for k, v in node.attrs.items()]
             text += f" {{{', '.join(attrs)}}}"
         if node.outputs:
             text += f" : {', '.join([self.spec(v) for v in node.outputs])}"
         if node.control_inputs:
-            text += f" after {', '.join([f'&{self.name(n)}' for n in node.control_inputs])}"
+            text += f" after {', '.join([f'&{_name(n.name)}' for n in node.control_inputs])}"
         if node.reuses is not None:
             # a slice, as an input that it does not have is for `verify` to report
             text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
-        reason = "" if self.canonical else node.reason
-        if node.device is not None and (reason or not is_derivable(node)):
+        if node.device is not None and (node.reason or not is_derivable(node)):
             text += f" on {quote(str(node.device))}"
-            if reason:
-                text += f" because {quote(reason)}"
-        if node.scope and not self.canonical:
+            if node.reason:
+                text += f" because {quote(node.reason)}"
+        if node.scope:
             text += f" in {quote(node.scope)}"
         if self.sources and node.source is not None:
             source = " ".join(str(node.source).split())  # one line, whatever it holds
@@ -218,9 +178,6 @@ class Printer:
     def _slice(self, value: slice, indent: str) -> str:
         return f"slice{self._tuple((value.start, value.stop, value.step), indent)}"
 
-    def _dim(self, value: Dim, indent: str) -> str:
-        return str(self._size(value))
-
     def _subgraph(self, graph: Graph, indent: str) -> str:
         return "\n".join(self.graph(graph, indent)) if self.bodies else f"graph {graph.name}"
 
@@ -244,8 +201,6 @@ class Printer:
         return f"@{self._resource(reference)}"
 
     def _resource(self, resource: Any) -> str:
-        if self.canonical:
-            return self._number(resource)
         return _name(self._resources.get(id(resource), getattr(resource, "name", "")))
 
 
@@ -268,6 +223,7 @@ _PLAIN: Final[dict[type, Callable[[Any], str]]] = {
     str: lambda value: quote(str.__str__(value)),
     type(...): lambda value: "...",
     DType: lambda value: value.short,
+    Dim: str,
     Device: lambda value: f"device({quote(value.name)})",
 }
 
@@ -275,7 +231,6 @@ _FORMS: Final[dict[type, Callable[[Printer, Any, str], str]]] = {
     tuple: Printer._tuple,
     list: Printer._tuple,
     slice: Printer._slice,
-    Dim: Printer._dim,
     Graph: Printer._subgraph,
     Tensor: Printer._tensor,
     Reference: Printer._reference,

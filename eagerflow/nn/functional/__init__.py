@@ -7,7 +7,7 @@ Usually imported as ``F``; layers and losses are made of these.
 Tensor([0., 2.], f32[2]@cpu:0)
 """
 
-from eagerflow.extending import unknown_name as _unknown_name
+from eagerflow.extending import module_getattr as _module_getattr
 from eagerflow.nn.functional.activations import *
 from eagerflow.nn.functional.attention import *
 from eagerflow.nn.functional.convolution import *
@@ -19,9 +19,4 @@ from eagerflow.nn.functional.normalisation import *
 from eagerflow.nn.functional.pooling import *
 from eagerflow.nn.functional.resize import *
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest name that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise _unknown_name("eagerflow.nn.functional", name, globals())
+__getattr__ = _module_getattr("eagerflow.nn.functional", globals())

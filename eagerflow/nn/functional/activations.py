@@ -42,7 +42,8 @@ _SELU_ALPHA = 1.6732632423543772848170429916717
 _SELU_SCALE = 1.0507009873554804934193349852946
 
 
-def _floating(x: TensorLike) -> ef.Tensor:
+def as_floating(x: TensorLike) -> ef.Tensor:
+    """``x``, integers in float32."""
     """``x`` as a tensor; integers count as float32."""
     tensor = ef.asarray(x)
     return tensor if tensor.dtype.is_floating else tensor.astype(ef.float32)
@@ -123,7 +124,7 @@ def prelu(x: TensorLike, weight: TensorLike) -> ef.Tensor:
     Tensor([[-0.25, -0.5 ],
             [ 2.  ,  2.  ]], f32[2,2]@cpu:0)
     """
-    tensor, slope = _floating(x), ef.asarray(weight)
+    tensor, slope = as_floating(x), ef.asarray(weight)
     if len(slope.shape) > 1:
         raise ShapeError("prelu: the slopes have several axes", given=f"weight={slope.type}")
     if len(tensor.shape) > 1:
@@ -155,7 +156,7 @@ def hardsigmoid(x: TensorLike) -> ef.Tensor:
     >>> ef.nn.functional.hardsigmoid(ef.tensor([-4.0, 0.0, 4.0]))
     Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
     """
-    return relu6(_floating(x) + 3) / 6
+    return relu6(as_floating(x) + 3) / 6
 
 
 def hardswish(x: TensorLike) -> ef.Tensor:
@@ -167,7 +168,7 @@ def hardswish(x: TensorLike) -> ef.Tensor:
     >>> ef.nn.functional.hardswish(ef.tensor([-4.0, 1.5, 4.0]))
     Tensor([-0.   ,  1.125,  4.   ], f32[3]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     return tensor * hardsigmoid(tensor)
 
 
@@ -181,7 +182,7 @@ def hardshrink(x: TensorLike, lambd: float = 0.5) -> ef.Tensor:
     >>> ef.nn.functional.hardshrink(ef.tensor([-1.0, 0.25, 1.0]))
     Tensor([-1.,  0.,  1.], f32[3]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     return ef.where(ef.abs(tensor) <= lambd, 0, tensor)
 
 
@@ -195,7 +196,7 @@ def softshrink(x: TensorLike, lambd: float = 0.5) -> ef.Tensor:
     >>> ef.nn.functional.softshrink(ef.tensor([-1.0, 0.25, 1.0]))
     Tensor([-0.5,  0. ,  0.5], f32[3]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     moved = ef.where(tensor > 0, tensor - lambd, tensor + lambd)
     return ef.where(ef.abs(tensor) <= lambd, 0, moved)
 
@@ -238,7 +239,7 @@ def celu(x: TensorLike, alpha: float = 1.0) -> ef.Tensor:
     >>> ef.round(ef.nn.functional.celu(ef.tensor([-1.0, 2.0]), alpha=2.0), 3)
     Tensor([-0.787,  2.   ], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     # where both branches meet, the exponential has no overflow to multiply a cotangent of 0 with
     below = ef.expm1(ef.where(tensor > 0, 0, tensor) / alpha) * alpha
     return ef.where(tensor > 0, tensor, below)
@@ -278,7 +279,7 @@ def mish(x: TensorLike) -> ef.Tensor:
     >>> ef.round(ef.nn.functional.mish(ef.tensor([-1.0, 2.0])), 3)
     Tensor([-0.303,  1.944], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     return tensor * ef.tanh(ef.softplus(tensor))
 
 
@@ -294,7 +295,7 @@ def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> ef.Te
     >>> ef.round(ef.nn.functional.softplus(ef.tensor([-1.0, 0.0, 30.0]), beta=2.0), 3)
     Tensor([ 0.063,  0.347, 30.   ], f32[3]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     scaled = tensor * beta
     return ef.where(scaled > threshold, tensor, ef.softplus(scaled) / beta)
 
@@ -308,7 +309,7 @@ def softsign(x: TensorLike) -> ef.Tensor:
     >>> ef.nn.functional.softsign(ef.tensor([-1.0, 3.0]))
     Tensor([-0.5 ,  0.75], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     return tensor / (ef.abs(tensor) + 1)
 
 
@@ -333,7 +334,7 @@ def tanhshrink(x: TensorLike) -> ef.Tensor:
     >>> ef.round(ef.nn.functional.tanhshrink(ef.tensor([-1.0, 2.0])), 3)
     Tensor([-0.238,  1.036], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     return tensor - ef.tanh(tensor)
 
 
@@ -358,7 +359,7 @@ def logsigmoid(x: TensorLike) -> ef.Tensor:
     >>> ef.round(ef.nn.functional.logsigmoid(ef.tensor([0.0, -1000.0])), 3)
     Tensor([   -0.693, -1000.   ], f32[2]@cpu:0)
     """
-    return -ef.softplus(-_floating(x))
+    return -ef.softplus(-as_floating(x))
 
 
 # --- along an axis ----------------------------------------------------------------------------
@@ -377,7 +378,7 @@ def glu(x: TensorLike, axis: int = -1) -> ef.Tensor:
     >>> ef.nn.functional.glu(ef.tensor([3.0, 5.0, 0.0, 100.0]))
     Tensor([1.5, 5. ], f32[2]@cpu:0)
     """
-    first, second = ef.split(_floating(x), 2, axis=axis)
+    first, second = ef.split(as_floating(x), 2, axis=axis)
     return first * ef.sigmoid(second)
 
 
@@ -421,7 +422,7 @@ def softmin(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
     >>> ef.nn.functional.softmin(ef.tensor([0.0, 1000.0]))
     Tensor([1., 0.], f32[2]@cpu:0)
     """
-    return softmax(-_floating(x), axis, dtype)
+    return softmax(-as_floating(x), axis, dtype)
 
 
 def normalize(x: TensorLike, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> ef.Tensor:
@@ -437,6 +438,6 @@ def normalize(x: TensorLike, p: float = 2.0, axis: int = 1, eps: float = 1e-12) 
     Tensor([[0.6, 0.8],
             [0. , 0. ]], f32[2,2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     norm = ef.linalg.vector_norm(tensor, axis=axis, ord=p, keepdims=True)
     return tensor / ef.where(norm < eps, eps, norm)

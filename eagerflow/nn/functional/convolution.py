@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError
@@ -41,28 +42,13 @@ def over_axes(
     return ef.squeeze(function(ef.expand_dims(tensor, axis=0)), axis=0)
 
 
-def _biased(x: ef.Tensor, bias: TensorLike | None) -> ef.Tensor:
-    if bias is None:
-        return x
-    return x + ef.reshape(bias, (-1,) + (1,) * (x.ndim - 2))
-
-
 def _convolved(
-    name: str,
-    axes: int,
-    input: TensorLike,
-    weight: TensorLike,
-    bias: TensorLike | None,
-    stride: Sizes,
-    padding: Sizes | str,
-    dilation: Sizes,
-    groups: int,
-) -> ef.Tensor:
+    name: str, axes: int, op: Callable[..., ef.Tensor], input: TensorLike, weight: TensorLike,
+    bias: TensorLike | None, **settings: Any,
+) -> ef.Tensor:  # fmt: skip
     def convolve(x: ef.Tensor) -> ef.Tensor:
-        out = ef.convolution(
-            x, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
-        )
-        return _biased(out, bias)
+        out = op(x, weight, **settings)
+        return out if bias is None else out + ef.reshape(bias, (-1,) + (1,) * axes)
 
     return over_axes(name, input, axes, convolve)
 
@@ -98,7 +84,10 @@ def conv1d(
     >>> ef.nn.functional.conv1d(x, ef.tensor([[[1.0, 10.0]]]), ef.tensor([0.5]))
     Tensor([[[21.5, 32.5, 43.5]]], f32[1,1,3]@cpu:0)
     """
-    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    return _convolved(
+        "conv1d", 1, ef.convolution, input, weight, bias,
+        stride=stride, padding=padding, dilation=dilation, groups=groups,
+    )  # fmt: skip
 
 
 @speaks_for_parts
@@ -138,34 +127,10 @@ def conv2d(
               [6., 9., 6.],
               [4., 6., 4.]]]], f32[1,1,3,3]@cpu:0)
     """
-    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
-
-
-def _transposed(
-    name: str,
-    axes: int,
-    input: TensorLike,
-    weight: TensorLike,
-    bias: TensorLike | None,
-    stride: Sizes,
-    padding: Sizes,
-    output_padding: Sizes,
-    groups: int,
-    dilation: Sizes,
-) -> ef.Tensor:
-    def transpose(x: ef.Tensor) -> ef.Tensor:
-        out = ef.convolution_transpose(
-            x,
-            weight,
-            stride=stride,
-            padding=padding,
-            output_padding=output_padding,
-            dilation=dilation,
-            groups=groups,
-        )
-        return _biased(out, bias)
-
-    return over_axes(name, input, axes, transpose)
+    return _convolved(
+        "conv2d", 2, ef.convolution, input, weight, bias,
+        stride=stride, padding=padding, dilation=dilation, groups=groups,
+    )  # fmt: skip
 
 
 def conv_transpose1d(
@@ -200,8 +165,10 @@ def conv_transpose1d(
     >>> ef.nn.functional.conv_transpose1d(x, ef.tensor([[[1.0, 10.0]]]), stride=2)
     Tensor([[[ 1., 10.,  2., 20.]]], f32[1,1,4]@cpu:0)
     """
-    return _transposed("conv_transpose1d", 1, input, weight, bias, stride, padding,
-                       output_padding, groups, dilation)  # fmt: skip
+    return _convolved(
+        "conv_transpose1d", 1, ef.convolution_transpose, input, weight, bias, stride=stride,
+        padding=padding, output_padding=output_padding, dilation=dilation, groups=groups,
+    )  # fmt: skip
 
 
 def conv_transpose2d(
@@ -238,5 +205,7 @@ def conv_transpose2d(
     >>> ef.nn.functional.conv_transpose2d(x, ef.ones((8, 3, 4, 4)), stride=2, padding=1).shape
     (1, 3, 8, 8)
     """
-    return _transposed("conv_transpose2d", 2, input, weight, bias, stride, padding,
-                       output_padding, groups, dilation)  # fmt: skip
+    return _convolved(
+        "conv_transpose2d", 2, ef.convolution_transpose, input, weight, bias, stride=stride,
+        padding=padding, output_padding=output_padding, dilation=dilation, groups=groups,
+    )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, VariableError
 from eagerflow.extending import TensorLike, maximum, may_equal
+from eagerflow.nn.functional.activations import as_floating
 from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [
@@ -18,11 +19,6 @@ __all__ = [
     "local_response_norm",
     "rms_norm",
 ]
-
-
-def _floating(x: TensorLike) -> ef.Tensor:
-    tensor = ef.asarray(x)
-    return tensor if tensor.dtype.is_floating else tensor.astype(ef.float32)
 
 
 def _scaled(x: ef.Tensor, weight: TensorLike | None, bias: TensorLike | None) -> ef.Tensor:
@@ -37,6 +33,13 @@ def _by_channel(x: TensorLike | None, ndim: int) -> ef.Tensor | None:
 
 
 # --- over the last axes -----------------------------------------------------------------------
+
+
+def _scaled_by_channel(
+    x: ef.Tensor, weight: TensorLike | None, bias: TensorLike | None
+) -> ef.Tensor:
+    ndim = len(x.shape)
+    return _scaled(x, _by_channel(weight, ndim), _by_channel(bias, ndim))
 
 
 def _last_axes(name: str, x: ef.Tensor, shape: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -75,7 +78,7 @@ def layer_norm(
     Tensor([[-1.,  1.],
             [-1.,  1.]], f32[2,2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     axes = _last_axes("layer_norm", tensor, normalized_shape)
     return _scaled(ef.standardize(tensor, axes, eps=eps)[0], weight, bias)
 
@@ -101,7 +104,7 @@ def rms_norm(
     >>> ef.round(ef.nn.functional.rms_norm(ef.tensor([3.0, 4.0]), 2), 3)
     Tensor([0.849, 1.131], f32[2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     axes = _last_axes("rms_norm", tensor, normalized_shape)
     if eps is None:
         eps = float(ef.finfo(tensor.dtype).eps)
@@ -163,19 +166,35 @@ def batch_norm(
     >>> ef.round(mean, 3), ef.round(var, 3)
     (Tensor([0.2], f32[1]@cpu:0), Tensor([1.1], f32[1]@cpu:0))
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     _channel_axis("batch_norm", tensor, 2)
     axes = (0, *range(2, len(tensor.shape)))
     if training:
-        _check_variables("batch_norm", running_mean, running_var)
-        out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
-        count = math.prod(tensor.shape[a] for a in axes)
-        _move(running_mean, mean, momentum, count)
-        _move(running_var, var * _unbiased(tensor, axes), momentum, count)
+        out = _by_input("batch_norm", tensor, axes, running_mean, running_var, momentum, eps)
     else:
         out = _by_running("batch_norm", tensor, running_mean, running_var, eps)
-    ndim = len(tensor.shape)
-    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+    return _scaled_by_channel(out, weight, bias)
+
+
+def _by_input(
+    name: str, x: ef.Tensor, axes: tuple[int, ...], running_mean: Any, running_var: Any,
+    momentum: float, eps: float,
+) -> ef.Tensor:  # fmt: skip
+    """``x`` by its own mean and variance along ``axes``, towards which the running ones move."""
+    for running in (running_mean, running_var):
+        if running is not None and not isinstance(running, ef.Variable):
+            raise VariableError(
+                f"{name}: the running mean and variance must be variables in training",
+                given=type(running).__name__,
+                expected="ef.Variable, or None for none",
+            )
+    out, mean, var = ef.standardize(x, axes, eps=eps, least=2)
+    count = math.prod(x.shape[a] for a in sorted({0, *axes}))
+    if 0 not in axes:
+        mean, var = ef.mean(mean, axis=0), ef.mean(var, axis=0)
+    _move(running_mean, mean, momentum, count)
+    _move(running_var, var * _unbiased(x, axes), momentum, count)
+    return out
 
 
 def _unbiased(x: ef.Tensor, axes: tuple[int, ...]) -> float:
@@ -199,16 +218,6 @@ def _by_running(
     assert spread is not None
     # in the dtype of `x`, as with the statistics of the batch
     return ((x - centre) * ef.rsqrt(spread + eps)).astype(x.dtype)
-
-
-def _check_variables(name: str, *running: object) -> None:
-    for value in running:
-        if value is not None and not isinstance(value, ef.Variable):
-            raise VariableError(
-                f"{name}: the running mean and variance must be variables in training",
-                given=type(value).__name__,
-                expected="ef.Variable, or None for none",
-            )
 
 
 def _move(running: object, value: ef.Tensor, momentum: float, count: Any) -> None:
@@ -264,19 +273,14 @@ def instance_norm(
     Tensor([[[-1.,  1.],
              [-1.,  1.]]], f32[1,2,2]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     _channel_axis("instance_norm", tensor, 3)
-    ndim = len(tensor.shape)
-    axes = tuple(range(2, ndim))
+    axes = tuple(range(2, len(tensor.shape)))
     if use_input_stats:
-        _check_variables("instance_norm", running_mean, running_var)
-        out, mean, var = ef.standardize(tensor, axes, eps=eps, least=2)
-        count = math.prod(tensor.shape[a] for a in (0, *axes))
-        _move(running_mean, ef.mean(mean, axis=0), momentum, count)
-        _move(running_var, ef.mean(var, axis=0) * _unbiased(tensor, axes), momentum, count)
+        out = _by_input("instance_norm", tensor, axes, running_mean, running_var, momentum, eps)
     else:
         out = _by_running("instance_norm", tensor, running_mean, running_var, eps)
-    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+    return _scaled_by_channel(out, weight, bias)
 
 
 @speaks_for_parts
@@ -302,7 +306,7 @@ def group_norm(
     >>> ef.round(ef.nn.functional.group_norm(ef.tensor([[1.0, 3.0, 0.0, 20.0]]), 2), 3)
     Tensor([[-1.,  1., -1.,  1.]], f32[1,4]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     _channel_axis("group_norm", tensor, 2)
     samples, channels, *rest = tensor.shape
     if type(channels) is int and (num_groups < 1 or channels % num_groups):
@@ -312,8 +316,7 @@ def group_norm(
         )
     grouped = tensor.reshape((samples, num_groups, channels // num_groups * math.prod(rest)))
     out = ef.standardize(grouped, -1, eps=eps)[0].reshape(tensor.shape)
-    ndim = len(tensor.shape)
-    return _scaled(out, _by_channel(weight, ndim), _by_channel(bias, ndim))
+    return _scaled_by_channel(out, weight, bias)
 
 
 def local_response_norm(
@@ -335,7 +338,7 @@ def local_response_norm(
     >>> ef.round(F.local_response_norm(ef.tensor([[3.0, 4.0, 0.0]]), 2, alpha=1.0, beta=1.0), 3)
     Tensor([[0.545, 0.296, 0.   ]], f32[1,3]@cpu:0)
     """
-    tensor = _floating(x)
+    tensor = as_floating(x)
     _channel_axis("local_response_norm", tensor, 2)
     if size < 1:
         raise ShapeError("local_response_norm: size is not positive", given=f"size={size}")

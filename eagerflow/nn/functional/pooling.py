@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import eagerflow as ef
@@ -36,22 +37,11 @@ def _both(name: str, input: TensorLike, axes: int, function: Any) -> tuple[ef.Te
     return values, indices if indices.ndim == values.ndim else ef.squeeze(indices, axis=0)
 
 
-def _max_pooled(
-    name: str,
-    axes: int,
-    input: TensorLike,
-    kernel_size: Sizes,
-    stride: Sizes | None,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
-    return_indices: bool,
+def _pooled(
+    name: str, axes: int, op: Callable[..., Any], input: TensorLike, *sizes: Any, **settings: Any
 ) -> Any:
-    def pool(x: ef.Tensor) -> Any:
-        return ef.max_pool(x, kernel_size, stride=stride, padding=padding, dilation=dilation,
-                           ceil_mode=ceil_mode, return_indices=return_indices)  # fmt: skip
-
-    return (_both if return_indices else over_axes)(name, input, axes, pool)
+    pool = _both if settings.get("return_indices") else over_axes
+    return pool(name, input, axes, lambda x: op(x, *sizes, **settings))
 
 
 @speaks_for_parts
@@ -85,8 +75,10 @@ def max_pool1d(
     >>> ef.nn.functional.max_pool1d(ef.tensor([[[1.0, 5.0, 2.0]]]), 2, ceil_mode=True)
     Tensor([[[5., 2.]]], f32[1,1,2]@cpu:0)
     """
-    return _max_pooled("max_pool1d", 1, input, kernel_size, stride, padding, dilation, ceil_mode,
-                       return_indices)  # fmt: skip
+    return _pooled(
+        "max_pool1d", 1, ef.max_pool, input, kernel_size, stride=stride, padding=padding,
+        dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices,
+    )  # fmt: skip
 
 
 @speaks_for_parts
@@ -124,8 +116,10 @@ def max_pool2d(
     >>> ef.nn.functional.max_pool2d(x, 2, return_indices=True)
     (Tensor([[[[7.]]]], f32[1,1,1,1]@cpu:0), Tensor([[[[2]]]], i64[1,1,1,1]@cpu:0))
     """
-    return _max_pooled("max_pool2d", 2, input, kernel_size, stride, padding, dilation, ceil_mode,
-                       return_indices)  # fmt: skip
+    return _pooled(
+        "max_pool2d", 2, ef.max_pool, input, kernel_size, stride=stride, padding=padding,
+        dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices,
+    )  # fmt: skip
 
 
 @speaks_for_parts
@@ -242,15 +236,6 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
     )
 
 
-def _adaptive_max_pooled(
-    name: str, axes: int, input: TensorLike, output_size: Any, return_indices: bool
-) -> Any:
-    def pool(x: ef.Tensor) -> Any:
-        return ef.adaptive_max_pool(x, output_size, return_indices=return_indices)
-
-    return (_both if return_indices else over_axes)(name, input, axes, pool)
-
-
 def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that share one axis out to a given number of places.
 
@@ -265,7 +250,8 @@ def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: boo
     >>> ef.nn.functional.adaptive_max_pool1d(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
     Tensor([[[3., 8.]]], f32[1,1,2]@cpu:0)
     """
-    return _adaptive_max_pooled("adaptive_max_pool1d", 1, input, output_size, return_indices)
+    name, op = "adaptive_max_pool1d", ef.adaptive_max_pool
+    return _pooled(name, 1, op, input, output_size, return_indices=return_indices)
 
 
 def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
@@ -282,4 +268,5 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: boo
     >>> ef.nn.functional.adaptive_max_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), (1, None))
     Tensor([[[[7., 5.]]]], f32[1,1,1,2]@cpu:0)
     """
-    return _adaptive_max_pooled("adaptive_max_pool2d", 2, input, output_size, return_indices)
+    name, op = "adaptive_max_pool2d", ef.adaptive_max_pool
+    return _pooled(name, 2, op, input, output_size, return_indices=return_indices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, final
 
 import eagerflow as ef
@@ -18,34 +19,55 @@ __all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
 Sizes = int | tuple[int, ...]
 
 
-def _kernel(name: str, axes: int, kernel_size: Sizes) -> tuple[int, ...]:
-    """The size of the kernel along each axis."""
-    sizes = (kernel_size,) * axes if isinstance(kernel_size, int) else tuple(kernel_size)
-    if len(sizes) != axes:
-        raise TensorValueError(
-            f"{name}: the kernel has another number of axes",
-            given=f"kernel_size={kernel_size!r}",
-            expected=f"an integer, or {axes} of them",
-        )
-    for size in sizes:
-        check_sizes(name, kernel_size=size)
-    return sizes
-
-
-def _check_groups(name: str, groups: int, in_channels: int, out_channels: int) -> None:
-    check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
-    if in_channels % groups or out_channels % groups:
-        raise TensorValueError(
-            f"{name}: the channels do not fall into equal groups",
-            given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
-            expected="groups that divide both numbers of channels",
-        )
-
-
-class _AbstractConvolution(Module):
-    """What `Conv1d` and `Conv2d` have in common."""
+class _AbstractKernels(Module):
+    """What convolutions and their transposes have in common."""
 
     _axes: ClassVar[int]
+
+    def _make(
+        self, in_channels: int, out_channels: int, groups: int, kernel_size: Sizes, bias: bool,
+        *, transposed: bool = False, dtype: Any, generator: ef.random.Generator | None,
+    ) -> None:  # fmt: skip
+        """Check the sizes, and make weight and bias."""
+        name = type(self).__name__
+        check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        if in_channels % groups or out_channels % groups:
+            raise TensorValueError(
+                f"{name}: the channels do not fall into equal groups",
+                given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
+                expected="groups that divide both numbers of channels",
+            )
+        kernel = self._kernel(name, kernel_size)
+        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        shape = (first, second // groups, *kernel)
+        weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.kernel_size = kernel_size
+        self.groups = groups
+        self.weight = ef.Variable(weight, name="weight")
+        fans = (out_channels, *shape[1:])
+        self.bias = small_bias(fans, generator, dtype) if bias else None
+
+    def _kernel(self, name: str, kernel_size: Sizes) -> tuple[int, ...]:
+        """The size of the kernel along each axis."""
+        axes = self._axes
+        sizes = (kernel_size,) * axes if isinstance(kernel_size, int) else tuple(kernel_size)
+        if len(sizes) != axes:
+            raise TensorValueError(
+                f"{name}: the kernel has another number of axes",
+                given=f"kernel_size={kernel_size!r}",
+                expected=f"an integer, or {axes} of them",
+            )
+        for size in sizes:
+            check_sizes(name, kernel_size=size)
+        return sizes
+
+
+class _AbstractConvolution(_AbstractKernels):
+    """What `Conv1d` and `Conv2d` have in common."""
+
+    _function: ClassVar[Callable[..., ef.Tensor]]
 
     def __init__(
         self,
@@ -61,20 +83,18 @@ class _AbstractConvolution(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        name = type(self).__name__
-        _check_groups(name, groups, in_channels, out_channels)
-        kernel = _kernel(name, self._axes, kernel_size)
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
-        self.groups = groups
-        shape = (out_channels, in_channels // groups, *kernel)
-        weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
-        self.weight = ef.Variable(weight, name="weight")
-        self.bias = small_bias(shape, generator, dtype) if bias else None
+        self._make(
+            in_channels, out_channels, groups, kernel_size, bias, dtype=dtype, generator=generator
+        )
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, self._axes)
+        return self._function(
+            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
 
 
 @final
@@ -107,12 +127,7 @@ class Conv1d(_AbstractConvolution):
     """
 
     _axes = 1
-
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        check_channels(self, x, 1)
-        return F.conv1d(
-            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
+    _function = staticmethod(F.conv1d)
 
 
 @final
@@ -145,18 +160,13 @@ class Conv2d(_AbstractConvolution):
     """
 
     _axes = 2
-
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        check_channels(self, x, 2)
-        return F.conv2d(
-            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
+    _function = staticmethod(F.conv2d)
 
 
-class _AbstractTransposed(Module):
+class _AbstractTransposed(_AbstractKernels):
     """What `ConvTranspose1d` and `ConvTranspose2d` have in common."""
 
-    _axes: ClassVar[int]
+    _function: ClassVar[Callable[..., ef.Tensor]]
 
     def __init__(
         self,
@@ -173,21 +183,21 @@ class _AbstractTransposed(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        name = type(self).__name__
-        _check_groups(name, groups, in_channels, out_channels)
-        kernel = _kernel(name, self._axes, kernel_size)
-        self.in_channels = in_channels
-        self.out_channels = out_channels
-        self.kernel_size = kernel_size
         self.stride = stride
         self.padding = padding
         self.output_padding = output_padding
-        self.groups = groups
         self.dilation = dilation
-        shape = (in_channels, out_channels // groups, *kernel)
-        weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
-        self.weight = ef.Variable(weight, name="weight")
-        self.bias = small_bias((out_channels, *shape[1:]), generator, dtype) if bias else None
+        self._make(
+            in_channels, out_channels, groups, kernel_size, bias, transposed=True, dtype=dtype,
+            generator=generator,
+        )  # fmt: skip
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        check_channels(self, x, self._axes)
+        return self._function(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
 
 
 @final
@@ -220,13 +230,7 @@ class ConvTranspose1d(_AbstractTransposed):
     """
 
     _axes = 1
-
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        check_channels(self, x, 1)
-        return F.conv_transpose1d(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
-        )  # fmt: skip
+    _function = staticmethod(F.conv_transpose1d)
 
 
 @final
@@ -259,10 +263,4 @@ class ConvTranspose2d(_AbstractTransposed):
     """
 
     _axes = 2
-
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        check_channels(self, x, 2)
-        return F.conv_transpose2d(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
-        )  # fmt: skip
+    _function = staticmethod(F.conv_transpose2d)

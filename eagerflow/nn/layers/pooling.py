@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable
+from typing import ClassVar, final
 
 import eagerflow as ef
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
@@ -15,6 +16,8 @@ Sizes = int | tuple[int, ...]
 
 class _AbstractMaxPool(Module):
     """What `MaxPool1d` and `MaxPool2d` have in common."""
+
+    _function: ClassVar[Callable[..., ef.Tensor]]
 
     def __init__(
         self,
@@ -29,6 +32,11 @@ class _AbstractMaxPool(Module):
         self.padding = padding
         self.dilation = dilation
         self.ceil_mode = ceil_mode
+
+    def forward(self, x: ef.Tensor) -> ef.Tensor:
+        return self._function(
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
+        )
 
 
 @final
@@ -49,11 +57,7 @@ class MaxPool1d(_AbstractMaxPool):
     Tensor([[3., 2.]], f32[1,2]@cpu:0)
     """
 
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        out: ef.Tensor = F.max_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
-        )
-        return out
+    _function = staticmethod(F.max_pool1d)
 
 
 @final
@@ -74,11 +78,7 @@ class MaxPool2d(_AbstractMaxPool):
     (2, 3, 4, 4)
     """
 
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        out: ef.Tensor = F.max_pool2d(
-            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
-        )
-        return out
+    _function = staticmethod(F.max_pool2d)
 
 
 @final

@@ -9,6 +9,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
@@ -57,6 +58,7 @@ _WEAK: dict[type, DType] = {
 # --- from values ----------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _same_type(x: TensorType) -> TensorType:
     return x
 
@@ -65,9 +67,6 @@ _identity = define(
     "identity",
     infer=_same_type,
     vjp=(lambda g, out, x: g,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     elementwise=True,
     storage="same",
@@ -80,9 +79,6 @@ _copy = define(
     "copy",
     infer=_same_type,
     vjp=(lambda g, out, x: g,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     elementwise=True,
     storage="fresh",
     order="rows",
@@ -101,8 +97,7 @@ def copy(x: TensorLike, /) -> Tensor:
     >>> ef.copy(ef.tensor([1.0, 2.0]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_copy, tensor_of(x))
-    return result
+    return bind(_copy, tensor_of(x))
 
 
 @public
@@ -175,7 +170,7 @@ def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor
         return _convert(data, dtype, device, True)
     shared = make_tensor(data, lane)
     wanted = lane.dtype if dtype is None else as_dtype(dtype)
-    made: Tensor = bind(_copy, shared) if wanted is lane.dtype else cast(shared, wanted)
+    made = bind(_copy, shared) if wanted is lane.dtype else cast(shared, wanted)
     if where is not target:
         made = functions["to_device"](made, target)
     return made
@@ -241,8 +236,7 @@ def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
 def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     if dtype is BYTES:
         return copy(functions["broadcast_to"](as_tensor(b"", None, device), shape))
-    result: Tensor = bind(_zeros, shape=shape, dtype=dtype, device=device)
-    return result
+    return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
 @public
@@ -257,14 +251,13 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None =
     >>> ef.ones(3, dtype=ef.int32)
     Tensor([1, 1, 1], i32[3]@cpu:0)
     """
-    result: Tensor = bind(
+    return bind(
         _full,
         shape=as_shape("ones", shape),
         fill_value=1,
         dtype=_FLOAT if dtype is None else number_dtype(dtype),
         device=as_device(device),
     )
-    return result
 
 
 @public
@@ -310,7 +303,7 @@ def full(
     sizes = as_shape("full", shape)
     weak = _WEAK.get(type(fill_value))
     if weak is None:
-        spread: Tensor = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
+        spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         # a number of a trace gives memory as a number does
         return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
     out_dtype = weak if dtype is None else number_dtype(dtype)
@@ -318,14 +311,13 @@ def full(
         _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
         raise DTypeError(f"full: {fill_value} is complex, {out_dtype.name} is not")
-    result: Tensor = bind(
+    return bind(
         _full,
         shape=sizes,
         fill_value=fill_value,
         dtype=out_dtype,
         device=as_device(device),
     )
-    return result
 
 
 @public
@@ -443,8 +435,7 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [1., 1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_tril, _matrices("tril", x), k=as_index("tril", "k", k))
-    return result
+    return bind(_tril, _matrices("tril", x), k=as_index("tril", "k", k))
 
 
 _triu = define(
@@ -473,8 +464,7 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 1.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_triu, _matrices("triu", x), k=as_index("triu", "k", k))
-    return result
+    return bind(_triu, _matrices("triu", x), k=as_index("triu", "k", k))
 
 
 def _matrices(name: str, x: TensorLike) -> Tensor:

@@ -11,7 +11,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, UnknownNameError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
-from eagerflow.ops.creation.dtypes import to_device
+from eagerflow.ops.creation.devices import to_device
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import BYTES, DType
 
@@ -82,7 +82,7 @@ def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) 
         raise InterchangeError(f"__dlpack__: {error.wrong}", given=str(x.type)) from None
 
 
-def _device_of(x: TensorLike) -> tuple[int, int]:
+def _device_of(x: TensorLike) -> Any:
     value = tensor_of(x)
     if value.device.backend.xp is None:
         raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
@@ -169,8 +169,7 @@ def from_dlpack(
     if isinstance(x, AbstractArray):
         before = tensor_of(x)
         after = as_tensor(before, None, target, copy=copy)
-        result: Tensor = bind(get_op("identity"), after) if after is before else after
-        return result
+        return bind(get_op("identity"), after) if after is before else after
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise UnknownNameError(
             f"from_dlpack: a {type(x).__name__} has no __dlpack__",

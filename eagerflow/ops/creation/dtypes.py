@@ -1,4 +1,4 @@
-"""Dtypes and devices of arrays: conversion, and questions about dtypes."""
+"""Dtypes of arrays: conversion, and questions about dtypes. Their devices: `devices`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Any, Final, final
 
 import ml_dtypes
 
-from eagerflow.core.convert import TensorLike, check_holds, tensor_of
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
-from eagerflow.errors import DeviceError, DTypeError, TensorValueError
-from eagerflow.hardware import Device, as_device
+from eagerflow.errors import DTypeError, TensorValueError
+from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import zeros
+from eagerflow.ops.creation.devices import to_device
 from eagerflow.ops.rules.promotion import cast, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC, public
-from eagerflow.types import DTYPES, DType, TensorType, as_dtype, promote_dtypes
+from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
 
-__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type", "to_device"]
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 # --- conversion -----------------------------------------------------------------------------
 
@@ -58,52 +59,6 @@ def astype(
         result = to_device(result, device)
     if copy and result is before:
         result = functions["copy"](result)
-    return result
-
-
-def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
-    check_holds(device, x.dtype)
-    return x
-
-
-def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
-    if x is not None and source is not None and x != source:
-        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
-    return (device,)
-
-
-_transfer = define(
-    "transfer",
-    infer=_transfer_type,
-    devices=_destination,
-    vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    moves=True,
-)
-
-
-@public
-def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
-    """``x`` on another device; the same tensor if it is there already.
-
-    Args:
-        x: any dtype.
-        device: a device or its name.
-
-    Raises:
-        DeviceError: no such device.
-
-    >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
-    Device('cpu:0')
-    """
-    before = tensor_of(x)
-    target = as_device(device)
-    if before.device is target:
-        return before
-    check_holds(target, before.dtype)
-    result: Tensor = bind(_transfer, before, device=target, source=before.device)
     return result
 
 

@@ -101,7 +101,7 @@ def arange(
     out_dtype = (_INT if integral else _FLOAT) if dtype is None else number_dtype(dtype)
     if out_dtype.kind not in REAL:
         raise DTypeError(f"arange: no rule for {out_dtype.short}", expected="a real dtype")
-    result: Tensor = bind(
+    return bind(
         _arange,
         start=start,
         stop=stop,
@@ -110,7 +110,6 @@ def arange(
         dtype=out_dtype,
         device=as_device(device),
     )
-    return result
 
 
 def _known(value: Any) -> Any:
@@ -187,7 +186,7 @@ def linspace(
     out_dtype = default if dtype is None else number_dtype(dtype)
     if is_complex and not out_dtype.is_complex:
         raise DTypeError(f"linspace: complex bounds do not give {out_dtype.name}")
-    result: Tensor = bind(
+    return bind(
         _linspace,
         start=first,
         stop=last,
@@ -196,7 +195,6 @@ def linspace(
         dtype=out_dtype,
         device=as_device(device),
     )
-    return result
 
 
 def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint: bool) -> Tensor:
@@ -207,9 +205,7 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     part = functions["reshape"](ramp, lead)
     # weights of both bounds: the last value is exactly `stop`
     rest = functions["subtract"](1, part)
-    result: Tensor = functions["add"](
-        functions["multiply"](first, rest), functions["multiply"](last, part)
-    )
+    result = functions["add"](functions["multiply"](first, rest), functions["multiply"](last, part))
     if dtype is None:
         return result
     out_dtype = number_dtype(dtype)
@@ -246,7 +242,7 @@ def logspace(
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wide = DTYPES["complex128" if is_complex else "float64"] if numbers else None
     exponents = linspace(start, stop, num, device=device, endpoint=endpoint, dtype=wide)
-    powers: Tensor = functions["pow"](base, exponents)
+    powers = functions["pow"](base, exponents)
     if dtype is not None:
         return cast(powers, number_dtype(dtype))
     return cast(powers, _COMPLEX if is_complex else _FLOAT) if numbers else powers
@@ -334,7 +330,7 @@ def eye(
             [0., 1., 0.]], f32[2,3]@cpu:0)
     """
     rows, columns = as_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
-    result: Tensor = bind(
+    return bind(
         _eye,
         rows=rows,
         columns=columns,
@@ -342,4 +338,3 @@ def eye(
         dtype=_FLOAT if dtype is None else number_dtype(dtype),
         device=as_device(device),
     )
-    return result

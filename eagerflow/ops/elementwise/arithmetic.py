@@ -6,10 +6,12 @@ Each op is a record (type rule, gradient) and a public function; what it compute
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.costs import FREE, per_output
 from eagerflow.core.facts import neutral
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.logic import (
     equal,
@@ -22,7 +24,7 @@ from eagerflow.ops.elementwise.logic import (
 )
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
-from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public, unary
 
 __all__ = [
     "add",
@@ -67,8 +69,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.add(ef.tensor([1.0, 2.0]), 10)
     Tensor([11., 12.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_add, *pair(x1, x2))
-    return result
+    return bind(_add, *pair(x1, x2))
 
 
 _subtract = define(
@@ -95,8 +96,7 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.subtract(ef.tensor([1.0, 2.0]), 10)
     Tensor([-9., -8.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_subtract, *pair(x1, x2))
-    return result
+    return bind(_subtract, *pair(x1, x2))
 
 
 _multiply = define(
@@ -125,8 +125,7 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([[3., 6.],
             [4., 8.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_multiply, *pair(x1, x2))
-    return result
+    return bind(_multiply, *pair(x1, x2))
 
 
 _divide = define(
@@ -153,18 +152,13 @@ def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.divide(ef.tensor([1, 2]), 4)
     Tensor([0.25, 0.5 ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_divide, *promote_floating(x1, x2))
-    return result
+    return bind(_divide, *promote_floating(x1, x2))
 
 
 true_divide = divide
 
 _floor_divide = define(
-    "floor_divide",
-    infer=elementwise(REAL),
-    vjp=(None, None),
-    saved="none",
-    neutral=neutral(None, 1, None),
+    "floor_divide", infer=elementwise(REAL), vjp=(None, None), neutral=neutral(None, 1, None)
 )
 
 
@@ -179,8 +173,7 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.floor_divide(ef.tensor([7, -7]), 2)
     Tensor([ 3, -4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_floor_divide, *pair(x1, x2))
-    return result
+    return bind(_floor_divide, *pair(x1, x2))
 
 
 _remainder = define(
@@ -205,8 +198,7 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.remainder(ef.tensor([7, -7]), 4)
     Tensor([3, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_remainder, *pair(x1, x2))
-    return result
+    return bind(_remainder, *pair(x1, x2))
 
 
 mod = remainder
@@ -235,14 +227,13 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.fmod(ef.tensor([7, -7]), 4)
     Tensor([ 3, -3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_fmod, *pair(x1, x2))
-    return result
+    return bind(_fmod, *pair(x1, x2))
 
 
-_negative = define(
+_negative = unary(
     "negative",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: negative(g),),
+    NUMERIC,
+    lambda g, out, x: negative(g),
     saved="none",
     linear_rows=True,
     ieee=True,
@@ -260,8 +251,7 @@ def negative(x: TensorLike, /) -> Tensor:
     >>> ef.negative(ef.tensor([1.0, -2.0]))
     Tensor([-1.,  2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_negative, tensor_of(x))
-    return result
+    return bind(_negative, tensor_of(x))
 
 
 _positive = define(
@@ -287,14 +277,13 @@ def positive(x: TensorLike, /) -> Tensor:
     >>> ef.positive(ef.tensor([1.0, -2.0]))
     Tensor([ 1., -2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_positive, tensor_of(x))
-    return result
+    return bind(_positive, tensor_of(x))
 
 
-_reciprocal = define(
+_reciprocal = unary(
     "reciprocal",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),),
+    INEXACT,
+    lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),
     saved="outputs",
 )
 
@@ -309,28 +298,34 @@ def reciprocal(x: TensorLike, /) -> Tensor:
     >>> ef.reciprocal(ef.tensor([2.0, 4.0]))
     Tensor([0.5 , 0.25], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_reciprocal, floating(x))
-    return result
+    return bind(_reciprocal, floating(x))
 
 
 # --- the larger, the smaller, the one between -----------------------------------------------
 
 
-def _winner(g: Tensor, wins: Tensor, ties: Tensor) -> Tensor:
-    """The share of ``g`` of the operand that was taken where ``wins``; ties share equally."""
-    return where(wins, g, where(ties, multiply(g, 0.5), 0.0))
+def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor]) -> Op:
+    """An op that takes the first operand where it ``wins``, the second where the first ``loses``.
+
+    Operands that are equal share the cotangent equally.
+    """
+
+    def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
+        return where(taken, g, where(equal(x1, x2), multiply(g, 0.5), 0.0))
+
+    return define(
+        name,
+        infer=elementwise(REAL),
+        vjp=(
+            lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
+            lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
+        ),
+        saved="inputs",
+        idempotent=True,
+    )
 
 
-_maximum = define(
-    "maximum",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x2),
-    ),
-    saved="inputs",
-    idempotent=True,
-)
+_maximum = _extreme("maximum", greater, less)
 
 
 @public
@@ -344,20 +339,10 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.maximum(ef.tensor([1.0, -2.0]), 0)
     Tensor([1., 0.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_maximum, *pair(x1, x2))
-    return result
+    return bind(_maximum, *pair(x1, x2))
 
 
-_minimum = define(
-    "minimum",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(_winner(g, less(x1, x2), equal(x1, x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(_winner(g, greater(x1, x2), equal(x1, x2)), x2),
-    ),
-    saved="inputs",
-    idempotent=True,
-)
+_minimum = _extreme("minimum", less, greater)
 
 
 @public
@@ -371,8 +356,7 @@ def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.minimum(ef.tensor([1.0, -2.0]), 0)
     Tensor([ 0., -2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_minimum, *pair(x1, x2))
-    return result
+    return bind(_minimum, *pair(x1, x2))
 
 
 _clip = define(
@@ -426,14 +410,11 @@ def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Te
     >>> ef.clip(ef.tensor([-1.0, 0.5, 2.0]), 0, 1)
     Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
     """
-    result: Tensor
     if max is None:
-        result = positive(x) if min is None else bind(_clip_min, *pair(x, min))
-    elif min is None:
-        result = bind(_clip_max, *pair(x, max))
-    else:
-        result = bind(_clip, *_three(x, min, max))
-    return result
+        return positive(x) if min is None else bind(_clip_min, *pair(x, min))
+    if min is None:
+        return bind(_clip_max, *pair(x, max))
+    return bind(_clip, *_three(x, min, max))
 
 
 def _three(x: TensorLike, low: TensorLike, high: TensorLike) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public, unary
 
 __all__ = [
     "cbrt",
@@ -36,10 +36,10 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = define(
+_square = unary(
     "square",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),),
+    NUMERIC,
+    lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),
     saved="inputs",
     ieee=True,
 )
@@ -55,14 +55,13 @@ def square(x: TensorLike, /) -> Tensor:
     >>> ef.square(ef.tensor([1.0, -2.0]))
     Tensor([1., 4.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_square, tensor_of(x))
-    return result
+    return bind(_square, tensor_of(x))
 
 
-_sqrt = define(
+_sqrt = unary(
     "sqrt",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),),
+    INEXACT,
+    lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),
     saved="outputs",
     ieee=True,
 )
@@ -78,14 +77,13 @@ def sqrt(x: TensorLike, /) -> Tensor:
     >>> ef.sqrt(ef.tensor([4.0, 9.0]))
     Tensor([2., 3.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sqrt, floating(x))
-    return result
+    return bind(_sqrt, floating(x))
 
 
-_rsqrt = define(
+_rsqrt = unary(
     "rsqrt",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),
     saved="outputs",
 )
 
@@ -100,16 +98,15 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     >>> ef.rsqrt(ef.tensor([4.0, 16.0]))
     Tensor([0.5 , 0.25], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_rsqrt, floating(x))
-    return result
+    return bind(_rsqrt, floating(x))
 
 
-_cbrt = define(
+_cbrt = unary(
     "cbrt",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: divide(g, multiply(square(out), 3.0)),),
+    FLOATING,
+    lambda g, out, x: divide(g, multiply(square(out), 3.0)),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -123,8 +120,7 @@ def cbrt(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cbrt(ef.tensor([8.0, -27.0])), 3)
     Tensor([ 2., -3.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cbrt, floating(x))
-    return result
+    return bind(_cbrt, floating(x))
 
 
 def _slope(x1: Tensor, x2: Tensor) -> Tensor:
@@ -171,8 +167,7 @@ def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
             simpler = _SIMPLER.get(x2)
             if simpler is not None:
                 return simpler(x1)
-    result: Tensor = bind(_pow, *pair(x1, x2))
-    return result
+    return bind(_pow, *pair(x1, x2))
 
 
 power = pow
@@ -182,12 +177,8 @@ _SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: squa
 
 # --- exponentials ---------------------------------------------------------------------------
 
-_exp = define(
-    "exp",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(out)),),
-    saved="outputs",
-    cost=per_output(32),
+_exp = unary(
+    "exp", INEXACT, lambda g, out, x: multiply(g, conjugate(out)), saved="outputs", flops=32
 )
 
 
@@ -201,16 +192,15 @@ def exp(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.exp(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.   , 2.718], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_exp, floating(x))
-    return result
+    return bind(_exp, floating(x))
 
 
-_exp2 = define(
+_exp2 = unary(
     "exp2",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),
     saved="outputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -224,17 +214,12 @@ def exp2(x: TensorLike, /) -> Tensor:
     >>> ef.exp2(ef.tensor([3.0, -1.0]))
     Tensor([8. , 0.5], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_exp2, floating(x))
-    return result
+    return bind(_exp2, floating(x))
 
 
-_expm1 = define(
-    "expm1",
-    infer=elementwise(INEXACT),
-    # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
-    vjp=(lambda g, out, x: multiply(g, conjugate(exp(x))),),
-    saved="inputs",
-    cost=per_output(32),
+# the exponential itself: of small ones, `out + 1` would leave rounding errors alone
+_expm1 = unary(
+    "expm1", INEXACT, lambda g, out, x: multiply(g, conjugate(exp(x))), saved="inputs", flops=32
 )
 
 
@@ -248,19 +233,12 @@ def expm1(x: TensorLike, /) -> Tensor:
     >>> ef.expm1(ef.tensor([0.0, 1e-10]))
     Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_expm1, floating(x))
-    return result
+    return bind(_expm1, floating(x))
 
 
 # --- logarithms -----------------------------------------------------------------------------
 
-_log = define(
-    "log",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(x)),),
-    saved="inputs",
-    cost=per_output(32),
-)
+_log = unary("log", INEXACT, lambda g, out, x: divide(g, conjugate(x)), saved="inputs", flops=32)
 
 
 @public
@@ -273,16 +251,11 @@ def log(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.log(ef.tensor([1.0, 10.0])), 3)
     Tensor([0.   , 2.303], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log, floating(x))
-    return result
+    return bind(_log, floating(x))
 
 
-_log1p = define(
-    "log1p",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(add(x, 1))),),
-    saved="inputs",
-    cost=per_output(32),
+_log1p = unary(
+    "log1p", INEXACT, lambda g, out, x: divide(g, conjugate(add(x, 1))), saved="inputs", flops=32
 )
 
 
@@ -296,16 +269,15 @@ def log1p(x: TensorLike, /) -> Tensor:
     >>> ef.log1p(ef.tensor([0.0, 1e-10]))
     Tensor([0.e+00, 1.e-10], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log1p, floating(x))
-    return result
+    return bind(_log1p, floating(x))
 
 
-_log2 = define(
+_log2 = unary(
     "log2",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),
     saved="inputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -319,16 +291,15 @@ def log2(x: TensorLike, /) -> Tensor:
     >>> ef.log2(ef.tensor([8.0, 0.5]))
     Tensor([ 3., -1.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log2, floating(x))
-    return result
+    return bind(_log2, floating(x))
 
 
-_log10 = define(
+_log10 = unary(
     "log10",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),
     saved="inputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -342,8 +313,7 @@ def log10(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.log10(ef.tensor([100.0, 0.1])), 3)
     Tensor([ 2., -1.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_log10, floating(x))
-    return result
+    return bind(_log10, floating(x))
 
 
 def _weight(out: Tensor, x: Tensor) -> Tensor:
@@ -374,5 +344,4 @@ def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.round(ef.logaddexp(ef.tensor([0.0, 100.0]), 0), 3)
     Tensor([  0.693, 100.   ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_logaddexp, *promote_floating(x1, x2))
-    return result
+    return bind(_logaddexp, *promote_floating(x1, x2))

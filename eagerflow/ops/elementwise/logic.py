@@ -84,9 +84,7 @@ def _told(x: TensorLike, other: TensorLike) -> TensorLike:
     return known_number(x) if narrow else x
 
 
-_equal = define(
-    "equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
-)
+_equal = define("equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
 @public
@@ -100,13 +98,10 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.equal(ef.tensor([1, 2, 3]), 2)
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_equal, *_comparands(x1, x2))
-    return result
+    return bind(_equal, *_comparands(x1, x2))
 
 
-_not_equal = define(
-    "not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), saved="none", takes_bytes=True
-)
+_not_equal = define("not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
 @public
@@ -120,11 +115,10 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.not_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([ True, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_not_equal, *_comparands(x1, x2))
-    return result
+    return bind(_not_equal, *_comparands(x1, x2))
 
 
-_less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
+_less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -138,13 +132,10 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.less(ef.tensor([1, 2, 3]), 2)
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_less, *_comparands(x1, x2))
-    return result
+    return bind(_less, *_comparands(x1, x2))
 
 
-_less_equal = define(
-    "less_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none"
-)
+_less_equal = define("less_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -158,11 +149,10 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.less_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([ True,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_less_equal, *_comparands(x1, x2))
-    return result
+    return bind(_less_equal, *_comparands(x1, x2))
 
 
-_greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none")
+_greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -176,13 +166,10 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.greater(ef.tensor([1, 2, 3]), 2)
     Tensor([False, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_greater, *_comparands(x1, x2))
-    return result
+    return bind(_greater, *_comparands(x1, x2))
 
 
-_greater_equal = define(
-    "greater_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None), saved="none"
-)
+_greater_equal = define("greater_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
 @public
@@ -196,8 +183,7 @@ def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.greater_equal(ef.tensor([1, 2, 3]), 2)
     Tensor([False,  True,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_greater_equal, *_comparands(x1, x2))
-    return result
+    return bind(_greater_equal, *_comparands(x1, x2))
 
 
 # --- logic ----------------------------------------------------------------------------------
@@ -209,9 +195,7 @@ def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
     return cast(a, _BOOL), cast(b, _BOOL)
 
 
-_logical_and = define(
-    "logical_and", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_AND
-)
+_logical_and = define("logical_and", infer=elementwise(BOOL), vjp=(None, None), **_AND)
 
 
 @public
@@ -225,11 +209,10 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_and(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_and, *_truths(x1, x2))
-    return result
+    return bind(_logical_and, *_truths(x1, x2))
 
 
-_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_OR)
+_logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), **_OR)
 
 
 @public
@@ -243,13 +226,10 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_or(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([ True,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_or, *_truths(x1, x2))
-    return result
+    return bind(_logical_or, *_truths(x1, x2))
 
 
-_logical_xor = define(
-    "logical_xor", infer=elementwise(BOOL), vjp=(None, None), saved="none", **_XOR
-)
+_logical_xor = define("logical_xor", infer=elementwise(BOOL), vjp=(None, None), **_XOR)
 
 
 @public
@@ -263,13 +243,10 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.logical_xor(ef.tensor([True, True, False]), ef.tensor([True, False, False]))
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_logical_xor, *_truths(x1, x2))
-    return result
+    return bind(_logical_xor, *_truths(x1, x2))
 
 
-_logical_not = define(
-    "logical_not", infer=elementwise(BOOL), vjp=(None,), saved="none", involution=True
-)
+_logical_not = define("logical_not", infer=elementwise(BOOL), vjp=(None,), involution=True)
 
 
 @public
@@ -282,15 +259,12 @@ def logical_not(x: TensorLike, /) -> Tensor:
     >>> ef.logical_not(ef.tensor([True, False]))
     Tensor([False,  True], bool[2]@cpu:0)
     """
-    result: Tensor = bind(_logical_not, cast(tensor_of(x), _BOOL))
-    return result
+    return bind(_logical_not, cast(tensor_of(x), _BOOL))
 
 
 # --- bits -----------------------------------------------------------------------------------
 
-_bitwise_and = define(
-    "bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_AND
-)
+_bitwise_and = define("bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_AND)
 
 
 @public
@@ -304,13 +278,10 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_and(ef.tensor([3, 4]), 6)
     Tensor([2, 4], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_and, *pair(x1, x2))
-    return result
+    return bind(_bitwise_and, *pair(x1, x2))
 
 
-_bitwise_or = define(
-    "bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_OR
-)
+_bitwise_or = define("bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_OR)
 
 
 @public
@@ -324,13 +295,10 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_or(ef.tensor([3, 4]), 6)
     Tensor([7, 6], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_or, *pair(x1, x2))
-    return result
+    return bind(_bitwise_or, *pair(x1, x2))
 
 
-_bitwise_xor = define(
-    "bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), saved="none", **_XOR
-)
+_bitwise_xor = define("bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_XOR)
 
 
 @public
@@ -344,12 +312,11 @@ def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_xor(ef.tensor([3, 4]), 6)
     Tensor([5, 2], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_xor, *pair(x1, x2))
-    return result
+    return bind(_bitwise_xor, *pair(x1, x2))
 
 
 _bitwise_invert = define(
-    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), saved="none", involution=True
+    "bitwise_invert", infer=elementwise(INTEGER_OR_BOOL), vjp=(None,), involution=True
 )
 
 
@@ -363,12 +330,11 @@ def bitwise_invert(x: TensorLike, /) -> Tensor:
     >>> ef.bitwise_invert(ef.tensor([0, 1]))
     Tensor([-1, -2], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_invert, tensor_of(x))
-    return result
+    return bind(_bitwise_invert, tensor_of(x))
 
 
 _bitwise_left_shift = define(
-    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
+    "bitwise_left_shift", infer=elementwise(INTEGER), vjp=(None, None), **_SHIFT
 )
 
 
@@ -383,12 +349,11 @@ def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_left_shift(ef.tensor([1, 3]), 2)
     Tensor([ 4, 12], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_left_shift, *pair(x1, x2))
-    return result
+    return bind(_bitwise_left_shift, *pair(x1, x2))
 
 
 _bitwise_right_shift = define(
-    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), saved="none", **_SHIFT
+    "bitwise_right_shift", infer=elementwise(INTEGER), vjp=(None, None), **_SHIFT
 )
 
 
@@ -403,8 +368,7 @@ def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.bitwise_right_shift(ef.tensor([4, 13]), 2)
     Tensor([1, 3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_bitwise_right_shift, *pair(x1, x2))
-    return result
+    return bind(_bitwise_right_shift, *pair(x1, x2))
 
 
 bitwise_not = bitwise_invert
@@ -413,7 +377,7 @@ right_shift = bitwise_right_shift
 
 # --- questions about numbers ----------------------------------------------------------------
 
-_isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -426,11 +390,10 @@ def isfinite(x: TensorLike, /) -> Tensor:
     >>> ef.isfinite(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([ True, False, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isfinite, tensor_of(x))
-    return result
+    return bind(_isfinite, tensor_of(x))
 
 
-_isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -443,11 +406,10 @@ def isinf(x: TensorLike, /) -> Tensor:
     >>> ef.isinf(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([False,  True, False], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isinf, tensor_of(x))
-    return result
+    return bind(_isinf, tensor_of(x))
 
 
-_isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,), saved="none")
+_isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -460,11 +422,10 @@ def isnan(x: TensorLike, /) -> Tensor:
     >>> ef.isnan(ef.tensor([1.0, float("inf"), float("nan")]))
     Tensor([False, False,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_isnan, tensor_of(x))
-    return result
+    return bind(_isnan, tensor_of(x))
 
 
-_signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,), saved="none")
+_signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,))
 
 
 @public
@@ -477,5 +438,4 @@ def signbit(x: TensorLike, /) -> Tensor:
     >>> ef.signbit(ef.tensor([1.0, -0.0, -2.0]))
     Tensor([False,  True,  True], bool[3]@cpu:0)
     """
-    result: Tensor = bind(_signbit, tensor_of(x))
-    return result
+    return bind(_signbit, tensor_of(x))

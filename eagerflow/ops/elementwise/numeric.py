@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -19,8 +21,10 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     public,
+    real_dtype,
+    unary,
 )
-from eagerflow.types import DTYPES, DType, TensorType
+from eagerflow.types import TensorType
 
 __all__ = [
     "abs",
@@ -43,19 +47,12 @@ __all__ = [
     "trunc",
 ]
 
-_REAL_PART = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}
-
-
-def _real_dtype(dtype: DType) -> DType:
-    return _REAL_PART.get(dtype.name, dtype)
-
-
 # --- sign and magnitude ---------------------------------------------------------------------
 
 
 def _magnitude_type(x: TensorType) -> TensorType:
     check_kind(x, NUMERIC)
-    return x.like(dtype=_real_dtype(x.dtype))
+    return x.like(dtype=real_dtype(x.dtype))
 
 
 _abs = define(
@@ -82,15 +79,14 @@ def abs(x: TensorLike, /) -> Tensor:
     >>> ef.abs(ef.tensor([1.0, -2.0]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_abs, tensor_of(x))
-    return result
+    return bind(_abs, tensor_of(x))
 
 
 absolute = abs
 
 
 def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
-    """Of a complex number, the sign turns with the part of x's change that is across x."""
+    """Of a complex number, the sign rotates with the part of x's change that is across x."""
     if not x.dtype.is_complex:
         return None
     size = abs(x)
@@ -99,7 +95,7 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
     return where(zero, 0.0, divide(subtract(g, along), where(zero, 1.0, size)))
 
 
-_sign = define("sign", infer=elementwise(NUMERIC), vjp=(_sign_vjp,))
+_sign = unary("sign", NUMERIC, _sign_vjp)
 
 
 @public
@@ -112,8 +108,7 @@ def sign(x: TensorLike, /) -> Tensor:
     >>> ef.sign(ef.tensor([3.0, 0.0, -2.0]))
     Tensor([ 1.,  0., -1.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_sign, tensor_of(x))
-    return result
+    return bind(_sign, tensor_of(x))
 
 
 _copysign = define(
@@ -137,8 +132,7 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.copysign(ef.tensor([1.0, 2.0]), ef.tensor([-3.0, 0.0]))
     Tensor([-1.,  2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_copysign, *promote_floating(x1, x2))
-    return result
+    return bind(_copysign, *promote_floating(x1, x2))
 
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
@@ -167,8 +161,7 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.hypot(ef.tensor([3.0, 6.0]), ef.tensor([4.0, 8.0]))
     Tensor([ 5., 10.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_hypot, *promote_floating(x1, x2))
-    return result
+    return bind(_hypot, *promote_floating(x1, x2))
 
 
 _heaviside = define(
@@ -190,8 +183,7 @@ def heaviside(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.heaviside(ef.tensor([-3.0, 0.0, 2.0]), 0.5)
     Tensor([0. , 0.5, 1. ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_heaviside, *promote_floating(x1, x2))
-    return result
+    return bind(_heaviside, *promote_floating(x1, x2))
 
 
 _nextafter = define(
@@ -210,13 +202,12 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.nextafter(ef.tensor(1.0), 2.0) - 1.0
     Tensor(1.1920929e-07, f32[]@cpu:0)
     """
-    result: Tensor = bind(_nextafter, *pair(x1, x2))
-    return result
+    return bind(_nextafter, *pair(x1, x2))
 
 
 # --- rounding -------------------------------------------------------------------------------
 
-_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -232,7 +223,7 @@ def ceil(x: TensorLike, /) -> Tensor:
     return _rounded(_ceil, x)
 
 
-_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -248,7 +239,7 @@ def floor(x: TensorLike, /) -> Tensor:
     return _rounded(_floor, x)
 
 
-_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), saved="none", idempotent=True)
+_trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
 @public
@@ -264,7 +255,7 @@ def trunc(x: TensorLike, /) -> Tensor:
     return _rounded(_trunc, x)
 
 
-_round = define("round", infer=elementwise(INEXACT), vjp=(None,), saved="none", idempotent=True)
+_round = define("round", infer=elementwise(INEXACT), vjp=(None,), idempotent=True)
 
 
 @public
@@ -289,19 +280,12 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype.is_integer:
         return positive(tensor)
-    result: Tensor = bind(op, tensor)
-    return result
+    return bind(op, tensor)
 
 
 # --- parts of complex numbers ---------------------------------------------------------------
 
-_conj = define(
-    "conj",
-    infer=elementwise(COMPLEX),
-    vjp=(lambda g, out, x: conj(g),),
-    saved="none",
-    involution=True,
-)
+_conj = unary("conj", COMPLEX, lambda g, out, x: conj(g), saved="none", involution=True)
 
 
 @public
@@ -317,8 +301,7 @@ def conj(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
         return positive(tensor)
-    result: Tensor = bind(_conj, tensor)
-    return result
+    return bind(_conj, tensor)
 
 
 conjugate = conj
@@ -326,7 +309,7 @@ conjugate = conj
 
 def _part_type(x: TensorType) -> TensorType:
     check_kind(x, COMPLEX)
-    return x.like(dtype=_real_dtype(x.dtype))
+    return x.like(dtype=real_dtype(x.dtype))
 
 
 _real = define(
@@ -353,8 +336,7 @@ def real(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
         return positive(tensor)
-    result: Tensor = bind(_real, tensor)
-    return result
+    return bind(_real, tensor)
 
 
 _imag = define(
@@ -380,10 +362,8 @@ def imag(x: TensorLike, /) -> Tensor:
     """
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_complex:
-        zeros: Tensor = functions["zeros_like"](tensor)
-        return zeros
-    result: Tensor = bind(_imag, tensor)
-    return result
+        return functions["zeros_like"](tensor)
+    return bind(_imag, tensor)
 
 
 # --- what is not finite ---------------------------------------------------------------------
@@ -397,11 +377,8 @@ def _finite_part(g: Tensor, x: Tensor) -> Tensor:
     return add(parts[0], multiply(cast(parts[1], x.dtype), 1j))
 
 
-_nan_to_num = define(
-    "nan_to_num",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x, **replacements: _finite_part(g, x),),
-    saved="inputs",
+_nan_to_num = unary(
+    "nan_to_num", INEXACT, lambda g, out, x, **replacements: _finite_part(g, x), saved="inputs"
 )
 
 
@@ -427,20 +404,20 @@ def nan_to_num(
     tensor = tensor_of(x)
     if not tensor._lane.dtype.is_inexact:
         return positive(tensor)
-    largest = float(functions["finfo"](tensor._lane.dtype).max)
-    result: Tensor = bind(
+    limits: Any = functions["finfo"](tensor._lane.dtype)
+    largest = float(limits.max)
+    return bind(
         _nan_to_num,
         tensor,
         nan=known_number(nan),
         posinf=largest if posinf is None else known_number(posinf),
         neginf=-largest if neginf is None else known_number(neginf),
     )
-    return result
 
 
 # --- divisors -------------------------------------------------------------------------------
 
-_gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+_gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 @public
@@ -454,11 +431,10 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.gcd(ef.tensor([12, 7]), 18)
     Tensor([6, 1], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_gcd, *pair(x1, x2))
-    return result
+    return bind(_gcd, *pair(x1, x2))
 
 
-_lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None), saved="none")
+_lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None))
 
 
 @public
@@ -472,5 +448,4 @@ def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.lcm(ef.tensor([4, 7]), 6)
     Tensor([12, 42], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_lcm, *pair(x1, x2))
-    return result
+    return bind(_lcm, *pair(x1, x2))

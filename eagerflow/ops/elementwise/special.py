@@ -17,7 +17,7 @@ from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, check_kind, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, check_kind, public, unary
 from eagerflow.types import TensorType
 
 __all__ = [
@@ -35,13 +35,7 @@ __all__ = [
 
 # --- error functions ------------------------------------------------------------------------
 
-_erf = define(
-    "erf",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, _bell(x)),),
-    saved="inputs",
-    cost=per_output(100),
-)
+_erf = unary("erf", FLOATING, lambda g, out, x: multiply(g, _bell(x)), saved="inputs", flops=100)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -59,16 +53,11 @@ def erf(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.erf(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.  , 0.52], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erf, floating(x))
-    return result
+    return bind(_erf, floating(x))
 
 
-_erfc = define(
-    "erfc",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: negative(multiply(g, _bell(x))),),
-    saved="inputs",
-    cost=per_output(100),
+_erfc = unary(
+    "erfc", FLOATING, lambda g, out, x: negative(multiply(g, _bell(x))), saved="inputs", flops=100
 )
 
 
@@ -82,16 +71,15 @@ def erfc(x: TensorLike, /) -> Tensor:
     >>> ef.erfc(ef.tensor([0.0, float("-inf")]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erfc, floating(x))
-    return result
+    return bind(_erfc, floating(x))
 
 
-_erfinv = define(
+_erfinv = unary(
     "erfinv",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),),
+    FLOATING,
+    lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
     saved="outputs",
-    cost=per_output(100),
+    flops=100,
 )
 
 
@@ -105,18 +93,13 @@ def erfinv(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.erfinv(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.   , 0.477], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_erfinv, floating(x))
-    return result
+    return bind(_erfinv, floating(x))
 
 
 # --- the gamma function ---------------------------------------------------------------------
 
-_lgamma = define(
-    "lgamma",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, digamma(x)),),
-    saved="inputs",
-    cost=per_output(100),
+_lgamma = unary(
+    "lgamma", FLOATING, lambda g, out, x: multiply(g, digamma(x)), saved="inputs", flops=100
 )
 
 
@@ -130,8 +113,7 @@ def lgamma(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.lgamma(ef.tensor([5.0, 0.5])), 3)
     Tensor([3.178, 0.572], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_lgamma, floating(x))
-    return result
+    return bind(_lgamma, floating(x))
 
 
 def _polygamma_type(x: TensorType, *, n: int) -> TensorType:
@@ -165,8 +147,7 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
     order = as_index("polygamma", "n", n)
     if order < 0:
         raise TensorValueError("polygamma: the order is negative", given=f"n={n}")
-    result: Tensor = bind(_polygamma, floating(x), n=order)
-    return result
+    return bind(_polygamma, floating(x), n=order)
 
 
 @public
@@ -184,12 +165,12 @@ def digamma(x: TensorLike, /) -> Tensor:
 
 # --- logistic and others --------------------------------------------------------------------
 
-_sigmoid = define(
+_sigmoid = unary(
     "sigmoid",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),),
+    FLOATING,
+    lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -203,8 +184,7 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sigmoid(ef.tensor([0.0, 2.0])), 3)
     Tensor([0.5  , 0.881], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sigmoid, floating(x))
-    return result
+    return bind(_sigmoid, floating(x))
 
 
 @public
@@ -251,12 +231,7 @@ def _sinc_slope(x: Tensor, out: Tensor) -> Tensor:
     return where(near, multiply(multiply(x, math.pi**2), series), far)
 
 
-_sinc = define(
-    "sinc",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, _sinc_slope(x, out)),),
-    cost=per_output(40),
-)
+_sinc = unary("sinc", FLOATING, lambda g, out, x: multiply(g, _sinc_slope(x, out)), flops=40)
 
 
 @public
@@ -269,5 +244,4 @@ def sinc(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sinc(ef.tensor([0.0, 0.5])), 3)
     Tensor([1.   , 0.637], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sinc, floating(x))
-    return result
+    return bind(_sinc, floating(x))

@@ -14,7 +14,7 @@ from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public, unary
 
 __all__ = [
     "acos",
@@ -46,12 +46,8 @@ __all__ = [
 
 # --- trigonometric functions ----------------------------------------------------------------
 
-_sin = define(
-    "sin",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(cos(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_sin = unary(
+    "sin", INEXACT, lambda g, out, x: multiply(g, conjugate(cos(x))), saved="inputs", flops=40
 )
 
 
@@ -65,16 +61,15 @@ def sin(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sin(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.841], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sin, floating(x))
-    return result
+    return bind(_sin, floating(x))
 
 
-_cos = define(
+_cos = unary(
     "cos",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),),
+    INEXACT,
+    lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),
     saved="inputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -88,16 +83,15 @@ def cos(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cos(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.  , 0.54], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cos, floating(x))
-    return result
+    return bind(_cos, floating(x))
 
 
-_tan = define(
+_tan = unary(
     "tan",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),
     saved="outputs",
-    cost=per_output(40),
+    flops=40,
 )
 
 
@@ -111,8 +105,7 @@ def tan(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.tan(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.557], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_tan, floating(x))
-    return result
+    return bind(_tan, floating(x))
 
 
 def _one_minus_square(x: Tensor) -> Tensor:
@@ -120,12 +113,12 @@ def _one_minus_square(x: Tensor) -> Tensor:
     return multiply(subtract(1, x), add(x, 1))
 
 
-_asin = define(
+_asin = unary(
     "asin",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -139,16 +132,15 @@ def asin(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.asin(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.571], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_asin, floating(x))
-    return result
+    return bind(_asin, floating(x))
 
 
-_acos = define(
+_acos = unary(
     "acos",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),),
+    INEXACT,
+    lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -162,16 +154,15 @@ def acos(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.acos(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.571, 0.   ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_acos, floating(x))
-    return result
+    return bind(_acos, floating(x))
 
 
-_atan = define(
+_atan = unary(
     "atan",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(add(square(x), 1))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(add(square(x), 1))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -185,8 +176,7 @@ def atan(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atan(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.785], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atan, floating(x))
-    return result
+    return bind(_atan, floating(x))
 
 
 def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
@@ -218,18 +208,13 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atan2(ef.tensor([1.0, 1.0]), ef.tensor([1.0, -1.0])), 3)
     Tensor([0.785, 2.356], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atan2, *promote_floating(x1, x2))
-    return result
+    return bind(_atan2, *promote_floating(x1, x2))
 
 
 # --- hyperbolic functions -------------------------------------------------------------------
 
-_sinh = define(
-    "sinh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(cosh(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_sinh = unary(
+    "sinh", INEXACT, lambda g, out, x: multiply(g, conjugate(cosh(x))), saved="inputs", flops=40
 )
 
 
@@ -243,16 +228,11 @@ def sinh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.sinh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 1.175], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_sinh, floating(x))
-    return result
+    return bind(_sinh, floating(x))
 
 
-_cosh = define(
-    "cosh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(sinh(x))),),
-    saved="inputs",
-    cost=per_output(40),
+_cosh = unary(
+    "cosh", INEXACT, lambda g, out, x: multiply(g, conjugate(sinh(x))), saved="inputs", flops=40
 )
 
 
@@ -266,16 +246,15 @@ def cosh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.cosh(ef.tensor([0.0, 1.0])), 3)
     Tensor([1.   , 1.543], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_cosh, floating(x))
-    return result
+    return bind(_cosh, floating(x))
 
 
-_tanh = define(
+_tanh = unary(
     "tanh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),),
+    INEXACT,
+    lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),
     saved="outputs",
-    cost=per_output(32),
+    flops=32,
 )
 
 
@@ -289,16 +268,15 @@ def tanh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.tanh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.762], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_tanh, floating(x))
-    return result
+    return bind(_tanh, floating(x))
 
 
-_asinh = define(
+_asinh = unary(
     "asinh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -312,17 +290,16 @@ def asinh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.asinh(ef.tensor([0.0, 1.0])), 3)
     Tensor([0.   , 0.881], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_asinh, floating(x))
-    return result
+    return bind(_asinh, floating(x))
 
 
-_acosh = define(
+# two roots: one of the product would be on the wrong branch for complex numbers
+_acosh = unary(
     "acosh",
-    infer=elementwise(INEXACT),
-    # two roots: one of the product would be on the wrong branch for complex numbers
-    vjp=(lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -336,16 +313,15 @@ def acosh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.acosh(ef.tensor([1.0, 2.0])), 3)
     Tensor([0.   , 1.317], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_acosh, floating(x))
-    return result
+    return bind(_acosh, floating(x))
 
 
-_atanh = define(
+_atanh = unary(
     "atanh",
-    infer=elementwise(INEXACT),
-    vjp=(lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),),
+    INEXACT,
+    lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -359,8 +335,7 @@ def atanh(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.atanh(ef.tensor([0.0, 0.5])), 3)
     Tensor([0.   , 0.549], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_atanh, floating(x))
-    return result
+    return bind(_atanh, floating(x))
 
 
 arccos, arccosh = acos, acosh

@@ -15,8 +15,9 @@ from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import full
 from eagerflow.ops.elementwise.arithmetic import multiply
 from eagerflow.ops.elementwise.numeric import real
-from eagerflow.ops.linalg.matrices import complex_dtype, real_dtype
-from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INEXACT, check_kind
+from eagerflow.ops.linalg.matrices import complex_dtype
+from eagerflow.ops.rules.extents import with_size
+from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INEXACT, check_kind, real_dtype
 from eagerflow.ops.shape.axes import reshape
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType
@@ -55,14 +56,10 @@ _fft = define(
 )
 
 
-def _with_size(x: TensorType, axis: int, size: int) -> tuple[int, ...]:
-    return (*x.shape[:axis], size, *x.shape[axis + 1 :])
-
-
 def _rfft_type(x: TensorType, *, axis: int, norm: str) -> TensorType:
     check_kind(x, FLOATING)
     _check_points(x.shape[axis])
-    shape = _with_size(x, axis, x.shape[axis] // 2 + 1)
+    shape = with_size(x.shape, axis, x.shape[axis] // 2 + 1)
     return x.like(shape=shape, dtype=complex_dtype(x.dtype))
 
 
@@ -95,7 +92,7 @@ def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
             f"{x.shape[axis]} points are not half of a spectrum of {n}",
             expected=f"{n // 2 + 1} points",
         )
-    return x.like(shape=_with_size(x, axis, n), dtype=real_dtype(x.dtype))
+    return x.like(shape=with_size(x.shape, axis, n), dtype=real_dtype(x.dtype))
 
 
 def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
@@ -114,17 +111,14 @@ _irfft = define(
 
 def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:
     """The transform of data of any dtype, along any axes."""
-    result: Tensor = bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
-    return result
+    return bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
 
 
 def transform_real(x: Tensor, *, axis: int, norm: str) -> Tensor:
     """The first half of the spectrum of real data; the rest is its mirror image."""
-    result: Tensor = bind(_rfft, x, axis=axis, norm=norm)
-    return result
+    return bind(_rfft, x, axis=axis, norm=norm)
 
 
 def transform_hermitian(x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
     """The ``n`` real points that half a spectrum stands for: the inverse of `transform_real`."""
-    result: Tensor = bind(_irfft, x, axis=axis, n=n, norm=norm)
-    return result
+    return bind(_irfft, x, axis=axis, n=n, norm=norm)

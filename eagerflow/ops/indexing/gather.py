@@ -7,7 +7,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import picking
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
@@ -73,8 +73,7 @@ def _truth(x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype is _BOOL:
         return tensor
-    result: Tensor = functions["not_equal"](tensor, 0)
-    return result
+    return functions["not_equal"](tensor, 0)
 
 
 @public
@@ -93,8 +92,7 @@ def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     like = x1 if isinstance(x1, AbstractArray) else x2
     chosen = _truth(condition if type(condition) is Tensor else _beside(condition, like))
     a, b = _choices(chosen, x1, x2)
-    result: Tensor = bind(_where, chosen, a, b)
-    return result
+    return bind(_where, chosen, a, b)
 
 
 def _beside(x: TensorLike, like: TensorLike) -> Tensor:
@@ -152,9 +150,7 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
-_nonzero = define(
-    "nonzero", infer=_nonzero_type, vjp=(None,), saved="none", precision="exact", outputs=None
-)
+_nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None)
 
 
 @public
@@ -180,8 +176,7 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
             given=str(type_of(tensor)),
             hint="reshape it to (1,) first",
         )
-    result: tuple[Tensor, ...] = bind(_nonzero, tensor)
-    return result
+    return bind_several(_nonzero, tensor)
 
 
 @public
@@ -201,7 +196,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor.shape:
         count = flatnonzero(tensor).shape[0]
-        result: Tensor = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
+        result = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
     else:
         result = functions["stack"](nonzero(tensor), axis=1)
     return result
@@ -221,8 +216,7 @@ def flatnonzero(x: TensorLike, /) -> Tensor:
 
 
 def _flat(x: Tensor) -> Tensor:
-    result: Tensor = functions["reshape"](x, (-1,))
-    return result
+    return functions["reshape"](x, (-1,))
 
 
 @public
@@ -272,7 +266,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     Tensor([[0., 1., 0.],
             [1., 0., 0.]], f32[2,3]@cpu:0)
     """
-    tensor = _integers("one_hot", indices)
+    tensor = integers("one_hot", indices)
     size = as_index("one_hot", "num_classes", num_classes)
     place = axis_of("one_hot", tensor, axis, extra=1)
     kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
@@ -285,22 +279,22 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
 # --- along an axis --------------------------------------------------------------------------
 
 
-def _integers(name: str, indices: TensorLike, like: Tensor | None = None) -> Tensor:
+def integers(
+    name: str, indices: TensorLike, like: AbstractArray | None = None, what: str = "indices"
+) -> Tensor:
     """``indices`` as a tensor of an integer dtype."""
     on = None if like is None or isinstance(indices, AbstractArray) else like.device
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
     if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
         tensor = cast(tensor, _INT64)
     if not tensor._lane.dtype.is_integer:
-        raise DTypeError(
-            f"{name}: the indices must be integers", given=f"indices={type_of(tensor)}"
-        )
+        raise DTypeError(f"{name}: the {what} must be integers", given=f"{what}={type_of(tensor)}")
     return tensor
 
 
 def _places(name: str, indices: TensorLike, like: Tensor) -> Tensor:
     """``indices`` as kernels take them."""
-    return signed(_integers(name, indices, like))
+    return signed(integers(name, indices, like))
 
 
 def _take_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
@@ -363,8 +357,7 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
             )  # fmt: skip
         axis = 0
     place = axis_of("take", tensor, axis)
-    result: Tensor = bind(_take, tensor, _places("take", indices, tensor), axis=place)
-    return result
+    return bind(_take, tensor, _places("take", indices, tensor), axis=place)
 
 
 def _take_along_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
@@ -417,8 +410,7 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     tensor = tensor_of(x)
     place = axis_of("take_along_axis", tensor, axis)
     positions = _places("take_along_axis", indices, tensor)
-    result: Tensor = bind(_take_along, tensor, positions, axis=place)
-    return result
+    return bind(_take_along, tensor, positions, axis=place)
 
 
 @public

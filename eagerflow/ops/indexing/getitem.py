@@ -74,8 +74,7 @@ _getitem = define(
 
 def pick(x: Tensor, indices: Any, key: Key) -> Tensor:
     """What ``key``, with its index arrays, selects from ``x``."""
-    result: Tensor = bind(_getitem, x, *indices, key=key)
-    return result
+    return bind(_getitem, x, *indices, key=key)
 
 
 def _check_value(shape: Shape, value: TensorType, given: str | None = None) -> None:
@@ -110,8 +109,7 @@ _scatter = define(
 
 def scatter(value: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
     """Zeros of ``shape`` with ``value`` added at ``key``: the transpose of `pick`."""
-    result: Tensor = bind(_scatter, value, *indices, key=key, shape=shape)
-    return result
+    return bind(_scatter, value, *indices, key=key, shape=shape)
 
 
 def _update_type(
@@ -129,8 +127,7 @@ def _update_vjp(
 ) -> Tensor | None:  # fmt: skip
     if i == 0:
         zero = scalar(0, g._lane)
-        result: Tensor = bind(_update, g, zero, *indices, key=key, unique=unique)
-        return result
+        return bind(_update, g, zero, *indices, key=key, unique=unique)
     if i > 1:
         return None
     picked = pick(g, indices, key)
@@ -145,8 +142,7 @@ def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
     numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
     board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
     board = bind(_update, board, numbers, *indices, key=key, unique=False)
-    result: Tensor = functions["equal"](pick(board, indices, key), numbers)
-    return result
+    return functions["equal"](pick(board, indices, key), numbers)
 
 
 _update = define(
@@ -242,8 +238,7 @@ def _general(x: Tensor, key: Any) -> Tensor:
         if len(index.shape) != len(x.shape):
             x = functions["reshape"](x, index.shape)
         if len(index.key) == 1 and index.arrays and index.arrays[0].shape:
-            result: Tensor = functions["take"](x, index.arrays[0], axis=0)
-            return result
+            return functions["take"](x, index.arrays[0], axis=0)
         return pick(x, index.arrays, index.key)
     except EagerflowError as error:
         raise strip(_of_index(error, x)) from None
@@ -315,7 +310,7 @@ def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     if len(index.shape) != len(shape):
         x = functions["reshape"](x, index.shape)
     attrs: dict[str, Any] = {"unique": index.unique} if op is _update else {}
-    result: Tensor = bind(op, x, value, *index.arrays, key=index.key, **attrs)
+    result = bind(op, x, value, *index.arrays, key=index.key, **attrs)
     return result if len(index.shape) == len(shape) else functions["reshape"](result, shape)
 
 

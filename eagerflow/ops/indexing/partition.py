@@ -30,9 +30,7 @@ def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> Tenso
     return indices.like(shape=(count, *shape), dtype=dtype)
 
 
-_zeros_for = define(
-    "zeros_for", infer=_zeros_for_type, vjp=(None,), saved="none", precision="exact"
-)
+_zeros_for = define("zeros_for", infer=_zeros_for_type, vjp=(None,), precision="exact")
 
 
 def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
@@ -52,8 +50,7 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
     x = matched(x, x.shape[:lead], indices.shape, wrong, given)
     if lead == 1:
         return x
-    result: Tensor = functions["reshape"](x, (indices.size, *x.shape[lead:]))
-    return result
+    return functions["reshape"](x, (indices.size, *x.shape[lead:]))
 
 
 @public
@@ -116,7 +113,7 @@ def dynamic_stitch(
     whole = functions["concat"](rows)
     rest = whole.shape[1:]
     if size is None:
-        out: Tensor = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
+        out = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
     else:
         out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=whole.device)
     return index_update(out, where, whole)

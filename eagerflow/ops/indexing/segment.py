@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import per_input
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import same, unknown
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.indexing.gather import take
+from eagerflow.dims import unknown
+from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.ops.indexing.gather import integers, take
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import check_not_negative, may_be
 from eagerflow.ops.rules.gradients import where
@@ -77,13 +77,7 @@ def _together(values: TensorLike, ids: TensorLike) -> tuple[Tensor, TensorLike]:
 
 
 def _ids(name: str, segment_ids: TensorLike, like: AbstractArray | None) -> Tensor:
-    on = None if like is None or isinstance(segment_ids, AbstractArray) else like.device
-    ids = as_tensor(segment_ids, None, on)
-    if isinstance(segment_ids, (list, tuple)) and same(ids.size, 0):
-        ids = cast(ids, _INT64)
-    if not ids.dtype.is_integer:
-        raise DTypeError(f"{name}: the ids must be integers", given=f"ids={type_of(ids)}")
-    return cast(ids, _INT64)
+    return cast(integers(name, segment_ids, like, "ids"), _INT64)
 
 
 def _counted_type(ids: TensorType, *, least: int, natural: bool) -> tuple[TensorType, TensorType]:
@@ -147,8 +141,7 @@ def _segment(
         count = as_index(name, "num_segments", num_segments)
     if type(count) is int and count < 0:
         raise ShapeError(f"{name}: num_segments cannot be negative", given=str(count))
-    result: Tensor = bind(op, tensor, ids, num_segments=count)
-    return result
+    return bind(op, tensor, ids, num_segments=count)
 
 
 @public
@@ -232,8 +225,7 @@ def segment_mean(
     ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
     sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
-    result: Tensor = functions["divide"](total, sizes)
-    return result
+    return functions["divide"](total, sizes)
 
 
 @public

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, unknown
@@ -22,6 +23,7 @@ _BYTES: Final = frozenset({"bytes"})
 _KINDS: Final = (BYTES, DTYPES["float32"], DTYPES["int64"])
 
 
+@of_family(MOVING)
 def _parse_type(
     x: TensorType, *, names: Sequence[str], dtypes: Sequence[DType],
     shapes: Sequence[Sequence[int | None]], defaults: Sequence[Any],
@@ -35,15 +37,7 @@ def _parse_type(
     return tuple(types)
 
 
-_parse_example = define(
-    "parse_example",
-    infer=_parse_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    outputs=None,
-)
+_parse_example = define("parse_example", infer=_parse_type, vjp=(None,), outputs=None)
 
 
 def parse_example(
@@ -150,8 +144,7 @@ def encode_example(features: Mapping[str, TensorLike], /) -> Tensor:
         raise TensorValueError("encode_example: there are no features")
     names = sorted(features)
     inputs = [_encodable(name, tensor_of(features[name])) for name in names]
-    result: Tensor = bind(_encode_example, *inputs, names=tuple(names))
-    return result
+    return bind(_encode_example, *inputs, names=tuple(names))
 
 
 def _encodable(name: str, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import per_input
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
@@ -30,21 +31,13 @@ def _paths(path: Any) -> Tensor:
     return tensor_of(path)
 
 
+@of_family(MOVING)
 def _read_type(path: TensorType, *, resource: FileSystem) -> TensorType:
     check_kind(path, _BYTES)
     return path
 
 
-_read_file = define(
-    "read_file",
-    infer=_read_type,
-    vjp=(None,),
-    saved="none",
-    effect="reads",
-    precision="exact",
-    takes_bytes=True,
-    cost=per_input(2e5),
-)
+_read_file = define("read_file", infer=_read_type, vjp=(None,), effect="reads", cost=per_input(2e5))
 
 
 def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
@@ -65,8 +58,7 @@ def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
     ...     ef.io.read_file(path)
     Tensor(b'hello', bytes[]@cpu:0)
     """
-    result: Tensor = bind(_read_file, _paths(path), resource=FILES)
-    return result
+    return bind(_read_file, _paths(path), resource=FILES)
 
 
 def _write_type(

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import per_input
-from eagerflow.core.op import bind, define
+from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.op import bind, bind_several, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -22,19 +23,13 @@ _BYTES: Final = frozenset({"bytes"})
 _CHANNELS: Final = (None, 1, 3, 4)
 
 
+@of_family(MOVING)
 def _length_type(x: TensorType) -> TensorType:
     check_kind(x, _BYTES)
     return x.like(dtype=DTYPES["int64"])
 
 
-_byte_length = define(
-    "byte_length",
-    infer=_length_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_byte_length = define("byte_length", infer=_length_type, vjp=(None,))
 
 
 def length(x: TensorLike, /) -> Tensor:
@@ -46,27 +41,20 @@ def length(x: TensorLike, /) -> Tensor:
     >>> ef.io.length([b"", b"cat", b"horse"])
     Tensor([0, 3, 5], i64[3]@cpu:0)
     """
-    result: Tensor = bind(_byte_length, tensor_of(x))
-    return result
+    return bind(_byte_length, tensor_of(x))
 
 
 # --- the bytes of elements ---------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
     check_kind(x, _BYTES)
     size = unknown("k", "how many elements there are depends on the lengths of the bytes")
     return x.like(shape=(*x.shape, size), dtype=dtype)
 
 
-_decode_raw = define(
-    "decode_raw",
-    infer=_raw_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,))
 
 
 def decode_raw(
@@ -95,26 +83,19 @@ def decode_raw(
             f"decode_raw: byte_order={byte_order!r}", expected="'little' or 'big'"
         )
     big = byte_order == "big"
-    result: Tensor = bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
-    return result
+    return bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
 
 
 # --- numbers that are written out --------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
     check_kind(x, _BYTES)
     return x.like(dtype=dtype)
 
 
-_parse_numbers = define(
-    "parse_numbers",
-    infer=_parsed_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_parse_numbers = define("parse_numbers", infer=_parsed_type, vjp=(None,))
 
 
 def _written_dtype(what: str, dtype: Any) -> DType:
@@ -146,13 +127,13 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
     ...
     """
     number_type = _written_dtype("parse_numbers", dtype)
-    result: Tensor = bind(_parse_numbers, tensor_of(x), dtype=number_type)
-    return result
+    return bind(_parse_numbers, tensor_of(x), dtype=number_type)
 
 
 # --- rows of tables ----------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _csv_type(
     x: TensorType, *, dtypes: Sequence[DType], defaults: Sequence[Any], delimiter: str
 ) -> tuple[TensorType, ...]:
@@ -160,15 +141,7 @@ def _csv_type(
     return tuple([x.like(dtype=dtype) for dtype in dtypes])
 
 
-_decode_csv = define(
-    "decode_csv",
-    infer=_csv_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    outputs=None,
-)
+_decode_csv = define("decode_csv", infer=_csv_type, vjp=(None,), outputs=None)
 
 
 def decode_csv(
@@ -214,14 +187,13 @@ def decode_csv(
         )
     if len(delimiter) != 1 or delimiter in '\r\n"' or ord(delimiter) > 0xFF:
         raise TensorValueError(f"decode_csv: delimiter={delimiter!r}", expected="one character")
-    result: tuple[Tensor, ...] = bind(
+    return bind_several(
         _decode_csv,
         tensor_of(records),
         dtypes=column_types,
         defaults=tuple([default_of(d, v) for d, v in zip(column_types, values, strict=True)]),
         delimiter=delimiter,
     )
-    return result
 
 
 def default_of(dtype: DType, value: Any) -> Any:
@@ -232,6 +204,7 @@ def default_of(dtype: DType, value: Any) -> Any:
 # --- pictures ----------------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _image_type(
     x: TensorType, *, channels: int | None, dtype: DType, size: tuple[int, int] | None
 ) -> TensorType:
@@ -242,15 +215,7 @@ def _image_type(
     return x.like(shape=(*x.shape, height, width, depth), dtype=dtype)
 
 
-_decode_image = define(
-    "decode_image",
-    infer=_image_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    cost=per_input(2e6),
-)
+_decode_image = define("decode_image", infer=_image_type, vjp=(None,), cost=per_input(2e6))
 
 
 def decode_image(
@@ -298,7 +263,4 @@ def decode_image(
     sides: Any = None if size is None else tuple(map(index, size))
     if sides is not None and (len(sides) != 2 or min(sides) < 1):
         raise ShapeError(f"decode_image: size={sides}", expected="(height, width), 1 or more")
-    result: Tensor = bind(
-        _decode_image, tensor_of(contents), channels=depth, dtype=pixel_type, size=sides
-    )
-    return result
+    return bind(_decode_image, tensor_of(contents), channels=depth, dtype=pixel_type, size=sides)

@@ -14,11 +14,10 @@ from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, TensorValueError
-from eagerflow.hardware import Device
-from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.elements import told
 from eagerflow.ops.state.queues import Queue
-from eagerflow.ops.state.waits import WAITING, bind_wait, check_asked, checked_count, timeout_of
+from eagerflow.ops.state.waits import bind_wait, checked_count, timeout_of, waiting_op
 from eagerflow.resources.reader import (
     AbstractFormat,
     BlockFormat,
@@ -40,36 +39,20 @@ __all__ = [
 # --- ops --------------------------------------------------------------------------------------
 
 
-def _records(resource: ReaderState, shape: Shape) -> tuple[TensorType, ...]:
+def _records(shape: Shape) -> tuple[TensorType, ...]:
     kind = TensorType(BYTES, shape)
     return kind, kind
 
 
-def _read_type(
-    *asked: TensorType, resource: ReaderState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return _records(resource, ())
-
-
-def _read_up_to_type(
-    *asked: TensorType, resource: ReaderState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
-    return _records(resource, (unknown("k", "how many records are left depends on the files"),))
-
-
-def _reset_type(*, resource: ReaderState, device: Device | None = None) -> tuple[TensorType, ...]:
-    return ()
-
-
-_read: Final = effect_op("reader_read", _read_type, "blocks", outputs=None, raises=WAITING)
-_read_up_to: Final = effect_op(
-    "reader_read_up_to", _read_up_to_type, "blocks", outputs=None, raises=WAITING
+_read: Final = waiting_op("reader_read", lambda reader: _records(()))
+_read_up_to: Final = waiting_op(
+    "reader_read_up_to",
+    lambda reader, count=None: _records(
+        (unknown("k", "how many records are left depends on the files"),)
+    ),
+    counted=True,
 )
-_reset: Final = effect_op("reader_reset", _reset_type, "fence", outputs=None)
+_reset: Final = effect_op("reader_reset", nothing_type, "fence", outputs=None)
 _count: Final = effect_op("reader_count", count_type, "fence")
 _skipped: Final = effect_op("reader_skipped", count_type, "fence")
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
@@ -26,16 +25,16 @@ from eagerflow.ops.linalg.matrices import (
     gaps,
     hermitian_part,
     identity_like,
+    matrix_op,
     quotient,
-    real_dtype,
     scale_columns,
     scale_rows,
 )
 from eagerflow.ops.linalg.products import matmul
-from eagerflow.ops.linalg.solvers import solve, triangular_solve
+from eagerflow.ops.linalg.solvers import solve, square_type, triangular_solve
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType
@@ -62,11 +61,6 @@ def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
 # --- Cholesky -------------------------------------------------------------------------------
 
 
-def _cholesky_type(x: TensorType) -> TensorType:
-    check_square(x)
-    return x
-
-
 def _halved_lower(x: Tensor) -> Tensor:
     """The lower triangle, with half of the diagonal."""
     return subtract(tril(x), multiply(diag_embed(matrix_diagonal(x)), 0.5))
@@ -78,13 +72,12 @@ def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return conj_transpose(triangular_solve(out, conj_transpose(left), adjoint=True))
 
 
-_cholesky = define(
+_cholesky = matrix_op(
     "cholesky",
-    infer=_cholesky_type,
-    vjp=(_cholesky_vjp,),
+    square_type,
+    (_cholesky_vjp,),
     saved="outputs",
-    precision="accumulate",
-    cost=decomposition(0.4),
+    flops=0.4,
     raises=(TensorValueError,),
 )
 
@@ -106,7 +99,7 @@ def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     Tensor([[2., 0.],
             [1., 2.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_cholesky, floating(x))
+    result = bind(_cholesky, floating(x))
     return conj_transpose(result) if upper else result
 
 
@@ -162,15 +155,7 @@ def _qr_vjp(
     return (concat([left_g, matmul(q, right_g)], axis=-1),)
 
 
-_qr = define(
-    "qr",
-    infer=_qr_type,
-    vjp=joint(_qr_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(3),
-    outputs=2,
-)
+_qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, outputs=2)
 
 
 @public
@@ -225,20 +210,12 @@ def _eigh_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    turns = quotient(matmul(adjoint, g_vectors), gaps(values))
-    middle = _with_diagonal(turns, g_values)
+    rotation = quotient(matmul(adjoint, g_vectors), gaps(values))
+    middle = _with_diagonal(rotation, g_values)
     return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
 
 
-_eigh = define(
-    "eigh",
-    infer=_eigh_type,
-    vjp=joint(_eigh_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(9),
-    outputs=2,
-)
+_eigh = matrix_op("eigh", _eigh_type, joint(_eigh_vjp), saved="outputs", flops=9, outputs=2)
 
 
 @public
@@ -265,14 +242,7 @@ def _eigvalsh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return matmul(scale_columns(vectors, g), conj_transpose(vectors))
 
 
-_eigvalsh = define(
-    "eigvalsh",
-    infer=_eigvalsh_type,
-    vjp=(_eigvalsh_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(4),
-)
+_eigvalsh = matrix_op("eigvalsh", _eigvalsh_type, (_eigvalsh_vjp,), saved="inputs", flops=4)
 
 
 @public
@@ -288,8 +258,7 @@ def eigvalsh(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.eigvalsh(ef.tensor([[2.0, 0.0], [0.0, 1.0]]))
     Tensor([1., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_eigvalsh, floating(x))
-    return result
+    return bind(_eigvalsh, floating(x))
 
 
 # --- eigenvalues of any square matrices -----------------------------------------------------
@@ -321,23 +290,15 @@ def _eig_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    turns = matmul(adjoint, g_vectors)
+    rotation = matmul(adjoint, g_vectors)
     # eigenvectors keep their length
-    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(turns))))
-    turns = quotient(subtract(turns, lengths), conjugate(gaps(values)))
-    middle = _with_diagonal(turns, g_values)
+    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(rotation))))
+    rotation = quotient(subtract(rotation, lengths), conjugate(gaps(values)))
+    middle = _with_diagonal(rotation, g_values)
     return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
 
 
-_eig = define(
-    "eig",
-    infer=_eig_type,
-    vjp=joint(_eig_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(25),
-    outputs=2,
-)
+_eig = matrix_op("eig", _eig_type, joint(_eig_vjp), saved="outputs", flops=25, outputs=2)
 
 
 @public
@@ -364,14 +325,7 @@ def _eigvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return cast(solve(adjoint, scale_rows(adjoint, g)), x.dtype)
 
 
-_eigvals = define(
-    "eigvals",
-    infer=_eigvals_type,
-    vjp=(_eigvals_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_eigvals = matrix_op("eigvals", _eigvals_type, (_eigvals_vjp,), saved="inputs", flops=20)
 
 
 @public
@@ -388,5 +342,4 @@ def eigvals(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.eigvals(ef.tensor([[1.0, 0.0], [0.0, 2.0]]))
     Tensor([1.+0.j, 2.+0.j], c64[2]@cpu:0)
     """
-    result: Tensor = bind(_eigvals, floating(x))
-    return result
+    return bind(_eigvals, floating(x))

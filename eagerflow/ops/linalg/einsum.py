@@ -18,11 +18,10 @@ from typing import Any
 from eagerflow import dims
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.costs import Cost, Types, bytes_of
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add
-from eagerflow.ops.linalg.matrices import check_same_dtype
+from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.type_rules import public
@@ -181,9 +180,9 @@ def _einsum_vjp(
     i: int, g: Tensor, out: Tensor, *xs: Tensor, subscripts: str, optimize: bool | str = "auto"
 ) -> Tensor:
     """Of a product the product of all else, with the axes that only ``xs[i]`` has put back."""
-    turned, labels, term, missing = _turned(subscripts, i)
+    transposed, labels, term, missing = _transposed(subscripts, i)
     factors = [conjugate(x) for j, x in enumerate(xs) if j != i]
-    result = _contract(turned, (g, *factors), optimize)
+    result = _contract(transposed, (g, *factors), optimize)
     if missing:
         result = expand_dims(result, missing)
     own: Shape = tuple(xs[i].shape[term.index(k)] for k in labels)
@@ -195,7 +194,7 @@ def _einsum_vjp(
 
 
 @lru_cache(maxsize=1024)
-def _turned(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
+def _transposed(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]]:
     """The subscripts of the cotangent of operand ``i``, and how its axes become those of ``i``.
 
     Returns:
@@ -227,17 +226,6 @@ def _with_repeats(x: Tensor, labels: str, term: str) -> Tensor:
     return permute_dims(x, order)
 
 
-def _einsum_jvp(
-    tangents: Sequence[Tensor | None], out: Tensor, *xs: Tensor, **attrs: Any
-) -> Tensor | None:
-    total: Tensor | None = None
-    for i, t in enumerate(tangents):
-        if t is not None:
-            term: Tensor = bind(_einsum, *xs[:i], t, *xs[i + 1 :], **attrs)
-            total = term if total is None else add(total, term)
-    return total
-
-
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     """An operation for each combination of indices, for each operand."""
     terms, _ = _split(attrs["subscripts"])
@@ -252,24 +240,21 @@ def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     return Cost(matrix=float(len(inputs) * places), bytes=moved)
 
 
-_einsum = define(
+_einsum: Op = define(
     "einsum",
     cost=_cost,
     infer=_einsum_type,
     vjp=_einsum_vjp,
-    jvp=_einsum_jvp,
+    jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_einsum, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
 )
 
 
 def _contract(subscripts: str, xs: Sequence[Tensor], optimize: bool | str) -> Tensor:
-    result: Tensor
     if len(xs) < 3 or optimize in (True, "auto"):
-        result = bind(_einsum, *xs, subscripts=subscripts)
-    else:
-        result = bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
-    return result
+        return bind(_einsum, *xs, subscripts=subscripts)
+    return bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
 
 
 @public

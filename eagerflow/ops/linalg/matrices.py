@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from eagerflow.core.op import functions
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from eagerflow.core.costs import decomposition
+from eagerflow.core.facts import OpFacts
+from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import DTypeError, ShapeError
@@ -14,6 +19,9 @@ from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
 from eagerflow.types import DTYPES, DType, TensorType
 
+if TYPE_CHECKING:
+    from typing import Unpack
+
 __all__ = [
     "add_if",
     "check_matrix",
@@ -24,8 +32,9 @@ __all__ = [
     "gaps",
     "hermitian_part",
     "identity_like",
+    "matrix_op",
+    "multilinear_jvp",
     "quotient",
-    "real_dtype",
     "scale_columns",
     "scale_rows",
 ]
@@ -33,9 +42,27 @@ __all__ = [
 _COMPLEX = {"float64": "complex128", "complex128": "complex128"}
 
 
-def real_dtype(dtype: DType) -> DType:
-    """The dtype of the real part of ``dtype``."""
-    return DTYPES[dtype.name.replace("complex128", "float64").replace("complex64", "float32")]
+def matrix_op(
+    name: str,
+    infer: Callable[..., Any],
+    vjp: tuple[Rule | None, ...] | joint,
+    *,
+    flops: float,
+    **facts: Unpack[OpFacts],
+) -> Op:
+    """An op on each matrix of a stack.
+
+    Args:
+        name: of the op.
+        infer: its type rule.
+        vjp: its reverse-mode rule.
+        flops: what it costs: so many times n**3 for an n x n matrix.
+        facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
+    """
+    linear_algebra: OpFacts = {
+        "precision": "accumulate", "cost": decomposition(flops), **facts,
+    }  # fmt: skip
+    return define(name, infer=infer, vjp=vjp, **linear_algebra)
 
 
 def complex_dtype(dtype: DType) -> DType:
@@ -101,8 +128,19 @@ def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
     if type(count) is int:
         return add(x, y) if count else x
     both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
-    result: Tensor = functions["sum"](both, axis=0)
-    return result
+    return functions["sum"](both, axis=0)
+
+
+def multilinear_jvp(
+    op: Op, tangents: Sequence[Tensor | None], xs: Sequence[Tensor], attrs: Mapping[str, Any]
+) -> Tensor | None:
+    """The tangent of an op that is linear in each of its inputs ``xs``."""
+    total = None
+    for i, t in enumerate(tangents):
+        if t is not None:
+            term = bind(op, *xs[:i], t, *xs[i + 1 :], **attrs)
+            total = term if total is None else add(total, term)
+    return total
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:

@@ -14,13 +14,12 @@ from eagerflow.ops.elementwise.arithmetic import divide, multiply
 from eagerflow.ops.elementwise.exponential import pow
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import abs, sign
-from eagerflow.ops.linalg.matrices import real_dtype
 from eagerflow.ops.linalg.singular import svdvals
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import axes_of
 from eagerflow.ops.rules.gradients import spread, where
 from eagerflow.ops.rules.promotion import cast, floating
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public, reduced_shape
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public, real_dtype, reduced_shape
 from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
 from eagerflow.types import TensorType
 
@@ -107,14 +106,13 @@ def vector_norm(
     Tensor(5., f32[]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(
+    return bind(
         _vector_norm,
         tensor,
         axis=axes_of("vector_norm", tensor, axis),
         ord=_order("vector_norm", ord),
         keepdims=bool(keepdims),
     )
-    return result
 
 
 # --- matrices -------------------------------------------------------------------------------

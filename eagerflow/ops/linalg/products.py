@@ -7,12 +7,12 @@ from math import prod
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.costs import product
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
 from eagerflow.errors import AxisError, ShapeError
 from eagerflow.ops.elementwise.arithmetic import multiply
-from eagerflow.ops.linalg.matrices import check_same_dtype
+from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
@@ -88,20 +88,8 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     if x2.ndim == 1:
         return matmul(reshape(g, (prod(g.shape),)), _rows(factor))
     if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
-        product: Tensor = bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
-        return product
+        return bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
     return sum_to_like(matmul(matrix_transpose(factor), g), x2)
-
-
-def _bilinear_jvp(
-    t: tuple[Tensor | None, Tensor | None], out: Tensor, x1: Tensor, x2: Tensor
-) -> Tensor | None:
-    terms = [
-        bind(_matmul, *pair)
-        for pair in ((t[0], x2), (x1, t[1]))
-        if pair[0] is not None and pair[1] is not None
-    ]
-    return terms[0] + terms[1] if len(terms) == 2 else terms[0] if terms else None
 
 
 def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> TensorType:
@@ -118,7 +106,7 @@ _matmul_like = define(
         lambda g, out, x1, x2, like: matmul(matrix_transpose(conjugate(x1)), g),
         None,
     ),
-    jvp=lambda t, out, x1, x2, like: _bilinear_jvp(t[:2], out, x1, x2),
+    jvp=lambda t, out, x1, x2, like: multilinear_jvp(_matmul, t[:2], (x1, x2), {}),
     saved="inputs",
     precision="accumulate",
     cost=product,
@@ -126,11 +114,11 @@ _matmul_like = define(
     order="last input",
     fails_on="sizes",
 )
-_matmul = define(
+_matmul: Op = define(
     "matmul",
     infer=_matmul_type,
     vjp=(_matmul_vjp_x1, _matmul_vjp_x2),
-    jvp=_bilinear_jvp,
+    jvp=lambda t, out, *xs: multilinear_jvp(_matmul, t, xs, {}),
     saved="inputs",
     precision="accumulate",
     cost=product,
@@ -155,8 +143,7 @@ def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     >>> ef.matmul(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
     Tensor([21., 43.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_matmul, *promote(x1, x2))
-    return result
+    return bind(_matmul, *promote(x1, x2))
 
 
 # --- vecdot ---------------------------------------------------------------------------------
@@ -229,8 +216,7 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     >>> ef.vecdot(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), ef.tensor([1.0, 10.0]))
     Tensor([21., 43.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
-    return result
+    return bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
 
 
 @public
@@ -285,7 +271,7 @@ def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     >>> ef.cross(ef.tensor([1.0, 0.0, 0.0]), ef.tensor([0.0, 1.0, 0.0]))
     Tensor([0., 0., 1.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_cross, *_vectors("cross", x1, x2, axis, size=3))
+    result = bind(_cross, *_vectors("cross", x1, x2, axis, size=3))
     return result if axis == -1 else moveaxis(result, -1, axis)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum, same
 from eagerflow.errors import DTypeError, ShapeError
@@ -19,8 +18,8 @@ from eagerflow.ops.linalg.matrices import (
     check_matrix,
     conj_transpose,
     gaps,
+    matrix_op,
     quotient,
-    real_dtype,
     scale_columns,
     scale_rows,
 )
@@ -28,7 +27,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.axes import expand_dims, squeeze
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.types import TensorType, broadcast_shapes
@@ -81,12 +80,12 @@ def _svd_vjp(
     k = s.shape[-1]  # the vectors that full_matrices adds are constants
     u, gu = u[..., :k], gs[0][..., :k]
     vh, gvh = vh[..., :k, :], gs[2][..., :k, :]
-    u_turn = _skew(matmul(conj_transpose(u), gu))
-    v_turn = _skew(matmul(vh, conj_transpose(gvh)))
-    turns = add(scale_columns(u_turn, s), scale_rows(v_turn, s))
-    middle = add(quotient(turns, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
+    u_rotation = _skew(matmul(conj_transpose(u), gu))
+    v_rotation = _skew(matmul(vh, conj_transpose(gvh)))
+    rotation = add(scale_columns(u_rotation, s), scale_rows(v_rotation, s))
+    middle = add(quotient(rotation, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
     if x.dtype.is_complex:
-        phase = quotient(matrix_diagonal(u_turn), multiply(s, 2))
+        phase = quotient(matrix_diagonal(u_rotation), multiply(s, 2))
         middle = add(middle, diag_embed(phase))
     result = matmul(matmul(u, middle), vh)
     more = u.shape[-2] - k
@@ -104,15 +103,7 @@ def _svd_vjp(
     return (result,)
 
 
-_svd = define(
-    "svd",
-    infer=_svd_type,
-    vjp=joint(_svd_vjp),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(20),
-    outputs=3,
-)
+_svd = matrix_op("svd", _svd_type, joint(_svd_vjp), saved="outputs", flops=20, outputs=3)
 
 
 @public
@@ -141,14 +132,7 @@ def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return matmul(scale_columns(u, g), vh)
 
 
-_svdvals = define(
-    "svdvals",
-    infer=_svdvals_type,
-    vjp=(_svdvals_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(6),
-)
+_svdvals = matrix_op("svdvals", _svdvals_type, (_svdvals_vjp,), saved="inputs", flops=6)
 
 
 @public
@@ -165,8 +149,7 @@ def svdvals(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.svdvals(ef.tensor([[0.0, 3.0], [2.0, 0.0]]))
     Tensor([3., 2.], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_svdvals, floating(x))
-    return result
+    return bind(_svdvals, floating(x))
 
 
 # --- pseudo-inverses ------------------------------------------------------------------------
@@ -189,14 +172,7 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     return sum_to_like(add(inner, add(rows, columns)), x)
 
 
-_pinv = define(
-    "pinv",
-    infer=_pinv_type,
-    vjp=(_pinv_vjp, None),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
@@ -232,8 +208,7 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
             [0. , 0. ]], f32[2,2]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
-    return result
+    return bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
 
 
 @public

@@ -6,8 +6,7 @@ import operator
 from typing import NamedTuple, final
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import decomposition
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
@@ -15,14 +14,19 @@ from eagerflow.ops.creation.arrays import tril, triu, zeros_like
 from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
 from eagerflow.ops.elementwise.numeric import imag
-from eagerflow.ops.linalg.matrices import check_same_dtype, check_square, conj_transpose, real_dtype
+from eagerflow.ops.linalg.matrices import (
+    check_same_dtype,
+    check_square,
+    conj_transpose,
+    matrix_op,
+)
 from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import public
+from eagerflow.ops.rules.type_rules import public, real_dtype
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType, broadcast_shapes
@@ -40,7 +44,7 @@ __all__ = [
 ]
 
 
-def _square_type(x: TensorType) -> TensorType:
+def square_type(x: TensorType) -> TensorType:
     check_square(x)
     return x
 
@@ -58,14 +62,8 @@ def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return negative(matmul(matmul(factor, g), factor))
 
 
-_inv = define(
-    "inv",
-    infer=_square_type,
-    vjp=(_inv_vjp,),
-    saved="outputs",
-    precision="accumulate",
-    cost=decomposition(2),
-    raises=(TensorValueError,),
+_inv = matrix_op(
+    "inv", square_type, (_inv_vjp,), saved="outputs", flops=2, raises=(TensorValueError,)
 )
 
 
@@ -84,8 +82,7 @@ def inv(x: TensorLike, /) -> Tensor:
     Tensor([[0.5 , 0.  ],
             [0.  , 0.25]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_inv, floating(x))
-    return result
+    return bind(_inv, floating(x))
 
 
 @public
@@ -135,14 +132,7 @@ def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return expm(concat(rows, axis=-2))[..., :n, n:]
 
 
-_expm = define(
-    "expm",
-    infer=_square_type,
-    vjp=(_expm_vjp,),
-    saved="inputs",
-    precision="accumulate",
-    cost=decomposition(30),
-)
+_expm = matrix_op("expm", square_type, (_expm_vjp,), saved="inputs", flops=30)
 
 
 @public
@@ -159,8 +149,7 @@ def expm(x: TensorLike, /) -> Tensor:
     Tensor([[1., 1.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_expm, floating(x))
-    return result
+    return bind(_expm, floating(x))
 
 
 # --- systems of equations -------------------------------------------------------------------
@@ -183,15 +172,7 @@ def _solve_vjp(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> tuple[Tensor, 
     return negative(sum_to_like(matmul(g2, conj_transpose(out)), x1)), sum_to_like(g2, x2)
 
 
-_solve = define(
-    "solve",
-    infer=_system_type,
-    vjp=joint(_solve_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(2),
-    raises=(TensorValueError,),
-)
+_solve = matrix_op("solve", _system_type, joint(_solve_vjp), flops=2, raises=(TensorValueError,))
 
 
 def _right_hand_side(name: str, a: Tensor, b: Tensor) -> Tensor:
@@ -217,7 +198,7 @@ def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     Tensor([1. , 0.5], f32[2]@cpu:0)
     """
     a, b = promote_floating(x1, x2)
-    result: Tensor = bind(_solve, a, _right_hand_side("solve", a, b))
+    result = bind(_solve, a, _right_hand_side("solve", a, b))
     return squeeze(result, -1) if b.ndim == 1 else result
 
 
@@ -238,14 +219,7 @@ def _triangular_vjp(
     return part, sum_to_like(g2, b)
 
 
-_triangular_solve = define(
-    "triangular_solve",
-    infer=_system_type,
-    vjp=joint(_triangular_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(1),
-)
+_triangular_solve = matrix_op("triangular_solve", _system_type, joint(_triangular_vjp), flops=1)
 
 
 @public
@@ -276,7 +250,7 @@ def triangular_solve(
     """
     x1, x2 = promote_floating(a, b)
     columns = _right_hand_side("triangular_solve", x1, x2)
-    result: Tensor = bind(
+    result = bind(
         _triangular_solve,
         x1,
         columns,
@@ -295,13 +269,12 @@ def _number_type(x: TensorType) -> TensorType:
     return x.like(shape=x.shape[:-2])
 
 
-_det = define(
+_det = matrix_op(
     "det",
-    infer=_number_type,
-    vjp=(lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
+    _number_type,
+    (lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
     saved="inputs",
-    precision="accumulate",
-    cost=decomposition(0.7),
+    flops=0.7,
 )
 
 
@@ -318,8 +291,7 @@ def det(x: TensorLike, /) -> Tensor:
     >>> ef.linalg.det(ef.tensor([[1.0, 2.0], [3.0, 5.0]])).round()
     Tensor(-1., f32[]@cpu:0)
     """
-    result: Tensor = bind(_det, floating(x))
-    return result
+    return bind(_det, floating(x))
 
 
 def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
@@ -329,14 +301,7 @@ def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return subtract(multiply(each(share), factor), rest)
 
 
-_adjugate = define(
-    "adjugate",
-    infer=_square_type,
-    vjp=(_adjugate_vjp,),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(20),
-)
+_adjugate = matrix_op("adjugate", square_type, (_adjugate_vjp,), flops=20)
 
 
 @public
@@ -355,8 +320,7 @@ def adjugate(x: TensorLike, /) -> Tensor:
     Tensor([[ 4., -2.],
             [-3.,  1.]], f32[2,2]@cpu:0)
     """
-    result: Tensor = bind(_adjugate, floating(x))
-    return result
+    return bind(_adjugate, floating(x))
 
 
 @final
@@ -380,23 +344,15 @@ def _slogdet_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _slogdet_vjp(
     gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor
 ) -> tuple[Tensor]:
-    turn, growth = gs
+    g_sign, growth = gs
     weight = cast(growth, x.dtype)
     if x.dtype.is_complex:
-        angle = cast(imag(multiply(turn, conjugate(outs[0]))), x.dtype)
+        angle = cast(imag(multiply(g_sign, conjugate(outs[0]))), x.dtype)
         weight = add(weight, multiply(1j, angle))
     return (multiply(each(weight), conj_transpose(inv(x))),)
 
 
-_slogdet = define(
-    "slogdet",
-    infer=_slogdet_type,
-    vjp=joint(_slogdet_vjp),
-    saved="all",
-    precision="accumulate",
-    cost=decomposition(0.7),
-    outputs=2,
-)
+_slogdet = matrix_op("slogdet", _slogdet_type, joint(_slogdet_vjp), flops=0.7, outputs=2)
 
 
 @public

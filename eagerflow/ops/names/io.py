@@ -3,20 +3,16 @@
 All of it works eagerly and in traced functions, where each function here is a node.
 """
 
-from eagerflow.counterparts import unknown_name
-from eagerflow.ops.io.examples import encode_example as encode_example
-from eagerflow.ops.io.examples import parse_example as parse_example
-from eagerflow.ops.io.files import read_file as read_file
-from eagerflow.ops.io.files import write_file as write_file
-from eagerflow.ops.io.parsing import decode_csv as decode_csv
-from eagerflow.ops.io.parsing import decode_image as decode_image
-from eagerflow.ops.io.parsing import decode_raw as decode_raw
-from eagerflow.ops.io.parsing import length as length
-from eagerflow.ops.io.parsing import parse_numbers as parse_numbers
-from eagerflow.ops.io.readers import FixedLengthReader as FixedLengthReader
-from eagerflow.ops.io.readers import RecordReader as RecordReader
-from eagerflow.ops.io.readers import TextLineReader as TextLineReader
-from eagerflow.ops.io.readers import WholeFileReader as WholeFileReader
+from eagerflow.ops.io.examples import encode_example, parse_example
+from eagerflow.ops.io.files import read_file, write_file
+from eagerflow.ops.io.parsing import decode_csv, decode_image, decode_raw, length, parse_numbers
+from eagerflow.ops.io.readers import (
+    FixedLengthReader,
+    RecordReader,
+    TextLineReader,
+    WholeFileReader,
+)
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "FixedLengthReader",
@@ -34,12 +30,7 @@ __all__ = [
     "write_file",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.io", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.io", globals())
 
 
 def __dir__() -> list[str]:

@@ -3,38 +3,25 @@
 Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
-from eagerflow.counterparts import unknown_name
-from eagerflow.ops.linalg.decompositions import cholesky as cholesky
-from eagerflow.ops.linalg.decompositions import eig as eig
-from eagerflow.ops.linalg.decompositions import eigh as eigh
-from eagerflow.ops.linalg.decompositions import eigvals as eigvals
-from eagerflow.ops.linalg.decompositions import eigvalsh as eigvalsh
-from eagerflow.ops.linalg.decompositions import qr as qr
-from eagerflow.ops.linalg.norms import matrix_norm as matrix_norm
-from eagerflow.ops.linalg.norms import norm as norm
-from eagerflow.ops.linalg.norms import vector_norm as vector_norm
-from eagerflow.ops.linalg.products import cross as cross
-from eagerflow.ops.linalg.products import matmul as matmul
-from eagerflow.ops.linalg.products import outer as outer
-from eagerflow.ops.linalg.products import tensordot as tensordot
-from eagerflow.ops.linalg.products import vecdot as vecdot
-from eagerflow.ops.linalg.singular import lstsq as lstsq
-from eagerflow.ops.linalg.singular import matrix_rank as matrix_rank
-from eagerflow.ops.linalg.singular import pinv as pinv
-from eagerflow.ops.linalg.singular import svd as svd
-from eagerflow.ops.linalg.singular import svdvals as svdvals
-from eagerflow.ops.linalg.solvers import adjugate as adjugate
-from eagerflow.ops.linalg.solvers import det as det
-from eagerflow.ops.linalg.solvers import expm as expm
-from eagerflow.ops.linalg.solvers import inv as inv
-from eagerflow.ops.linalg.solvers import matrix_power as matrix_power
-from eagerflow.ops.linalg.solvers import slogdet as slogdet
-from eagerflow.ops.linalg.solvers import solve as solve
+from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr
+from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
+from eagerflow.ops.linalg.products import cross, matmul, outer, tensordot, vecdot
+from eagerflow.ops.linalg.singular import lstsq, matrix_rank, pinv, svd, svdvals
+from eagerflow.ops.linalg.solvers import (
+    adjugate,
+    det,
+    expm,
+    inv,
+    matrix_power,
+    slogdet,
+    solve,
+    triangular_solve,
+)
 from eagerflow.ops.linalg.solvers import triangular_solve as solve_triangular
-from eagerflow.ops.linalg.solvers import triangular_solve as triangular_solve
-from eagerflow.ops.shape.axes import matrix_transpose as matrix_transpose
+from eagerflow.ops.shape.axes import matrix_transpose
 from eagerflow.ops.shape.diagonals import matrix_diagonal as diagonal
-from eagerflow.ops.shape.diagonals import trace as trace
+from eagerflow.ops.shape.diagonals import trace
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "adjugate",
@@ -70,12 +57,7 @@ __all__ = [
     "vector_norm",
 ]
 
-
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.linalg", name, {n: globals()[n] for n in __all__})
+__getattr__ = module_getattr("eagerflow.linalg", globals())
 
 
 def __dir__() -> list[str]:

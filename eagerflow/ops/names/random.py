@@ -23,7 +23,6 @@ from typing import Any, Concatenate, Final, ParamSpec, final
 
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import RANDOM, unknown_name
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.ops.random.continuous import (
     exponential,
@@ -35,6 +34,7 @@ from eagerflow.ops.random.continuous import (
 from eagerflow.ops.random.discrete import bernoulli, bits, categorical, permutation, randint
 from eagerflow.ops.random.draws import default_state, set_state
 from eagerflow.resources.generator import GeneratorState
+from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "Generator",
@@ -168,11 +168,7 @@ def seed(value: int) -> None:
     set_state(_default._state, value)
 
 
-def __getattr__(name: str) -> object:
-    """Word the error for a name that is not here, with the nearest one that is."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    raise unknown_name("eagerflow.random", name, {n: globals()[n] for n in __all__}, RANDOM)
+__getattr__ = module_getattr("eagerflow.random", globals())
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,7 @@ import math
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.costs import per_output
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.elementwise.arithmetic import add, clip, multiply, subtract
@@ -23,16 +22,12 @@ from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import floating
-from eagerflow.ops.rules.type_rules import FLOATING, REAL, elementwise, public
+from eagerflow.ops.rules.type_rules import FLOATING, REAL, public, unary
 
 __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
-_relu = define(
-    "relu",
-    infer=elementwise(REAL),
-    vjp=(lambda g, out, x: where(less_equal(out, 0), 0, g),),  # what is not a number passes g
-    saved="outputs",
-)
+# what is not a number passes g
+_relu = unary("relu", REAL, lambda g, out, x: where(less_equal(out, 0), 0, g), saved="outputs")
 
 
 @public
@@ -45,14 +40,13 @@ def relu(x: TensorLike, /) -> Tensor:
     >>> ef.relu(ef.tensor([-1.0, 0.0, 2.0]))
     Tensor([0., 0., 2.], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_relu, tensor_of(x))
-    return result
+    return bind(_relu, tensor_of(x))
 
 
-_leaky_relu = define(
+_leaky_relu = unary(
     "leaky_relu",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),),
+    FLOATING,
+    lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),
     saved="inputs",
 )
 
@@ -68,18 +62,15 @@ def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
     >>> ef.leaky_relu(ef.tensor([-1.0, 2.0]))
     Tensor([-0.01,  2.  ], f32[2]@cpu:0)
     """
-    result: Tensor = bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
-    return result
+    return bind(_leaky_relu, floating(x), slope=float(as_number(slope)))
 
 
-_hardtanh = define(
+# what is not a number passes g
+_hardtanh = unary(
     "hardtanh",
-    infer=elementwise(FLOATING),
-    # what is not a number passes g
-    vjp=(
-        lambda g, out, x, *, low, high: where(
-            logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
-        ),
+    FLOATING,
+    lambda g, out, x, *, low, high: where(
+        logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
     ),
     saved="inputs",
 )
@@ -98,8 +89,7 @@ def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tenso
     Tensor([-1. ,  0.5,  1. ], f32[3]@cpu:0)
     """
     limits = {"low": float(as_number(low)), "high": float(as_number(high))}
-    result: Tensor = bind(_hardtanh, floating(x), **limits)
-    return result
+    return bind(_hardtanh, floating(x), **limits)
 
 
 def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
@@ -109,9 +99,7 @@ def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
     return where(above, g, multiply(g, slope))
 
 
-_elu = define(
-    "elu", infer=elementwise(FLOATING), vjp=(_elu_vjp,), saved="inputs", cost=per_output(32)
-)
+_elu = unary("elu", FLOATING, _elu_vjp, saved="inputs", flops=32)
 
 
 @public
@@ -125,16 +113,11 @@ def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     >>> ef.round(ef.elu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.632,  0.   ,  2.   ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_elu, floating(x), alpha=float(as_number(alpha)))
-    return result
+    return bind(_elu, floating(x), alpha=float(as_number(alpha)))
 
 
-_softplus = define(
-    "softplus",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: multiply(g, sigmoid(x)),),
-    saved="inputs",
-    cost=per_output(40),
+_softplus = unary(
+    "softplus", FLOATING, lambda g, out, x: multiply(g, sigmoid(x)), saved="inputs", flops=40
 )
 
 
@@ -148,8 +131,7 @@ def softplus(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.softplus(ef.tensor([-1.0, 0.0, 100.0])), 3)
     Tensor([  0.313,   0.693, 100.   ], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_softplus, floating(x))
-    return result
+    return bind(_softplus, floating(x))
 
 
 # --- functions whose derivatives are kernels of the same op ---------------------------------
@@ -163,9 +145,7 @@ def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
     return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
 
 
-_silu = define(
-    "silu", infer=elementwise(FLOATING), vjp=(_silu_vjp,), saved="inputs", cost=per_output(40)
-)
+_silu = unary("silu", FLOATING, _silu_vjp, saved="inputs", flops=40)
 
 
 @public
@@ -178,8 +158,7 @@ def silu(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.silu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.269,  0.   ,  1.762], f32[3]@cpu:0)
     """
-    result: Tensor = bind(_silu, floating(x), order=0)
-    return result
+    return bind(_silu, floating(x), order=0)
 
 
 def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
@@ -203,14 +182,7 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int
     return multiply(g, _gelu_bend(x, approximate))
 
 
-_gelu = define(
-    "gelu",
-    infer=elementwise(FLOATING),
-    vjp=(_gelu_vjp,),
-    saved="inputs",
-    cost=per_output(40),
-    order="unknown",
-)
+_gelu = unary("gelu", FLOATING, _gelu_vjp, saved="inputs", flops=40, order="unknown")
 
 
 @public
@@ -231,5 +203,4 @@ def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> 
         raise TensorValueError(
             f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
         )
-    result: Tensor = bind(_gelu, floating(x), approximate=approximate, order=0)
-    return result
+    return bind(_gelu, floating(x), approximate=approximate, order=0)

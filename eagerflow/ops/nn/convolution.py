@@ -1,22 +1,21 @@
 """Convolution and its two transposes: three bilinear ops, each the gradient of the others.
 
-What networks call convolution is a cross-correlation: the kernel is not turned around.
+What networks call convolution is a cross-correlation: the kernel is not reversed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.costs import Cost, Types, bytes_of, size_of
+from eagerflow.core.costs import Cost, CostRule, Types, bytes_of, size_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add
-from eagerflow.ops.linalg.matrices import check_same_dtype
+from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
 from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, places
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate
@@ -28,7 +27,6 @@ from eagerflow.types import Shape, TensorType
 
 __all__ = ["convolution", "convolution_transpose", "convolution_weights"]
 
-Tangents = tuple[Tensor | None, Tensor | None]
 
 # --- type rules -----------------------------------------------------------------------------
 
@@ -119,26 +117,22 @@ def _weights_type(
     return x.like(shape=(y.shape[1], channels, *size))
 
 
-def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    """Each place of the smaller array takes a patch of the larger one times the weights."""
-    sizes: Any = inputs[1].shape
-    return _cost_of(outputs[0], sizes, inputs, outputs)
+def _cost(y: int, w: int) -> CostRule:
+    """Each place of the smaller array takes a patch of the larger one times the weights.
 
+    Args:
+        y: which of the arrays is the smaller one: 0 and 1 are inputs, 2 is the output.
+        w: which of them has the weights.
+    """
 
-def _transpose_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    sizes: Any = inputs[1].shape
-    return _cost_of(inputs[0], sizes, inputs, outputs)
+    def rule(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
+        arrays = (*inputs, *outputs)
+        sizes: Any = arrays[w].shape
+        products = float(size_of(arrays[y]) * prod(sizes[1:]))
+        copied = products / max(sizes[0], 1)  # the patches are arranged in a matrix
+        return Cost(copied, bytes_of(arrays), 2 * products)
 
-
-def _weights_cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
-    sizes: Any = outputs[0].shape
-    return _cost_of(inputs[1], sizes, inputs, outputs)
-
-
-def _cost_of(y: TensorType, weights: Sequence[int], inputs: Types, outputs: Types) -> Cost:
-    products = float(size_of(y) * prod(weights[1:]))
-    copied = products / max(weights[0], 1)  # the patches are arranged in a matrix
-    return Cost(copied, bytes_of(inputs) + bytes_of(outputs), 2 * products)
+    return rule
 
 
 # --- gradients ------------------------------------------------------------------------------
@@ -151,23 +145,15 @@ def _sizes(x: Any) -> Shape:
     return sizes
 
 
-def _bilinear(op: Callable[..., Tensor], t: Tangents, a: Tensor, b: Tensor) -> Tensor | None:
-    first = None if t[0] is None else op(t[0], b)
-    second = None if t[1] is None else op(a, t[1])
-    return second if first is None else first if second is None else add(first, second)
-
-
 _convolution: Op = define(
     "convolution",
-    cost=_cost,
+    cost=_cost(2, 1),
     infer=_convolution_type,
     vjp=(
         lambda g, out, x, w, **attrs: bind(_transpose, g, conjugate(w), size=_sizes(x), **attrs),
         lambda g, out, x, w, **attrs: bind(_weights, conjugate(x), g, size=_sizes(w), **attrs),
     ),
-    jvp=lambda t, out, x, w, **attrs: _bilinear(
-        lambda a, b: bind(_convolution, a, b, **attrs), t, x, w
-    ),
+    jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_convolution, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
     errors_as="convolution",
@@ -175,7 +161,7 @@ _convolution: Op = define(
 
 _transpose: Op = define(
     "convolution_transpose",
-    cost=_transpose_cost,
+    cost=_cost(0, 1),
     infer=_transpose_type,
     vjp=(
         lambda g, out, y, w, *, size, **attrs: bind(_convolution, g, conjugate(w), **attrs),
@@ -183,16 +169,14 @@ _transpose: Op = define(
             _weights, g, conjugate(y), size=_sizes(w), **attrs
         ),
     ),
-    jvp=lambda t, out, y, w, **attrs: _bilinear(
-        lambda a, b: bind(_transpose, a, b, **attrs), t, y, w
-    ),
+    jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_transpose, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
 )
 
 _weights: Op = define(
     "convolution_weights",
-    cost=_weights_cost,
+    cost=_cost(1, 2),
     infer=_weights_type,
     vjp=(
         lambda g, out, x, y, *, size, **attrs: bind(
@@ -200,9 +184,7 @@ _weights: Op = define(
         ),
         lambda g, out, x, y, *, size, **attrs: bind(_convolution, conjugate(x), g, **attrs),
     ),
-    jvp=lambda t, out, x, y, **attrs: _bilinear(
-        lambda a, b: bind(_weights, a, b, **attrs), t, x, y
-    ),
+    jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_weights, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
 )
@@ -265,7 +247,7 @@ def convolution(
 ) -> Tensor:
     """Sums of products of ``x`` with a kernel that slides over it, over any number of axes.
 
-    It is what networks call convolution: the kernel is not turned around.
+    It is what networks call convolution: the kernel is not reversed.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
@@ -293,8 +275,7 @@ def convolution(
     a, b = promote_floating(x, w)
     attrs = _given("convolution", a, b, None, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
-    result: Tensor = bind(_convolution, a, b, **attrs)
-    return result
+    return bind(_convolution, a, b, **attrs)
 
 
 @public
@@ -364,7 +345,7 @@ def convolution_transpose(
             _sizes(a), _sizes(b), steps, attrs["padding"], excess, strict=True
         )
     )
-    result: Tensor = bind(_transpose, a, b, size=size, **attrs)
+    result = bind(_transpose, a, b, size=size, **attrs)
     widths = [n - k for n, k in zip(excess, kept, strict=True)]
     return pad(result, [(0, 0), (0, 0), *((0, n) for n in widths)]) if any(widths) else result
 
@@ -407,5 +388,4 @@ def convolution_weights(
     kernel = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
     attrs = _given(name, a, b, kernel, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
-    result: Tensor = bind(_weights, a, b, size=kernel, **attrs)
-    return result
+    return bind(_weights, a, b, size=kernel, **attrs)

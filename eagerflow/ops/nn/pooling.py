@@ -113,18 +113,16 @@ _plane_pick: Op = define(
 )
 
 _max_pool_indices: Op = define(
-    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None), saved="none"
+    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None)
 )
 
 
 def _picked(x: Tensor, indices: Tensor, size: Shape, back: bool) -> Tensor:
-    result: Tensor = bind(_plane_pick, x, indices, size=size, back=back)
-    return result
+    return bind(_plane_pick, x, indices, size=size, back=back)
 
 
 def _indices(x: Tensor, out: Tensor, attrs: dict[str, Any]) -> Tensor:
-    result: Tensor = bind(_max_pool_indices, x, out, **attrs)
-    return result
+    return bind(_max_pool_indices, x, out, **attrs)
 
 
 _max_pool: Op = define(
@@ -178,7 +176,7 @@ def max_pool(
     tensor = tensor_of(x)
     attrs = _windows("max_pool", tensor, kernel_size, stride, padding, dilation)
     attrs["ceil"] = bool(ceil_mode)
-    out: Tensor = bind(_max_pool, tensor, **attrs)
+    out = bind(_max_pool, tensor, **attrs)
     if not return_indices:
         return out
     indices = _indices(tensor, out, attrs)
@@ -259,10 +257,9 @@ def avg_pool(
             raise TensorValueError("avg_pool: the divisor is zero", given="divisor_override=0",
                                    expected="another integer, or None")  # fmt: skip
     del attrs["dilation"]
-    result: Tensor = bind(_avg_pool, tensor, **attrs, ceil=bool(ceil_mode), divisor=divisor,
+    return bind(_avg_pool, tensor, **attrs, ceil=bool(ceil_mode), divisor=divisor,
                           inside=not count_include_pad, size=tensor.shape[2:],
                           back=False)  # fmt: skip
-    return result
 
 
 # --- windows that share out an axis -----------------------------------------------------------
@@ -297,7 +294,7 @@ def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
 
 
 _adaptive_max_indices: Op = define(
-    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,), saved="none"
+    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,)
 )
 
 
@@ -338,10 +335,7 @@ def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
     """
     tensor = floating(x)
     wanted = _wanted("adaptive_avg_pool", tensor, output_size)
-    result: Tensor = bind(
-        _adaptive_avg_pool, tensor, places=wanted, size=tensor.shape[2:], back=False
-    )
-    return result
+    return bind(_adaptive_avg_pool, tensor, places=wanted, size=tensor.shape[2:], back=False)
 
 
 @public
@@ -366,6 +360,6 @@ def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: boo
     """
     tensor = tensor_of(x)
     wanted = _wanted("adaptive_max_pool", tensor, output_size)
-    indices: Tensor = bind(_adaptive_max_indices, tensor, places=wanted)
+    indices = bind(_adaptive_max_indices, tensor, places=wanted)
     out = _picked(tensor, indices, tensor.shape[2:], back=False)
     return (out, indices) if return_indices else out

@@ -86,7 +86,7 @@ def resize(
             given=f"x={type_of(tensor)}",
             expected=", ".join(_MODES),
         )
-    result: Tensor = bind(
+    return bind(
         _resize,
         tensor,
         places=places,
@@ -96,7 +96,6 @@ def resize(
         scale=_factors(scale, axes),
         back=False,
     )
-    return result
 
 
 def _factors(scale: Any, axes: int) -> tuple[float | None, ...]:

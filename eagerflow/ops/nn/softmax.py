@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import per_input, per_output
-from eagerflow.core.op import bind, define, functions, infer_specs
+from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -66,8 +66,7 @@ def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
             [1. , 0. ]], f32[2,2]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(_softmax, tensor, axis=axis_of("softmax", tensor, axis))
-    return result
+    return bind(_softmax, tensor, axis=axis_of("softmax", tensor, axis))
 
 
 _log_softmax = define(
@@ -97,8 +96,7 @@ def log_softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     Tensor([    0., -1000.], f32[2]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(_log_softmax, tensor, axis=axis_of("log_softmax", tensor, axis))
-    return result
+    return bind(_log_softmax, tensor, axis=axis_of("log_softmax", tensor, axis))
 
 
 # --- cross-entropy of class indices ----------------------------------------------------------
@@ -112,13 +110,7 @@ def _labels_type(
 
 
 _check_labels = define(
-    "check_labels",
-    infer=_labels_type,
-    vjp=(None,),
-    saved="none",
-    precision="exact",
-    storage="view",
-    errors_as="",
+    "check_labels", infer=_labels_type, vjp=(None,), precision="exact", storage="view", errors_as=""
 )
 
 
@@ -152,14 +144,13 @@ def check_labels(
     eagerflow.errors.TensorIndexError: check_labels: label 3 is out of range for 3 classes
     ...
     """
-    result: Tensor = bind(
+    return bind(
         _check_labels,
         tensor_of(labels),
         num_classes=as_index("check_labels", "num_classes", num_classes),
         ignore_index=_ignored("check_labels", ignore_index),
         of=of,
     )
-    return result
 
 
 def _ignored(name: str, index: int | None) -> int | None:
@@ -204,8 +195,7 @@ def _loss_vjp(
     if i == 1:
         return None
     if not above:
-        result: Tensor = bind(_loss, x, labels, g, **attrs)
-        return result
+        return bind(_loss, x, labels, g, **attrs)
     axis = attrs["axis"]
     if i == 2:  # the gradient is linear in what comes from above
         unit = bind(_loss, x, labels, functions["ones_like"](above[0]), **attrs)
@@ -319,8 +309,7 @@ def softmax_cross_entropy(
     if not may_be(classes.shape, shape[:axis] + shape[axis + 1 :]):
         # the kernel takes labels of any shape that are as many
         infer_specs(_loss, [type_of(scores), type_of(classes)], attrs)
-    result: Tensor = bind(_loss, scores, classes, **attrs)
-    return result
+    return bind(_loss, scores, classes, **attrs)
 
 
 # --- mean 0 and variance 1 --------------------------------------------------------------------
@@ -403,11 +392,11 @@ def standardize(
     (Tensor([2., 0.], f32[2]@cpu:0), Tensor([1., 0.], f32[2]@cpu:0))
     """
     tensor = floating(x)
-    result: tuple[Tensor, Tensor, Tensor] = bind(
+    normal, centre, spread = bind_several(
         _standardize,
         tensor,
         axis=axes_of("standardize", tensor, axis),
         eps=float(as_number(eps)),
         least=as_index("standardize", "least", as_number(least)),
     )
-    return result
+    return normal, centre, spread

@@ -107,8 +107,7 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
     size = x.size
     first = unique_all(x).indices
     flat = scatter(of_values, (first,), (ARRAY,), (size,))
-    result: Tensor = functions["reshape"](flat, x.shape)
-    return result
+    return functions["reshape"](flat, x.shape)
 
 
 _unique_all, _unique_counts, _unique_values = (
@@ -195,15 +194,13 @@ def unique_values(x: TensorLike, /) -> Tensor:
     >>> ef.unique_values(ef.tensor([3, 1, 3]))
     Tensor([1, 3], i64[2]@cpu:0)
     """
-    result: Tensor = bind(_unique_values, tensor_of(x))
-    return result
+    return bind(_unique_values, tensor_of(x))
 
 
 _isin = define(
     "isin",
     infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
     vjp=(None, None),
-    saved="none",
     cost=searching,
 )
 
@@ -223,5 +220,5 @@ def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     >>> ef.isin(ef.tensor([1, 2, 3]), ef.tensor([3, 1]))
     Tensor([ True, False,  True], bool[3]@cpu:0)
     """
-    member: Tensor = bind(_isin, *promote(x1, x2))
+    member = bind(_isin, *promote(x1, x2))
     return functions["logical_not"](member) if invert else member

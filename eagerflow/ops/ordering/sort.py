@@ -45,7 +45,6 @@ _argsort = define(
     "argsort",
     infer=lambda x, **attrs: x.like(dtype=_INT64),
     vjp=(None,),
-    saved="none",
     cost=sorting,
     storage="fresh",
     fails_on="nothing",
@@ -69,10 +68,7 @@ def sort(
     """
     tensor = tensor_of(x)
     place = axis_of("sort", tensor, axis)
-    result: Tensor = bind(
-        _sort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
-    )
-    return result
+    return bind(_sort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
 
 
 def _around_type(x: TensorType, *, q: float) -> TensorType:
@@ -100,8 +96,7 @@ def _ordered(x: Tensor, q: float) -> Tensor:
 
     It sorts no more than it needs.
     """
-    result: Tensor = bind(_order_statistics, x, q=q)
-    return result
+    return bind(_order_statistics, x, q=q)
 
 
 functions["_order_statistics"] = _ordered  # for medians, a layer below
@@ -124,10 +119,7 @@ def argsort(
     """
     tensor = tensor_of(x)
     place = axis_of("argsort", tensor, axis)
-    result: Tensor = bind(
-        _argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable)
-    )
-    return result
+    return bind(_argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
 
 
 # --- the largest ----------------------------------------------------------------------------
@@ -161,7 +153,7 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
     return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=_INT64)
 
 
-_topk = define("topk_indices", infer=_topk_type, vjp=(None,), saved="none", cost=sorting)
+_topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting)
 
 
 @public
@@ -206,9 +198,7 @@ def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     return x2.like(dtype=_INT64)
 
 
-_searchsorted = define(
-    "searchsorted", infer=_search_type, vjp=(None, None), saved="none", cost=searching
-)
+_searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), cost=searching)
 
 
 def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
@@ -250,5 +240,4 @@ def searchsorted(
     line, values = promote(x1, x2)
     if sorter is not None:
         line = _arranged(line, tensor_of(sorter))
-    result: Tensor = bind(_searchsorted, line, values, side=side)
-    return result
+    return bind(_searchsorted, line, values, side=side)

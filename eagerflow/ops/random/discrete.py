@@ -62,10 +62,9 @@ def bits(
     out_dtype, where = as_dtype(dtype), device_of(device, [])
     if out_dtype.name not in ("uint32", "uint64"):
         raise DTypeError("bits: the dtype must be uint32 or uint64", given=out_dtype.name)
-    result: Tensor = bind(
+    return bind(
         BITS, key_of(generator, where), shape=as_shape("bits", shape), dtype=out_dtype, stream=0
     )
-    return result
 
 
 _ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
@@ -108,8 +107,7 @@ def randint(
     sizes = broadcast_shapes(as_shape("randint", shape), *(t.shape for t in tensors))
     wide = out_dtype.itemsize == 8 if tensors else _wide(low, high)
     ends = (_bound(low, out_dtype, where), _bound(high, out_dtype, where, less=1))
-    result: Tensor = bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
-    return result
+    return bind(INTEGERS, key_of(generator, where), *ends, shape=sizes, wide=wide)
 
 
 def _is_index(x: TensorLike) -> bool:

@@ -98,7 +98,6 @@ def _define(name: str, flops: float) -> Op:
         name,
         infer=_draw_type,
         vjp=(None,),
-        saved="none",
         precision="exact",
         cost=per_output(flops),
         storage="fresh",
@@ -122,12 +121,7 @@ EXPONENTIAL: Final = _define("random_exponential", 50)
 GUMBEL: Final = _define("random_gumbel", 50)
 TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
 INTEGERS: Final = define(
-    "random_integers",
-    infer=_integers_type,
-    vjp=(None,) * 3,
-    saved="none",
-    precision="exact",
-    cost=per_output(20),
+    "random_integers", infer=_integers_type, vjp=(None,) * 3, precision="exact", cost=per_output(20)
 )
 
 
@@ -146,8 +140,7 @@ def key_of(generator: Generator | None, device: Device) -> Tensor:
     state = default_state if generator is None else getattr(generator, "_state", None)
     if not isinstance(state, GeneratorState):
         raise DTypeError("generator is no ef.random.Generator", given=type(generator).__name__)
-    key: Tensor = bind(_NEXT_KEY, resource=state, device=device)
-    return key
+    return bind(_NEXT_KEY, resource=state, device=device)
 
 
 def is_number(x: TensorLike) -> bool:
@@ -207,7 +200,7 @@ def draw(
 ) -> Tensor:
     """A floating draw; dtypes that are narrower than float32 are rounded from it."""
     made = dtype if dtype.itemsize >= 4 else _FLOAT32
-    result: Tensor = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
+    result = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
     return cast(result, dtype)
 
 

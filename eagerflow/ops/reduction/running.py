@@ -93,8 +93,7 @@ def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
     """``x`` moved by one towards the end of ``axis``, with ``first`` in front."""
     key = (slice(None),) * axis
     head = functions["full_like"](x[(*key, slice(0, 1))], first)
-    result: Tensor = functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
-    return result
+    return functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
 
 
 _cumulative_prod = define(
@@ -144,7 +143,7 @@ def _running(op: Op, x: TensorLike, axis: int | None, dtype: Any, initial: int |
         )
     one = axis_of(op.name, tensor, 0 if axis is None else axis)
     if dtype is None:
-        result: Tensor = bind(op, tensor, axis=one)
+        result = bind(op, tensor, axis=one)
     else:
         result = in_dtype(lambda t: bind(op, t, axis=one), tensor, dtype)
     if initial is not None:
@@ -152,6 +151,10 @@ def _running(op: Op, x: TensorLike, axis: int | None, dtype: Any, initial: int |
         first = functions["full"](shape, initial, dtype=result.dtype, device=result.device)
         result = functions["concat"]([first, result], axis=one)
     return result
+
+
+def _flat(x: TensorLike) -> Tensor:
+    return functions["reshape"](tensor_of(x), (-1,))
 
 
 @public
@@ -169,10 +172,7 @@ def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> T
     >>> ef.cumsum(ef.tensor([[1, 2], [3, 4]]))
     Tensor([ 1,  3,  6, 10], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x)
-    if axis is None:
-        tensor = functions["reshape"](tensor, (-1,))
-    return cumulative_sum(tensor, axis, dtype=dtype)
+    return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
 @public
@@ -190,10 +190,7 @@ def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> 
     >>> ef.cumprod(ef.tensor([[1, 2], [3, 4]]))
     Tensor([ 1,  2,  6, 24], i64[4]@cpu:0)
     """
-    tensor = tensor_of(x)
-    if axis is None:
-        tensor = functions["reshape"](tensor, (-1,))
-    return cumulative_prod(tensor, axis, dtype=dtype)
+    return cumulative_prod(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
 def _recurrence_type(a: TensorType, b: TensorType, *, axis: int) -> TensorType:
@@ -240,8 +237,7 @@ def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor
     """
     factors, terms = functions["broadcast_arrays"](*promote_floating(a, b))
     one = axis_of("linear_recurrence", terms, axis)
-    result: Tensor = bind(_linear_recurrence, factors, terms, axis=one)
-    return result
+    return bind(_linear_recurrence, factors, terms, axis=one)
 
 
 # --- running extremes -----------------------------------------------------------------------
@@ -252,12 +248,8 @@ def _position_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_running_argmax = define(
-    "running_argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
-)
-_running_argmin = define(
-    "running_argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4)
-)
+_running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
+_running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public
@@ -297,8 +289,7 @@ def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
 def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
     tensor = tensor_of(x)
     one = axis_of(name, tensor, axis)
-    extremes: Tensor = functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
-    return extremes
+    return functions["take_along_axis"](tensor, bind(op, tensor, axis=one), axis=one)
 
 
 # --- differences ----------------------------------------------------------------------------

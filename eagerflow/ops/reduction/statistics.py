@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
@@ -33,6 +34,7 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     public,
+    real_dtype,
     reduced_shape,
 )
 from eagerflow.types import DTYPES, TensorType
@@ -57,8 +59,7 @@ def _variance_type(
     x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> TensorType:
     check_kind(x, INEXACT)
-    dtype = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}.get(x.dtype.name)
-    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=dtype)
+    return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=real_dtype(x.dtype))
 
 
 def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:
@@ -119,8 +120,7 @@ def var(
     """
     tensor = floating(x)
     axes = axes_of("var", tensor, axis)
-    result: Tensor = bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
-    return result
+    return bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
 def _std_vjp(
@@ -158,8 +158,7 @@ def std(
     """
     tensor = floating(x)
     axes = axes_of("std", tensor, axis)
-    result: Tensor = bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
-    return result
+    return bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
 @public
@@ -219,8 +218,7 @@ def _lines(x: Tensor, axis: tuple[int, ...]) -> Tensor:
     """``x`` with ``axis`` flattened into a last one."""
     kept = tuple(i for i in range(len(x.shape)) if i not in axis)
     moved = functions["permute_dims"](x, kept + axis)
-    result: Tensor = functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
-    return result
+    return functions["reshape"](moved, (*moved.shape[: len(kept)], count_of(x, axis)))
 
 
 def _around(lines: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -303,8 +301,7 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
-    result: Tensor = functions["reshape"](values, (*fraction.shape, *rest))
-    return result
+    return functions["reshape"](values, (*fraction.shape, *rest))
 
 
 @public
@@ -384,10 +381,7 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.nanmax(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(2., f32[]@cpu:0)
     """
-    tensor = floating(x)
-    lost = isnan(tensor)
-    extreme = max(where(lost, -math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)
+    return _nan_extreme(max, -math.inf, x, axis, keepdims)
 
 
 @public
@@ -406,7 +400,13 @@ def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     >>> ef.nanmin(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(1., f32[]@cpu:0)
     """
+    return _nan_extreme(min, math.inf, x, axis, keepdims)
+
+
+def _nan_extreme(
+    extreme: Callable[..., Tensor], worst: float, x: TensorLike, axis: Axis, keepdims: bool
+) -> Tensor:
     tensor = floating(x)
     lost = isnan(tensor)
-    extreme = min(where(lost, math.inf, tensor), axis, keepdims=keepdims)
-    return where(all(lost, axis, keepdims=keepdims), math.nan, extreme)
+    values = extreme(where(lost, worst, tensor), axis, keepdims=keepdims)
+    return where(all(lost, axis, keepdims=keepdims), math.nan, values)

@@ -121,8 +121,7 @@ def sum(
     tensor = tensor_of(x)
     if dtype is not None:
         return in_dtype(lambda t: sum(t, axis, keepdims=keepdims), tensor, dtype)
-    result: Tensor = bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_sum, tensor, axis=axes_of("sum", tensor, axis), keepdims=keepdims)
 
 
 def _sum_to_type(x: TensorType, *, shape: Shape) -> TensorType:
@@ -161,8 +160,7 @@ def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     Tensor([[3.],
             [7.]], f32[2,1]@cpu:0)
     """
-    result: Tensor = bind(_sum_to, floating(x), shape=as_shape("sum_to", shape))
-    return result
+    return bind(_sum_to, floating(x), shape=as_shape("sum_to", shape))
 
 
 def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
@@ -176,8 +174,7 @@ def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
     after = functions["flip"](_products_before(functions["flip"](flat, axis=-1)), axis=-1)
     others = functions["reshape"](multiply(before, after), moved_shape)
     inverse = tuple(order.index(i) for i in range(len(order)))
-    result: Tensor = functions["permute_dims"](others, inverse)
-    return result
+    return functions["permute_dims"](others, inverse)
 
 
 def _products_before(x: Tensor) -> Tensor:
@@ -221,8 +218,7 @@ def prod(
     tensor = tensor_of(x)
     if dtype is not None:
         return in_dtype(lambda t: prod(t, axis, keepdims=keepdims), tensor, dtype)
-    result: Tensor = bind(_prod, tensor, axis=axes_of("prod", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_prod, tensor, axis=axes_of("prod", tensor, axis), keepdims=keepdims)
 
 
 _mean = define(
@@ -254,8 +250,7 @@ def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tens
     Tensor([2., 3.], f32[2]@cpu:0)
     """
     tensor = floating(x)
-    result: Tensor = bind(_mean, tensor, axis=axes_of("mean", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_mean, tensor, axis=axes_of("mean", tensor, axis), keepdims=keepdims)
 
 
 _logsumexp = define(
@@ -289,8 +284,7 @@ def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) ->
     """
     tensor = floating(x)
     axes = axes_of("logsumexp", tensor, axis)
-    result: Tensor = bind(_logsumexp, tensor, axis=axes, keepdims=keepdims)
-    return result
+    return bind(_logsumexp, tensor, axis=axes, keepdims=keepdims)
 
 
 # --- extremes -------------------------------------------------------------------------------
@@ -326,8 +320,7 @@ def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     Tensor([3., 2.], f32[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_max, tensor, axis=axes_of("max", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_max, tensor, axis=axes_of("max", tensor, axis), keepdims=keepdims)
 
 
 _min = define("min", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
@@ -350,8 +343,7 @@ def min(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     Tensor([1., 0.], f32[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_min, tensor, axis=axes_of("min", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_min, tensor, axis=axes_of("min", tensor, axis), keepdims=keepdims)
 
 
 amax = max
@@ -366,7 +358,7 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
     return out
 
 
-_argmax = define("argmax", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+_argmax = define("argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public
@@ -387,11 +379,10 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     """
     tensor = tensor_of(x)
     one = None if axis is None else axis_of("argmax", tensor, axis)
-    result: Tensor = bind(_argmax, tensor, axis=one, keepdims=keepdims)
-    return result
+    return bind(_argmax, tensor, axis=one, keepdims=keepdims)
 
 
-_argmin = define("argmin", infer=_position_type, vjp=(None,), saved="none", cost=per_input(4))
+_argmin = define("argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
 @public
@@ -412,13 +403,12 @@ def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     """
     tensor = tensor_of(x)
     one = None if axis is None else axis_of("argmin", tensor, axis)
-    result: Tensor = bind(_argmin, tensor, axis=one, keepdims=keepdims)
-    return result
+    return bind(_argmin, tensor, axis=one, keepdims=keepdims)
 
 
 # --- logic ----------------------------------------------------------------------------------
 
-_all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+_all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -437,11 +427,10 @@ def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     Tensor([False,  True], bool[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_all, tensor, axis=axes_of("all", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_all, tensor, axis=axes_of("all", tensor, axis), keepdims=keepdims)
 
 
-_any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,), saved="none")
+_any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
 @public
@@ -460,11 +449,10 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     Tensor([ True, False], bool[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
-    return result
+    return bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
 
 
-_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,), saved="none")
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,))
 
 
 @public
@@ -484,5 +472,4 @@ def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
     """
     tensor = tensor_of(x)
     axes = axes_of("count_nonzero", tensor, axis)
-    result: Tensor = bind(_count_nonzero, tensor, axis=axes, keepdims=keepdims)
-    return result
+    return bind(_count_nonzero, tensor, axis=axes, keepdims=keepdims)

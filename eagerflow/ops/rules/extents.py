@@ -21,6 +21,7 @@ __all__ = [
     "may_be",
     "place_within",
     "slice_size",
+    "with_size",
 ]
 
 Slice = tuple[int | None, int | None, int | None]
@@ -42,6 +43,11 @@ def joined_shape(shapes: Sequence[Shape]) -> Shape:
     for shape in rest:
         first = tuple([b if is_symbolic(a) else a for a, b in zip(first, shape, strict=True)])
     return first
+
+
+def with_size(shape: Shape, axis: int, size: int) -> Shape:
+    """``shape`` with another size of one axis."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def check_not_negative(*sizes: int) -> None:

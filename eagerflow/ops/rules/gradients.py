@@ -28,15 +28,14 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     axes = _repeated(whole, shape) if stack.installed else _repeated_now(whole, shape)
     if axes is None:
         return _sum_to(g, shape)
-    result: Tensor = functions["sum"](g, axis=axes, keepdims=False)
+    result = functions["sum"](g, axis=axes, keepdims=False)
     if not _same(result.shape, shape):
         result = functions["reshape"](result, shape)
     return result
 
 
 def _sum_to(g: Tensor, shape: Shape) -> Tensor:
-    result: Tensor = functions["sum_to"](g, shape)
-    return result
+    return functions["sum_to"](g, shape)
 
 
 def _repeated_now(whole: Shape, shape: Shape) -> tuple[int, ...]:
@@ -94,11 +93,9 @@ def conjugate(x: Tensor) -> Tensor:
     """The complex conjugate; a real tensor itself."""
     if not x._lane.dtype.is_complex:
         return x
-    result: Tensor = functions["conj"](x)
-    return result
+    return functions["conj"](x)
 
 
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     """`eagerflow.where`, which is defined above this layer."""
-    result: Tensor = functions["where"](condition, x1, x2)
-    return result
+    return functions["where"](condition, x1, x2)

@@ -83,8 +83,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
             given=f"{x.type} to {dtype.short}",
             hint=OPS_OF_BYTES,
         )
-    result: Tensor = bind(_cast, x, dtype=dtype)
-    return result
+    return bind(_cast, x, dtype=dtype)
 
 
 def _weak_rank(x: TensorLike) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from eagerflow import dims
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
@@ -38,6 +39,7 @@ def _refuted(sizes: Sequence[Size], expected: Sequence[Size], least: bool) -> bo
     return not all(map(dims.may_equal, sizes, expected))
 
 
+@of_family(MOVING)
 def _checked_type(
     x: TensorType, *, sizes: tuple[Size, ...], expected: tuple[Size, ...], least: bool, refusal: str
 ) -> TensorType:
@@ -46,14 +48,7 @@ def _checked_type(
     return x
 
 
-_check_sizes = define(
-    "check_sizes",
-    infer=_checked_type,
-    vjp=(lambda g, out, x, **attrs: g,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_check_sizes = define("check_sizes", infer=_checked_type, vjp=(lambda g, out, x, **attrs: g,))
 
 
 def matched(
@@ -114,7 +109,7 @@ def _checked(
 ) -> Tensor:
     if _refuted(sizes, expected, least):
         raise ShapeError(refusal, given=given if isinstance(given, str) else given())
-    result: Tensor = bind(
+    return bind(
         _check_sizes,
         x,
         sizes=tuple(sizes),
@@ -122,4 +117,3 @@ def _checked(
         least=least,
         refusal=refusal,
     )
-    return result

@@ -128,9 +128,7 @@ def _signed_type(indices: TensorType) -> TensorType:
     return indices.like(dtype=_INT64)
 
 
-_signed_indices = define(
-    "signed_indices", infer=_signed_type, vjp=(None,), saved="none", precision="exact"
-)
+_signed_indices = define("signed_indices", infer=_signed_type, vjp=(None,), precision="exact")
 
 
 def signed(indices: Tensor) -> Tensor:
@@ -141,8 +139,7 @@ def signed(indices: Tensor) -> Tensor:
     """
     if indices._lane.dtype.name != "uint64":
         return indices
-    result: Tensor = bind(_signed_indices, indices)
-    return result
+    return bind(_signed_indices, indices)
 
 
 def _slice(part: slice) -> Item:
@@ -225,7 +222,7 @@ def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
 
 
 _mask_indices = define(
-    "mask_indices", infer=_mask_type, vjp=(None,), saved="none", precision="exact", outputs=None
+    "mask_indices", infer=_mask_type, vjp=(None,), precision="exact", outputs=None
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from eagerflow.core.costs import per_output
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
 from eagerflow.core.op import Effect, Op, common_device, define, functions
 from eagerflow.dims import may_equal
@@ -17,6 +18,8 @@ from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:
     from typing import Unpack
+
+    from eagerflow.core.tensor import Tensor
 
 __all__ = [
     "ALL",
@@ -35,10 +38,13 @@ __all__ = [
     "elementwise",
     "normalize_axes",
     "normalize_axis",
+    "nothing_type",
     "of_state",
     "public",
+    "real_dtype",
     "reduced_shape",
     "repeats_to",
+    "unary",
 ]
 
 BOOL: Final = frozenset({"bool"})
@@ -82,25 +88,23 @@ def effect_op(
     effect: Effect,
     *,
     devices: Callable[..., Any] = of_state,
-    takes_bytes: bool = False,
     **facts: Unpack[OpFacts],
 ) -> Op:
     """An op that hands values to a resource or takes them from it, as they are."""
+    exact: OpFacts = {"precision": "exact", **facts}
     return define(
-        name,
-        infer=infer,
-        devices=devices,
-        nondifferentiable=True,
-        effect=effect,
-        precision="exact",
-        takes_bytes=takes_bytes,
-        **facts,
+        name, infer=infer, devices=devices, nondifferentiable=True, effect=effect, **exact
     )
 
 
 def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
     """The type of an op that counts what a resource holds."""
     return TensorType(DTYPES["int64"], ())
+
+
+def nothing_type(*, resource: Any, device: Device | None = None) -> tuple[TensorType, ...]:
+    """The type of an op that only changes a resource."""
+    return ()
 
 
 def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
@@ -132,6 +136,32 @@ def elementwise(
         return first.like(shape=shape, dtype=dtype)
 
     return rule
+
+
+def unary(
+    name: str,
+    kinds: frozenset[str],
+    vjp: Callable[..., Tensor | None],
+    *,
+    flops: float = 1,
+    **facts: Unpack[OpFacts],
+) -> Op:
+    """An op that works element by element on one input.
+
+    Args:
+        name: of the op.
+        kinds: of dtypes that it takes, of which the output is as well.
+        vjp: the rule of the input.
+        flops: what it costs for each element.
+        facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
+    """
+    costly: OpFacts = {"cost": per_output(flops), **facts}
+    return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part of ``dtype``."""
+    return DTYPES[dtype.name.replace("complex128", "float64").replace("complex64", "float32")]
 
 
 def normalize_axis(axis: int, ndim: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import VIEW, FailsOn, InlineSite, of_family
+from eagerflow.core.facts import MOVING, VIEW, FailsOn, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -43,6 +43,7 @@ __all__ = [
 # --- reshape --------------------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _reshape_type(
     x: TensorType, *, shape: Shape, copy: bool | None = None, closed: bool = False
 ) -> TensorType:
@@ -89,9 +90,6 @@ _reshape = define(
     "reshape",
     infer=_reshape_type,
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     order="joined",
     fails_on=_fails_on,
@@ -117,18 +115,15 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
     """
     sizes = as_shape("reshape", shape, unknown=True)
     tensor = tensor_of(x)
-    result: Tensor
     if stack.installed and any(map(_may_be_negative, sizes)) and not any(map(_is_open, sizes)):
         # a symbolic size that is -1 at run time must not be taken for one left open
         tensor = functions["copy"](tensor) if copy else tensor
-        result = bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
-    elif copy is None:
-        result = bind(_reshape, tensor, shape=sizes)
-    elif copy:
-        result = bind(_reshape, functions["copy"](tensor), shape=sizes)
-    else:
-        result = bind(_reshape, tensor, shape=sizes, copy=False)
-    return result
+        return bind(_reshape, tensor, shape=sizes, copy=copy or None, closed=True)
+    if copy is None:
+        return bind(_reshape, tensor, shape=sizes)
+    if copy:
+        return bind(_reshape, functions["copy"](tensor), shape=sizes)
+    return bind(_reshape, tensor, shape=sizes, copy=False)
 
 
 @public
@@ -161,9 +156,6 @@ _broadcast_to = define(
     "broadcast_to",
     infer=_broadcast_type,
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     order="repeated",
     fails_on="sizes",
 )
@@ -184,8 +176,7 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     Tensor([[1, 2],
             [1, 2]], i64[2,2]@cpu:0)
     """
-    result: Tensor = bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
-    return result
+    return bind(_broadcast_to, tensor_of(x), shape=as_shape("broadcast_to", shape))
 
 
 @public
@@ -255,14 +246,7 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
 
 
 _permute_dims = define(
-    "permute_dims",
-    infer=_permute_type,
-    vjp=(_permute_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    order="permuted",
-    inline=_inline,
+    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), order="permuted", inline=_inline
 )
 
 
@@ -283,8 +267,7 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     """
     tensor = tensor_of(x)
     order = axes_of("permute_dims", tensor, axes)
-    result: Tensor = bind(_permute_dims, tensor, axes=order)
-    return result
+    return bind(_permute_dims, tensor, axes=order)
 
 
 @public
@@ -303,8 +286,7 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     a, b = axis_of("swapaxes", tensor, axis1), axis_of("swapaxes", tensor, axis2)
     order = list(range(tensor.ndim))
     order[a], order[b] = b, a
-    result: Tensor = bind(_permute_dims, tensor, axes=tuple(order))
-    return result
+    return bind(_permute_dims, tensor, axes=tuple(order))
 
 
 @public
@@ -328,8 +310,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
             given=str(tensor.type),
             expected="at least two axes",
         )
-    result: Tensor = bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
-    return result
+    return bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
 
 
 @public
@@ -360,8 +341,7 @@ def moveaxis(
     order = [axis for axis in range(tensor.ndim) if axis not in origin]
     for place, axis in sorted(zip(goal, origin, strict=True)):
         order.insert(place, axis)
-    result: Tensor = bind(_permute_dims, tensor, axes=tuple(order))
-    return result
+    return bind(_permute_dims, tensor, axes=tuple(order))
 
 
 @of_family(VIEW)
@@ -376,9 +356,6 @@ _squeeze = define(
     "squeeze",
     infer=_squeeze_type,
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     fails_on="sizes",
 )
 
@@ -402,8 +379,7 @@ def squeeze(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor
         axes = tuple(i for i, d in enumerate(tensor.shape) if d == 1)
     else:
         axes = axes_of("squeeze", tensor, axis)
-    result: Tensor = bind(_squeeze, tensor, axis=axes)
-    return result
+    return bind(_squeeze, tensor, axis=axes)
 
 
 @of_family(VIEW)
@@ -413,12 +389,7 @@ def _expand_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
 
 
 _expand_dims = define(
-    "expand_dims",
-    infer=_expand_type,
-    vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
+    "expand_dims", infer=_expand_type, vjp=(lambda g, out, x, *, axis: squeeze(g, axis),)
 )
 
 
@@ -439,8 +410,7 @@ def expand_dims(x: TensorLike, /, axis: int | Sequence[int] = 0) -> Tensor:
     tensor = tensor_of(x)
     extra = len(axis) if isinstance(axis, (list, tuple)) else 1
     axes = axes_of("expand_dims", tensor, axis, extra=extra)
-    result: Tensor = bind(_expand_dims, tensor, axis=axes)
-    return result
+    return bind(_expand_dims, tensor, axis=axes)
 
 
 def _each(function: Any, arrays: tuple[TensorLike, ...]) -> Any:

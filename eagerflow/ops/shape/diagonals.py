@@ -6,6 +6,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum
@@ -19,6 +20,7 @@ from eagerflow.types import TensorType
 __all__ = ["diag", "diagflat", "diagonal"]
 
 
+@of_family(MOVING)
 def _diagonal_type(x: TensorType, *, offset: int) -> TensorType:
     if x.ndim < 2:
         raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
@@ -40,9 +42,6 @@ _diagonal = define(
     "diagonal",
     infer=_diagonal_type,
     vjp=(_diagonal_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     fails_on="nothing",
@@ -75,8 +74,7 @@ def matrix_diagonal(x: TensorLike, /, *, offset: int = 0) -> Tensor:
     >>> ef.linalg.diagonal(ef.tensor([[1, 2], [3, 4]]), offset=1)
     Tensor([2], i64[1]@cpu:0)
     """
-    result: Tensor = bind(_diagonal, tensor_of(x), offset=as_index("diagonal", "offset", offset))
-    return result
+    return bind(_diagonal, tensor_of(x), offset=as_index("diagonal", "offset", offset))
 
 
 def diag_embed(
@@ -84,14 +82,13 @@ def diag_embed(
 ) -> Tensor:
     """Matrices that are zero but for the diagonal ``x``; square by default."""
     size = x.shape[-1] + abs(offset)
-    result: Tensor = bind(
+    return bind(
         _diag_embed,
         x,
         offset=offset,
         rows=size if rows is None else rows,
         columns=size if columns is None else columns,
     )
-    return result
 
 
 @public

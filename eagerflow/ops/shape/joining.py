@@ -9,14 +9,14 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import InlineSite
-from eagerflow.core.op import bind, define, joint
+from eagerflow.core.facts import MOVING, InlineSite, of_family
+from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import zeros_like
 from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
-from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within
+from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within, with_size
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
@@ -52,17 +52,14 @@ def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
 
 def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
     """The shape that the types have in common, but for ``axis``."""
-    shapes = [t.shape if axis is None else _at(t.shape, axis, 0) for t in types]
+    shapes = [t.shape if axis is None else with_size(t.shape, axis, 0) for t in types]
     if not all(may_be(shapes[0], shape) for shape in shapes[1:]):
         expected = "one shape" if axis is None else f"one shape but for axis {axis}"
         raise ShapeError("the shapes differ", expected=expected)
     return joined_shape(shapes)
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
+@of_family(MOVING)
 def _concat_type(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     if first.ndim == 0:
@@ -71,23 +68,17 @@ def _concat_type(*types: TensorType, axis: int) -> TensorType:
     total = first.shape[axis]
     for other in types[1:]:
         total = total + other.shape[axis]
-    return first.like(shape=_at(shape, axis, total))
+    return first.like(shape=with_size(shape, axis, total))
 
 
 def _concat_vjp(g: Tensor, out: Tensor, *inputs: Tensor, axis: int) -> tuple[Tensor, ...]:
-    result: tuple[Tensor, ...] = bind(
-        _split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis
-    )
-    return result
+    return bind_several(_split, g, sizes=tuple(x.shape[axis] for x in inputs), axis=axis)
 
 
 _concat = define(
     "concat",
     infer=_concat_type,
     vjp=joint(_concat_vjp),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     storage="fresh",
     order="joined",
     fails_on="sizes",
@@ -113,10 +104,10 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
         tensors = tuple(reshape(x, (-1,)) for x in tensors)
         axis = 0
     place = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
-    result: Tensor = bind(_concat, *tensors, axis=place)
-    return result
+    return bind(_concat, *tensors, axis=place)
 
 
+@of_family(MOVING)
 def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, ...]:
     if any(type(size) is int and size < 0 for size in sizes):
         raise ShapeError("the indices must not decrease")
@@ -125,7 +116,7 @@ def _split_type(x: TensorType, *, sizes: Shape, axis: int) -> tuple[TensorType, 
             f"{len(sizes)} sections do not divide axis {axis} evenly",
             hint="ef.array_split makes parts of unequal sizes",
         )
-    return tuple(x.like(shape=_at(x.shape, axis, size)) for size in sizes)
+    return tuple(x.like(shape=with_size(x.shape, axis, size)) for size in sizes)
 
 
 def _given(gs: tuple[Tensor | None, ...] | Tensor, outs: Any) -> list[Tensor]:
@@ -171,9 +162,6 @@ _split = define(
     "split",
     infer=_split_type,
     vjp=(lambda gs, outs, x, *, sizes, axis: concat(_given(gs, outs), axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     outputs=None,
@@ -226,6 +214,7 @@ def array_split(
 # --- stack and unstack ----------------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _stack_type(*types: TensorType, axis: int) -> TensorType:
     shape = _joined(types, None)
     return types[0].like(shape=(*shape[:axis], len(types), *shape[axis:]))
@@ -235,9 +224,6 @@ _stack = define(
     "stack",
     infer=_stack_type,
     vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     storage="fresh",
     fails_on="sizes",
 )
@@ -259,10 +245,10 @@ def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
             [2, 4]], i64[2,2]@cpu:0)
     """
     tensors = _together("stack", arrays)
-    result: Tensor = bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
-    return result
+    return bind(_stack, *tensors, axis=axis_of("stack", tensors[0], axis, extra=1))
 
 
+@of_family(MOVING)
 def _unstack_type(x: TensorType, *, axis: int) -> tuple[TensorType, ...]:
     one = x.like(shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
     return (one,) * index(x.shape[axis])  # how many outputs there are is part of the graph
@@ -278,9 +264,6 @@ _unstack = define(
     "unstack",
     infer=_unstack_type,
     vjp=(lambda gs, outs, x, *, axis: stack(_given(gs, outs), axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     outputs=None,
@@ -301,8 +284,7 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     Tensor([3, 4], i64[2]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: tuple[Tensor, ...] = bind(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
-    return result
+    return bind_several(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
 
 
 @public

@@ -8,23 +8,25 @@ from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.costs import FREE
+from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
-from eagerflow.ops.rules.extents import is_symbolic
+from eagerflow.ops.rules.extents import is_symbolic, with_size
 from eagerflow.ops.rules.promotion import operands
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import broadcast_to, moveaxis, ravel, reshape, swapaxes
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["flip", "repeat", "roll", "rot90", "tile"]
 
 # --- reversing and shifting -----------------------------------------------------------------
 
 
+@of_family(MOVING)
 def _same_type(x: TensorType, **attrs: object) -> TensorType:
     return x
 
@@ -33,9 +35,6 @@ _flip = define(
     "flip",
     infer=_same_type,
     vjp=(lambda g, out, x, *, axis: flip(g, axis=axis),),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
     cost=FREE,
     storage="view",
     fails_on="nothing",
@@ -57,8 +56,7 @@ def flip(x: TensorLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor
     Tensor([3, 2, 1], i64[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    result: Tensor = bind(_flip, tensor, axis=axes_of("flip", tensor, axis))
-    return result
+    return bind(_flip, tensor, axis=axes_of("flip", tensor, axis))
 
 
 def _roll_vjp(
@@ -67,16 +65,7 @@ def _roll_vjp(
     return roll(g, tuple(-s for s in shift), axis=axis)
 
 
-_roll = define(
-    "roll",
-    infer=_same_type,
-    vjp=(_roll_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    storage="fresh",
-    fails_on="nothing",
-)
+_roll = define("roll", infer=_same_type, vjp=(_roll_vjp,), storage="fresh", fails_on="nothing")
 
 
 @public
@@ -113,8 +102,7 @@ def roll(
         raise ShapeError(
             "roll: shifts and axes differ in number", given=f"shift={shift}, axis={axis}"
         )
-    result: Tensor = bind(_roll, tensor, shift=shifts, axis=axes)
-    return result
+    return bind(_roll, tensor, shift=shifts, axis=axes)
 
 
 @public
@@ -137,40 +125,29 @@ def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     plane = axes_of("rot90", tensor, tuple(axes))
     if len(plane) != 2:
         raise AxisError("rot90: needs two axes", given=f"axes={tuple(axes)}")
-    turns = as_index("rot90", "k", k) % 4
-    if turns == 2:
+    rotations = as_index("rot90", "k", k) % 4
+    if rotations == 2:
         return flip(tensor, axis=plane)
-    if turns == 1:
+    if rotations == 1:
         return swapaxes(flip(tensor, axis=plane[1]), *plane)
-    return flip(swapaxes(tensor, *plane), axis=plane[1]) if turns == 3 else tensor
+    return flip(swapaxes(tensor, *plane), axis=plane[1]) if rotations == 3 else tensor
 
 
 # --- repeating ------------------------------------------------------------------------------
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
+@of_family(MOVING)
 def _repeat_type(x: TensorType, *, repeats: int, axis: int) -> TensorType:
-    return x.like(shape=_at(x.shape, axis, x.shape[axis] * repeats))
+    return x.like(shape=with_size(x.shape, axis, x.shape[axis] * repeats))
 
 
 def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -> Tensor:
     apart = (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :])
-    result: Tensor = functions["sum"](reshape(g, apart), axis=axis + 1)
-    return result
+    return functions["sum"](reshape(g, apart), axis=axis + 1)
 
 
 _repeat = define(
-    "repeat",
-    infer=_repeat_type,
-    vjp=(_repeat_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-    storage="fresh",
-    fails_on="sizes",
+    "repeat", infer=_repeat_type, vjp=(_repeat_vjp,), storage="fresh", fails_on="sizes"
 )
 
 
@@ -185,13 +162,13 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
         "how many elements the result has depends on the data",
         "the values of repeats are not known here: call it on a device that holds data",
     )
-    return x.like(shape=_at(x.shape, axis, total))
+    return x.like(shape=with_size(x.shape, axis, total))
 
 
 def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis: int) -> Tensor:
     size = x.shape[axis]
     sources = bind(_repeat_each, arange(size, device=g.device), repeats, axis=0)
-    sums: Tensor = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
+    sums = functions["segment_sum"](moveaxis(g, axis, 0), sources, size)
     return moveaxis(sums, 0, axis)
 
 
@@ -230,25 +207,22 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     if axis is None:
         tensor, axis = ravel(tensor), 0
     place = axis_of("repeat", tensor, axis)
-    result: Tensor
     if count is not None:
         if type(count) is int and count < 0:
             raise TensorValueError("repeat: a negative number", given=f"repeats={count}")
-        result = bind(_repeat, tensor, repeats=count, axis=place)
-        return result
+        return bind(_repeat, tensor, repeats=count, axis=place)
     tensor, numbers = operands(tensor, repeats)
     if not numbers.dtype.is_integer:
         raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
     if numbers.ndim > 1:
         raise ShapeError("repeat: the numbers have more than one axis", given=str(numbers.type))
     try:
-        result = bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
+        return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
     except (ShapeError, TensorValueError) as error:
         wrong = error.wrong.removeprefix("repeat_each: ")
         raise type(error)(
             f"repeat: {wrong}", given=error.given, expected=error.expected, hint=error.hint
         ) from None
-    return result
 
 
 def _one_number(repeats: TensorLike) -> int | None:

@@ -11,8 +11,9 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.extents import with_size
 from eagerflow.ops.rules.type_rules import public
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["pad"]
 
@@ -39,8 +40,7 @@ def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: comple
     inside = tuple(
         slice(before, before + d) for d, (before, _) in zip(x.shape, widths, strict=True)
     )
-    result: Tensor = functions["getitem"](g, inside)
-    return result
+    return functions["getitem"](g, inside)
 
 
 _pad = define(
@@ -54,28 +54,23 @@ _pad = define(
 )
 
 
-def _at(shape: Shape, axis: int, size: int) -> Shape:
-    return (*shape[:axis], size, *shape[axis + 1 :])
-
-
 def _own_type(
     x: TensorType, *, axis: int, before: int, after: int, mode: str, back: bool
 ) -> TensorType:
     _check_widths(before, after)
     size = x.shape[axis]
     if back:
-        return x.like(shape=_at(x.shape, axis, size - before - after))
+        return x.like(shape=with_size(x.shape, axis, size - before - after))
     if same(size, 0):
         raise ShapeError(
             f"axis {axis} is empty, mode {mode!r} has nothing to add",
             hint="use mode='constant'",
         )
-    return x.like(shape=_at(x.shape, axis, size + before + after))
+    return x.like(shape=with_size(x.shape, axis, size + before + after))
 
 
 def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> Tensor:
-    result: Tensor = bind(_pad_with_own, g, back=not back, **attrs)
-    return result
+    return bind(_pad_with_own, g, back=not back, **attrs)
 
 
 #: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
@@ -141,15 +136,12 @@ def pad(
 def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
     if isinstance(value, complex) and not x.dtype.is_complex:
         raise DTypeError(f"pad: {value} is complex", given=str(type_of(x)))
-    result: Tensor
     if type(value) is not Dim and not issubclass(type(value), AbstractNumber):
-        result = bind(_pad, x, widths=widths, value=value)
-        return result
+        return bind(_pad, x, widths=widths, value=value)
     # a number that is known only when the graph runs is no attribute
     around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
     inside = bind(_pad, x, widths=widths, value=0)
-    result = functions["where"](around, scalar(value, x._lane), inside)
-    return result
+    return functions["where"](around, scalar(value, x._lane), inside)
 
 
 def _widths(x: Tensor, value: Any) -> Widths:

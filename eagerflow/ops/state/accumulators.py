@@ -9,24 +9,23 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import ACCUMULATORS, hint_at
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.type_rules import count_type, effect_op
 from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
 from eagerflow.ops.state.waits import (
-    WAITING,
     bind_wait,
-    check_asked,
     checked_count,
     integer,
     size_of,
     timeout_of,
+    waiting_op,
 )
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
+from eagerflow.unknown_names import hint_at
 
 __all__ = ["Accumulator", "Barrier"]
 
@@ -56,13 +55,9 @@ def _add_type(step: TensorType, *parts: TensorType, resource: AccumulatorState) 
     return step.like(dtype=_BOOL)
 
 
-def _take_type(
-    *asked: TensorType, resource: AccumulatorState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
+def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[TensorType, ...]:
     if not resource.sparse:
-        return resource.types
+        return tuple(resource.types)
     types = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
@@ -77,7 +72,7 @@ def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[Ten
 
 
 _add = effect_op("accumulator_add", _add_type, "fence")
-_take = effect_op("accumulator_take", _take_type, "blocks", outputs=None, raises=WAITING)
+_take = waiting_op("accumulator_take", _taken_types, counted=True)
 _set_step = effect_op("accumulator_set_step", _set_step_type, "fence", outputs=None)
 _size = effect_op("accumulator_size", count_type, "fence")
 
@@ -227,11 +222,11 @@ class Accumulator:
         >>> ef.Accumulator(ef.zeros(2)).size()
         Tensor(0, i64[]@cpu:0)
         """
-        count: Tensor = bind(_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_size, resource=self.resource, device=self.resource.device)
 
 
-hint_at(Accumulator, ACCUMULATORS)
+# names of other frameworks; what there is instead: `hints/attributes.py`
+hint_at(Accumulator, ["apply_grad", "num_accumulated", "set_global_step", "take_grad"])
 
 
 # --- ops of barriers ----------------------------------------------------------------------------
@@ -248,11 +243,9 @@ def _insert_type(
     return ()
 
 
-def _take_many_type(
-    *asked: TensorType, resource: BarrierState, count: int | None = None, small: bool = False,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
+def _joined_types(
+    resource: BarrierState, count: int | None = None, small: bool = False
+) -> tuple[TensorType, ...]:
     left = "how many elements are left depends on the barrier"
     size = unknown("k", left) if small else size_of(count)
     keys = TensorType(resource.key_dtype, (size,))
@@ -268,7 +261,7 @@ def _close_type(
 _insert_many = effect_op(
     "barrier_insert_many", _insert_type, "fence", takes_bytes=True, outputs=None
 )
-_take_many = effect_op("barrier_take_many", _take_many_type, "blocks", outputs=None, raises=WAITING)
+_take_many = waiting_op("barrier_take_many", _joined_types, counted=True)
 _close = effect_op("barrier_close", _close_type, "fence", outputs=None)
 _ready_size = effect_op("barrier_ready_size", count_type, "fence")
 _incomplete_size = effect_op("barrier_incomplete_size", count_type, "fence")
@@ -391,13 +384,11 @@ class Barrier:
 
     def ready_size(self) -> Tensor:
         """How many elements are ready, as a tensor."""
-        count: Tensor = bind(_ready_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_ready_size, resource=self.resource, device=self.resource.device)
 
     def incomplete_size(self) -> Tensor:
         """How many elements lack a component, as a tensor."""
-        count: Tensor = bind(_incomplete_size, resource=self.resource, device=self.resource.device)
-        return count
+        return bind(_incomplete_size, resource=self.resource, device=self.resource.device)
 
     def close(self, cancel_pending: bool = False) -> None:
         """Let no new keys in any more; what is incomplete can still be completed.

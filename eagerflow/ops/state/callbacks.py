@@ -163,7 +163,9 @@ def _devices(
     return tuple([spec.device for spec in resource.specs])
 
 
-_py_call = effect_op("py_call", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
+_py_call = effect_op(
+    "py_call", _types, "fence", devices=_devices, takes_bytes=True, outputs=None, calls_user=True
+)
 _print = effect_op("print", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
 
 

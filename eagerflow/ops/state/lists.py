@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from eagerflow.core.costs import FREE
-from eagerflow.core.op import bind, define, functions, joint
+from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.op import bind, bind_several, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError
@@ -68,8 +69,7 @@ _new = define(
 def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
     """A list of ``size`` elements that are all absent."""
     sizes = {} if type(size) is int and size == 0 else {"size": size}
-    result: Tensor = bind(_new, device=as_device(device), **sizes)
-    return result
+    return bind(_new, device=as_device(device), **sizes)
 
 
 def _push_type(values: TensorType, *xs: TensorType) -> TensorType:
@@ -103,8 +103,7 @@ _push = define(
 
 def list_push(values: Tensor, *xs: Tensor) -> Tensor:
     """The list with further elements at its end."""
-    result: Tensor = bind(_push, values, *xs)
-    return result
+    return bind(_push, values, *xs)
 
 
 def _pop_type(
@@ -149,8 +148,7 @@ def list_pop(
 ) -> tuple[Tensor, ...]:
     """The list without its last elements, and these, which have the given shapes and dtypes."""
     sizes = tuple([tuple(shape) for shape in shapes])
-    popped: tuple[Tensor, ...] = bind(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
-    return popped
+    return bind_several(_pop, values, shapes=sizes, dtypes=tuple(dtypes))
 
 
 def _read_type(
@@ -181,10 +179,7 @@ def list_read(values: Tensor, index: Tensor, like: Any, *, strict: bool = False)
         like: a tensor or a type, for shape and dtype of the element.
         strict: whether the index must be one of the list.
     """
-    result: Tensor = bind(
-        _read, values, index, shape=tuple(like.shape), dtype=like.dtype, strict=strict
-    )
-    return result
+    return bind(_read, values, index, shape=tuple(like.shape), dtype=like.dtype, strict=strict)
 
 
 def _write_type(
@@ -216,8 +211,7 @@ def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -
         x: the element.
         grow: whether the place may be beyond its end.
     """
-    result: Tensor = bind(_write, values, index, x, grow=grow)
-    return result
+    return bind(_write, values, index, x, grow=grow)
 
 
 def _same_list(values: TensorType, index: TensorType) -> TensorType:
@@ -236,8 +230,7 @@ _erase = define(
 
 def _without(values: Tensor, index: Tensor) -> Tensor:
     """The list with one element made absent."""
-    result: Tensor = bind(_erase, values, index)
-    return result
+    return bind(_erase, values, index)
 
 
 _cut = define(
@@ -252,23 +245,19 @@ _cut = define(
 
 def _cut_to(values: Tensor, size: Tensor) -> Tensor:
     """The first elements."""
-    result: Tensor = bind(_cut, values, size)
-    return result
+    return bind(_cut, values, size)
 
 
 def _size_type(values: TensorType) -> TensorType:
     return _list(values).like(dtype=_INT64)
 
 
-_size = define(
-    "list_size", infer=_size_type, vjp=(None,), saved="none", precision="exact", cost=FREE
-)
+_size = define("list_size", infer=_size_type, vjp=(None,), precision="exact", cost=FREE)
 
 
 def list_size(values: Tensor) -> Tensor:
     """How many elements there are, int64."""
-    result: Tensor = bind(_size, values)
-    return result
+    return bind(_size, values)
 
 
 def _add_type(x1: TensorType, x2: TensorType) -> TensorType:
@@ -287,8 +276,7 @@ _add = define(
 
 def list_add(x1: Tensor, x2: Tensor) -> Tensor:
     """The list of the sums."""
-    result: Tensor = bind(_add, x1, x2)
-    return result
+    return bind(_add, x1, x2)
 
 
 def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: DType) -> TensorType:
@@ -314,10 +302,10 @@ def list_stack(values: Tensor, like: Any, size: Size | None = None) -> Tensor:
         like: a tensor or a type, for shape and dtype of the elements.
         size: how many there are, if that is known.
     """
-    result: Tensor = bind(_stack, values, size=size, shape=tuple(like.shape), dtype=like.dtype)
-    return result
+    return bind(_stack, values, size=size, shape=tuple(like.shape), dtype=like.dtype)
 
 
+@of_family(MOVING)
 def _unstack_type(x: TensorType) -> TensorType:
     return x.like(shape=(), dtype=LIST)
 
@@ -327,20 +315,12 @@ def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return list_stack(g, kind, x.shape[0])
 
 
-_unstack = define(
-    "list_unstack",
-    infer=_unstack_type,
-    vjp=(_unstack_vjp,),
-    saved="none",
-    precision="exact",
-    takes_bytes=True,
-)
+_unstack = define("list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,))
 
 
 def list_unstack(x: Tensor) -> Tensor:
     """A list of the parts of ``x`` along its first axis."""
-    result: Tensor = bind(_unstack, x)
-    return result
+    return bind(_unstack, x)
 
 
 def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
@@ -371,8 +351,7 @@ def list_concat(
             given.
     """
     other = values if like is None else like
-    result: Tensor = bind(_concat, values, other, shape=tuple(kind.shape[1:]), dtype=kind.dtype)
-    return result
+    return bind(_concat, values, other, shape=tuple(kind.shape[1:]), dtype=kind.dtype)
 
 
 def _split_type(x: TensorType, like: TensorType) -> TensorType:
@@ -395,5 +374,4 @@ _split = define(
 
 def list_split(x: Tensor, like: Tensor) -> Tensor:
     """The inverse of `list_concat`: a list with as many rows in each element as ``like`` has."""
-    result: Tensor = bind(_split, x, like)
-    return result
+    return bind(_split, x, like)

@@ -11,9 +11,9 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import bind, common_device
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
-from eagerflow.hardware import Device, current_device
+from eagerflow.hardware import current_device
 from eagerflow.ops.rules.type_rules import effect_op
-from eagerflow.ops.state.waits import bind_wait, check_asked, timeout_of
+from eagerflow.ops.state.waits import bind_wait, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
 from eagerflow.types import DTYPES, TensorType
 
@@ -22,21 +22,19 @@ __all__ = ["Mutex"]
 _INT64 = DTYPES["int64"]
 
 
-def _acquire_type(
-    *asked: TensorType, resource: MutexState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return (TensorType(_INT64, ()),)
-
-
 def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
     if hold.dtype is not _INT64 or hold.shape:
         raise DTypeError("a hold is an int64 without axes", expected="i64[]")
     return ()
 
 
-_acquire = effect_op("mutex_acquire", _acquire_type, "blocks", devices=common_device, outputs=None)
+_acquire = waiting_op(
+    "mutex_acquire",
+    lambda mutex: (TensorType(_INT64, ()),),
+    devices=common_device,
+    raises=(),
+    holds=True,
+)
 _release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
 
 

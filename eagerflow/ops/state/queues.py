@@ -9,11 +9,10 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.counterparts import QUEUES, hint_at
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.rules.type_rules import count_type, effect_op
+from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.elements import (
     Elements,
     check,
@@ -31,11 +30,13 @@ from eagerflow.ops.state.waits import (
     integer,
     size_of,
     timeout_of,
+    waiting_op,
 )
 from eagerflow.resources.levels import to_html
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
 from eagerflow.types import DTYPES, TensorType
+from eagerflow.unknown_names import hint_at
 
 __all__ = ["Queue"]
 
@@ -46,59 +47,33 @@ _BOOL: Final = DTYPES["bool"]
 # --- ops --------------------------------------------------------------------------------------
 
 
-def _put_type(inputs: tuple[TensorType, ...], resource: QueueState, axes: int, timed: bool) -> None:
-    inputs = check_asked(inputs, timed)
-    parts = inputs[: len(resource.types)]
-    for x, kind in zip(parts, resource.types, strict=True):
-        check_part(x, kind, axes)
-        if axes and not may_equal(x.shape[0], parts[0].shape[0]):
-            raise ShapeError("the parts are of different numbers of elements")
-    check_names(parts, resource.types, axes)
-    for x in inputs[len(parts) :]:
-        if x.dtype is not _INT64:
-            raise DTypeError("a priority is an int64", expected="i64")
-        if len(x.shape) > axes:
-            raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
-        if x.shape and not may_equal(x.shape[0], parts[0].shape[0]):
-            raise ShapeError("there are as many priorities as elements, or one")
+def _putting(name: str, axes: int) -> Op:
+    """An op that puts elements in: one, or those along ``axes`` axes."""
+
+    def rule(
+        *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
+    ) -> tuple[TensorType, ...]:
+        inputs = check_asked(inputs, timed)
+        parts = inputs[: len(resource.types)]
+        for x, kind in zip(parts, resource.types, strict=True):
+            check_part(x, kind, axes)
+            if axes and not may_equal(x.shape[0], parts[0].shape[0]):
+                raise ShapeError("the parts are of different numbers of elements")
+        check_names(parts, resource.types, axes)
+        for x in inputs[len(parts) :]:
+            _check_priority(x, parts[0], axes)
+        return ()
+
+    return effect_op(name, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING)
 
 
-def _enqueue_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
-) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 0, timed)
-    return ()
-
-
-def _enqueue_many_type(
-    *inputs: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False
-) -> tuple[TensorType, ...]:
-    _put_type(inputs, resource, 1, timed)
-    return ()
-
-
-def _dequeue_type(
-    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return tuple(fresh_types(resource.types, "the element"))
-
-
-def _dequeue_many_type(
-    *asked: TensorType, resource: QueueState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
-    return _stacked(resource, size_of(count))
-
-
-def _dequeue_up_to_type(
-    *asked: TensorType, resource: QueueState, count: int | None = None,
-    timeout: float | None = None, timed: bool = False, device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed, count is None)
-    return _stacked(resource, unknown("k", "how many elements are left depends on the queue"))
+def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
+    if x.dtype is not _INT64:
+        raise DTypeError("a priority is an int64", expected="i64")
+    if len(x.shape) > axes:
+        raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
+    if x.shape and not may_equal(x.shape[0], part.shape[0]):
+        raise ShapeError("there are as many priorities as elements, or one")
 
 
 def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
@@ -110,36 +85,25 @@ def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_BOOL, ())
 
 
-def _close_type(
-    *asked: TensorType, resource: QueueState, timeout: float | None = None, timed: bool = False,
-    device: Device | None = None,
-) -> tuple[TensorType, ...]:  # fmt: skip
-    check_asked(asked, timed)
-    return ()
-
-
-_enqueue = effect_op(
-    "queue_enqueue", _enqueue_type, "blocks", takes_bytes=True, outputs=None, raises=WAITING
+_enqueue = _putting("queue_enqueue", 0)
+_enqueue_many = _putting("queue_enqueue_many", 1)
+_dequeue = waiting_op("queue_dequeue", lambda queue: tuple(fresh_types(queue.types, "the element")))
+_dequeue_many = waiting_op(
+    "queue_dequeue_many",
+    lambda queue, count=None: _stacked(queue, size_of(count)),
+    counted=True,
 )
-_enqueue_many = effect_op(
-    "queue_enqueue_many",
-    _enqueue_many_type,
-    "blocks",
-    takes_bytes=True,
-    outputs=None,
-    raises=WAITING,
-)
-_dequeue = effect_op("queue_dequeue", _dequeue_type, "blocks", outputs=None, raises=WAITING)
-_dequeue_many = effect_op(
-    "queue_dequeue_many", _dequeue_many_type, "blocks", outputs=None, raises=WAITING
-)
-_dequeue_up_to = effect_op(
-    "queue_dequeue_up_to", _dequeue_up_to_type, "blocks", outputs=None, raises=WAITING
+_dequeue_up_to = waiting_op(
+    "queue_dequeue_up_to",
+    lambda queue, count=None: _stacked(
+        queue, unknown("k", "how many elements are left depends on the queue")
+    ),
+    counted=True,
 )
 _size = effect_op("queue_size", count_type, "fence")
 _closed = effect_op("queue_closed", _closed_type, "fence")
-_close = effect_op("queue_close", _close_type, "blocks", outputs=None)
-_cancel_and_close = effect_op("queue_cancel_and_close", _close_type, "fence", outputs=None)
+_close = waiting_op("queue_close", lambda queue: (), raises=())
+_cancel_and_close = effect_op("queue_cancel_and_close", nothing_type, "fence", outputs=None)
 
 
 # --- Queue ------------------------------------------------------------------------------------
@@ -427,8 +391,7 @@ class Queue:
         Tensor(0, i64[]@cpu:0)
         """
         state = self.resource
-        count: Tensor = bind(_size, resource=state, device=state.device)
-        return count
+        return bind(_size, resource=state, device=state.device)
 
     def close(self, cancel_pending: bool = False, *, timeout: TensorLike = None) -> None:
         """Let nothing in any more.
@@ -451,7 +414,12 @@ class Queue:
             bind_wait(_close, [], state.device, timeout_of("close", timeout), resource=state)
 
 
-hint_at(Queue, QUEUES)
+#: names of other frameworks; what there is instead: `hints/attributes.py`
+_ELSEWHERE: Final = """
+    append empty full get get_nowait is_closed maxsize pop popleft push put put_nowait qsize
+    shutdown
+"""
+hint_at(Queue, _ELSEWHERE.split())
 
 
 def _checked_capacity(capacity: int | None) -> int | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.costs import FREE
-from eagerflow.core.facts import InlineSite
+from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
@@ -32,6 +33,8 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import numpy as np
 
 __all__ = ["Variable"]
@@ -100,57 +103,22 @@ _read = define(
     order="rows",
     inline=_inline,
 )
-_assign = define(
-    "assign",
-    infer=_assign_type,
-    devices=of_state,
-    vjp=(None,),
-    effect="writes",
-    precision="exact",
-    takes_bytes=True,
-    order="rows",
-)
-_assign_add = define(
-    "assign_add",
-    infer=_combine_type,
-    devices=of_state,
-    vjp=(None,),
-    effect="writes",
-    precision="exact",
-    order="rows",
-    updates="add",
-    array_scalars=True,
-)
-_assign_sub = define(
-    "assign_sub",
-    infer=_combine_type,
-    devices=of_state,
-    vjp=(None,),
-    effect="writes",
-    precision="exact",
-    order="rows",
-    updates="subtract",
-    array_scalars=True,
-)
-_scatter_update = define(
-    "variable_scatter_update",
-    infer=_scatter_type,
-    devices=of_state,
-    vjp=(None, None),
-    effect="writes",
-    precision="exact",
-    takes_bytes=True,
-    order="rows",
-)
-_scatter_add = define(
-    "variable_scatter_add",
-    infer=_scatter_type,
-    devices=of_state,
-    vjp=(None, None),
-    effect="writes",
-    precision="exact",
-    order="rows",
-)
+
+
+def _writing(
+    name: str, infer: Callable[..., TensorType], inputs: int, **more: Unpack[OpFacts]
+) -> Op:
+    """An op that changes a variable, and gives its new value."""
+    facts: OpFacts = {"precision": "exact", "order": "rows", **more}
+    constant = (None,) * inputs
+    return define(name, infer=infer, devices=of_state, vjp=constant, effect="writes", **facts)
+
+
+_assign = _writing("assign", _assign_type, 1, takes_bytes=True)
+_assign_add = _writing("assign_add", _combine_type, 1, updates="add", array_scalars=True)
+_assign_sub = _writing("assign_sub", _combine_type, 1, updates="subtract", array_scalars=True)
+_scatter_update = _writing("variable_scatter_update", _scatter_type, 2, takes_bytes=True)
+_scatter_add = _writing("variable_scatter_add", _scatter_type, 2)
 
 
 def _stand_in(value: Tensor) -> Tensor:
@@ -243,8 +211,7 @@ class Variable(AbstractArray):
         state = self.resource
         entry = _read.entries.get(state.device)
         if entry is None or stack.installed:
-            value: Tensor = bind(_read, resource=state, device=state.device)
-            return value
+            return bind(_read, resource=state, device=state.device)
         # no interpreter looks on: straight to the kernel, as operators do
         return make_tensor(entry.kernel(resource=state), state.lane)
 
@@ -373,7 +340,7 @@ class Variable(AbstractArray):
             if not same or len(inputs) > 1:
                 # before, not after: a kernel that fails could have written already
                 infer_specs(op, list(map(type_of, inputs)), {"resource": state})
-            result: Tensor = bind(op, *inputs, resource=state)
+            result = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
             raise _worded(error, op, state, inputs) from None
         return result

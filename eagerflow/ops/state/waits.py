@@ -6,10 +6,12 @@ first of all, the timeout last of all; attributes say which of them are there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import index
 from typing import Any, Final
 
 from eagerflow.core.convert import as_tensor
+from eagerflow.core.facts import Raised
 from eagerflow.core.op import Op, bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -22,7 +24,7 @@ from eagerflow.errors import (
     WaitTimeoutError,
 )
 from eagerflow.hardware import Device
-from eagerflow.ops.rules.type_rules import REAL
+from eagerflow.ops.rules.type_rules import REAL, effect_op, of_state
 from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import DTYPES, TensorType
 
@@ -34,6 +36,7 @@ __all__ = [
     "integer",
     "size_of",
     "timeout_of",
+    "waiting_op",
 ]
 
 #: what ops raise that wait for others
@@ -138,7 +141,39 @@ def bind_wait(
     return bind(op, *inputs, **attrs)
 
 
-# --- for type rules ---------------------------------------------------------------------------
+# --- ops --------------------------------------------------------------------------------------
+
+
+def waiting_op(
+    name: str,
+    outputs: Callable[..., tuple[TensorType, ...]],
+    *,
+    counted: bool = False,
+    devices: Callable[..., Any] = of_state,
+    raises: Raised = WAITING,
+    holds: bool = False,
+) -> Op:
+    """An op that may have to wait for what a resource gives, and takes nothing else.
+
+    Args:
+        name: of the op.
+        outputs: ``outputs(resource, **attrs)`` gives the types of what is taken.
+        counted: whether it says how many; then ``count`` is an attribute or an input.
+        devices: its device rule.
+        raises: what it raises in an ordinary run.
+        holds: whether it takes hold of its resource.
+    """
+
+    def rule(
+        *asked: TensorType, resource: Any, timeout: float | None = None, timed: bool = False,
+        device: Device | None = None, **attrs: Any,
+    ) -> tuple[TensorType, ...]:  # fmt: skip
+        check_asked(asked, timed, counted and attrs.get("count") is None)
+        return outputs(resource, **attrs)
+
+    return effect_op(
+        name, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
+    )
 
 
 def check_asked(

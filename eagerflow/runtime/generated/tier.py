@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Any, final
 
+from eagerflow.core.op import find_op
 from eagerflow.errors import CancelledError, DeadlineError
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Graph
@@ -103,8 +104,11 @@ class GeneratedTier:
 
 def _mutexes_of(graph: Graph) -> tuple[Any, ...]:
     """The mutexes that a graph acquires."""
-    mutexes = [node.attrs["resource"] for node in graph.nodes if node.op == "mutex_acquire"]
+    mutexes = list[Any]()
     for node in graph.nodes:
+        op = find_op(node.op)
+        if op is not None and op.holds:
+            mutexes.append(node.attrs["resource"])
         for _, inner in node.subgraphs():
             mutexes += _mutexes_of(inner)
     return tuple(dict.fromkeys(mutexes))

@@ -1,1 +1,1 @@
-"""The scheduled tier: a lowered graph run entry by entry, some of them at once."""
+"""The scheduled tier: a lowered graph run by scheduled nodes, some at once."""

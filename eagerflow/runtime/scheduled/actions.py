@@ -1,4 +1,4 @@
-"""Actions: what an entry of the scheduler does when it runs."""
+"""Actions: what the scheduled nodes do when they run."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from eagerflow.graph.text.printer import print_node
 from eagerflow.runtime.generated.region_code import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.python_control import choose_branch
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH
+from eagerflow.types import TensorType
 
-__all__ = ["HEAVY", "HERE", "LIGHT", "EntryAction", "asynchronous", "native", "placed_error"]
+__all__ = ["HEAVY", "HERE", "LIGHT", "Action", "asynchronous", "placed_error", "steering"]
+
+Call = Callable[[list[Any]], Any]
 
 LIGHT: Final = 0
 HEAVY: Final = 1
@@ -24,8 +28,8 @@ asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
 
 
 @final
-class EntryAction:
-    """One entry of the scheduler, for the code that performs it.
+class Action:
+    """What the tier does for a scheduled node.
 
     Attributes:
         call: takes a list of what the slots of its inputs hold, the last first, and may empty it;
@@ -68,19 +72,10 @@ class EntryAction:
         self.takes = self.inputs[::-1]
 
 
-def native(node: Node) -> Callable[..., Any] | None:
-    """What a node that only lowered graphs have does when it runs; None if tokens pass."""
-    if node.op == "Switch":
-        return _choose_of(len(node.outputs), _is_bool(node))
-    return _NATIVE.get(node.op)
-
-
-def _is_bool(node: Node) -> bool:
-    return getattr(getattr(node.inputs[1].type, "dtype", None), "kind", "") == "bool"
-
-
-def _choose_of(count: int, is_bool: bool) -> Callable[[list[Any]], int]:
-    if is_bool:
+def _branch_of(node: Node) -> Call:
+    """Gives the port that a ``Switch`` chooses."""
+    count, predicate = len(node.outputs), node.inputs[1].type
+    if isinstance(predicate, TensorType) and predicate.dtype.kind == "bool":
         return lambda given: 0 if given[0] else 1
     return lambda given: choose_branch(given[0], count)
 
@@ -94,7 +89,17 @@ def _slice(given: list[Any]) -> tuple[Any]:
     return (values[iteration, ...],)
 
 
-_NATIVE: Final[dict[str, Callable[..., Any]]] = {"Identity": _same, "Slice": _slice}
+#: for each op that only lowered graphs have what it is for the scheduler, and what makes of its
+#: node the `Action.call`, if more happens than that tokens pass
+steering: Final[dict[str, tuple[int, Callable[[Node], Call] | None]]] = {
+    "Switch": (SWITCH, _branch_of),
+    "Merge": (MERGE, None),
+    "Enter": (ENTER, None),
+    "Exit": (EXIT, None),
+    "NextIteration": (NEXT, None),
+    "Identity": (RUN, lambda node: _same),
+    "Slice": (RUN, lambda node: _slice),
+}
 
 
 def placed_error(error: BaseException, node: Node) -> BaseException:

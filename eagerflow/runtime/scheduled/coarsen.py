@@ -14,7 +14,7 @@ from typing import Final, final
 
 __all__ = ["coarsen"]
 
-#: seconds to schedule one entry
+#: seconds to schedule one region
 _ENTRY: Final = 20e-6
 #: how many regions are looked at; the work grows with the square
 _MOST: Final = 100

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from threading import Lock, get_ident
+from threading import get_ident
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.core.op import find_op
 from eagerflow.events import StepEvent, step_of
-from eagerflow.runtime.scheduled.costs import worker_count
 from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.node_seconds import worker_count
 from eagerflow.runtime.scheduled.step import FlowStep
 from eagerflow.runtime.threads.workers import Workers, shared
 
@@ -22,8 +23,6 @@ Result = Callable[[], tuple[Any, ...]]
 #: the threads that serve such steps; they never sleep while a step waits
 serving: Final = Workers(most=worker_count, name="server")
 os.register_at_fork(after_in_child=serving.forget)
-#: what calls Python code of the user, which may wait for another step
-_CALLS: Final = "py_call"
 
 
 @final
@@ -36,26 +35,23 @@ class DetachedStep:
             the error of the step.
         event: of the step, if it has a listener; it ends before ``done`` has the result.
         number: of the step, for events.
-        pool: the threads.
         runner: the name of the runner that it is for, in events.
 
     Attributes:
         thread: the thread that works for it now, 0 for none.
     """
 
-    __slots__ = ("_done", "_event", "_lock", "_over", "_pool", "_runner", "_step", "thread")
+    __slots__ = ("_done", "_event", "_pool", "_runner", "_step", "thread")
 
     def __init__(
         self, flow: Flow, done: Callable[[Result], object], event: StepEvent | None = None,
-        number: int = 0, pool: Workers | None = None, runner: str = "",
+        number: int = 0, runner: str = "",
     ) -> None:  # fmt: skip
         self._done = done
         self._event = event
         self._runner = runner
-        self._pool = pool or (shared if _calls_python(flow) else serving)
+        self._pool = shared if _calls_python(flow) else serving
         self._step = FlowStep(flow, wake=self._wake, checked=True, number=number)
-        self._lock = Lock()
-        self._over = False
         self.thread = 0
 
     def begin(self, inputs: Sequence[Any]) -> None:
@@ -64,9 +60,17 @@ class DetachedStep:
         Args:
             inputs: raw arrays and numbers.
         """
-        if self._event is not None:
-            events.begin(self._event)
-        self._step.begin(inputs)
+        event = self._event
+        try:
+            if event is not None:
+                events.begin(event)
+            self._step.begin(inputs)
+        except BaseException as error:
+            self._step.end()  # `done` is not called: this raises
+            if event is not None:
+                event.error = events.describe(error)
+                events.end(event)
+            raise
 
     def cancel(self, reason: str) -> None:
         """End it soon: nothing new is run, and what waits is cancelled."""
@@ -85,10 +89,7 @@ class DetachedStep:
         if self.thread == thread:  # else another one goes on already
             self.thread = 0
         if over:
-            with self._lock:
-                over, self._over = self._over, True
-            if not over:
-                self._done(self._take_result)
+            self._done(self._take_result)
 
     def _take_result(self) -> tuple[Any, ...]:
         event = self._event
@@ -106,7 +107,8 @@ class DetachedStep:
 def _calls_python(flow: Flow) -> bool:
     graphs = [flow.graph]
     for graph in graphs:  # it grows
-        if any(node.op == _CALLS for node in graph.nodes):
+        ops = [find_op(node.op) for node in graph.nodes]
+        if any(op is not None and op.calls_user for op in ops):
             return True
         graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
     return False

@@ -1,4 +1,4 @@
-"""`Flow`: a lowered graph made ready for the scheduled tier: the plan, and what each entry does."""
+"""`Flow`: a lowered graph made ready for the scheduled tier: its plan, and the actions."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,
-    EntryAction,
+    Action,
     asynchronous,
-    native,
+    steering,
 )
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS, node_seconds
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
 from eagerflow.types import TensorType
 
 __all__ = ["Flow", "FlowFrame"]
 
-_KINDS: Final = {"Switch": SWITCH, "Merge": MERGE, "Enter": ENTER, "Exit": EXIT,
-                 "NextIteration": NEXT}  # fmt: skip
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
 
 
 @final
 class FlowFrame:
-    """The values of one frame: which slots there are, and what its entries do.
+    """The values of one frame: which slots there are, and what its scheduled nodes do.
 
     Attributes:
-        name: of a loop.
+        op: of the loop, for errors.
+        name: of its node, for events.
         source: the line of the loop.
-        actions: of each entry, as the plan numbers them in this frame.
-        readers: for each slot how many entries read it; one more if the step gives it.
+        actions: of each scheduled node, as the plan numbers them in this frame.
+        readers: for each slot how many scheduled nodes read it; one more if the step gives it.
         backwards: of a loop that counts its iterations down, the slot of their number; else -1.
     """
 
-    __slots__ = ("actions", "backwards", "name", "readers", "source")
+    __slots__ = ("actions", "backwards", "name", "op", "readers", "source")
 
-    def __init__(self, name: str, source: Any) -> None:
+    def __init__(self, op: str = "", name: str = "", source: Any = None) -> None:
+        self.op = op
         self.name = name
         self.source = source
-        self.actions: list[EntryAction] = []
+        self.actions: list[Action] = []
         self.readers: list[int] = []
         self.backwards = -1
 
@@ -78,12 +78,12 @@ class Flow:
     Attributes:
         graph: the graph.
         number: of the executable.
-        plan: its entries, as the scheduler sees them.
+        plan: its scheduled nodes, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
         inputs: for each input of the graph its slot in frame 0.
         outputs: the slots of its outputs.
         lanes: for each output its lane, or None for a number.
-        parallel: whether some entries are worth a thread of their own.
+        parallel: whether some scheduled nodes are worth a thread of their own.
         branches: whether some of those could run at once.
 
     Raises:
@@ -126,10 +126,10 @@ class Flow:
 
     @property
     def text(self) -> str:
-        """The generated functions of its entries."""
+        """The generated functions of its scheduled nodes."""
         lines = []
         for frame, plan in zip(self.frames, self.plan.frames, strict=True):
-            for number, action in zip(plan.entries, frame.actions, strict=True):
+            for number, action in zip(plan.nodes, frame.actions, strict=True):
                 if action.region is not None:
                     apart = ", on a thread of its own" if action.queue == HEAVY else ""
                     lines.append(f"# {self.plan.labels[number]}{apart}")
@@ -147,10 +147,10 @@ def _lane(value: Value) -> Lane | None:
 @final
 @dataclass(slots=True, eq=False)
 class _Record:
-    """What becomes an entry.
+    """What becomes a scheduled node.
 
     Attributes:
-        kind: as in `PlanEntry`.
+        kind: as in `ScheduledNode`.
         place: its frame path.
         nodes: what it runs.
         action: what it does.
@@ -161,7 +161,7 @@ class _Record:
     kind: int
     place: Place
     nodes: Sequence[Node]
-    action: EntryAction
+    action: Action
     inputs: list[Value]
     edges: list[tuple[int, _Record, int]] = field(default_factory=list)
 
@@ -180,7 +180,7 @@ class _Maker:
         self.seconds = seconds
         self.number = number
         self.places = Places(graph)
-        self.frames = [FlowFrame("", None)]
+        self.frames = [FlowFrame()]
         self.frame_of: dict[Place, int] = {(): 0}
         self.parents: list[int] = []
         self.limits: list[int] = []
@@ -208,7 +208,9 @@ class _Maker:
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
                 self.limits.append(most if self.overlap else 1)
                 self.frame_of[place] = len(self.parents)
-                self.frames.append(FlowFrame(node.attrs["frame"], node.source))
+                frame = node.attrs["frame"]
+                op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
+                self.frames.append(FlowFrame(op, name, node.source))
 
     def frame(self, place: Place) -> int:
         """The frame of a frame path, which may end in a branch."""
@@ -260,7 +262,7 @@ class _Maker:
     # --- records ---
 
     def plan(self) -> Plan:
-        """Make all entries."""
+        """Make all scheduled nodes."""
         groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
         self.branches = any(len(parts) > 1 for parts in groups)
         regions = [nodes for parts in groups for nodes in parts]
@@ -287,7 +289,7 @@ class _Maker:
         yield from node.control_inputs
 
     def _record(
-        self, kind: int, nodes: Sequence[Node], action: EntryAction, inputs: Sequence[Value]
+        self, kind: int, nodes: Sequence[Node], action: Action, inputs: Sequence[Value]
     ) -> None:
         record = _Record(kind, self.places.nodes[nodes[0]], nodes, action, list(inputs))
         self.records.append(record)
@@ -296,14 +298,14 @@ class _Maker:
             self._make(value)
 
     def _make(self, value: Value) -> None:
-        """A constant has an entry only where no region takes it."""
+        """A constant has a scheduled node only where no region takes it."""
         if _is_constant(value) and value.node is not None and value.node not in self.maker:
             self._region([value.node])
 
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
         code = RegionCode(graph, self.number, self.graph.name, len(self.records))
-        action = EntryAction(nodes[0], code.run, [self.slot(v) for v in outputs])
+        action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
         if any(effect_of(n) in _FENCES for n in nodes):
@@ -313,27 +315,28 @@ class _Maker:
         self._record(RUN, nodes, action, inputs)
 
     def _single(self, node: Node) -> None:
-        """An entry of a node that steers tokens, waits, or has an effect."""
+        """A scheduled node of a node that steers tokens, waits, or has an effect."""
         if is_steering(node.op):
+            kind, call_of = steering[node.op]
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
-            if node.op not in _KINDS:
+            if kind == RUN:
                 outputs = [slot for slot in outputs if slot >= 0]
-            action = EntryAction(node, native(node), outputs)
-            action.chooses = node.op == "Switch"
+            action = Action(node, None if call_of is None else call_of(node), outputs)
+            action.chooses = kind == SWITCH
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
                 frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
                 frame.backwards = outputs[0]
                 frame.readers[outputs[0]] += 1
-            if node.op == "NextIteration":
+            if kind == NEXT:
                 frame = self.frames[self.frame(self.places.nodes[node])]
                 slot = self.next_slots[node.name] = frame.slot()
                 frame.readers[slot] += 1
                 action.outputs = (slot,)
-            self._record(_KINDS.get(node.op, RUN), [node], action, node.inputs)
+            self._record(kind, [node], action, node.inputs)
             return
         if node.op in asynchronous:
-            action = EntryAction(node, None, [self.slot(v) for v in node.outputs])
+            action = Action(node, None, [self.slot(v) for v in node.outputs])
             inputs = [*node.inputs, *self.size_values.get(node, ())]
             action.begin = asynchronous[node.op]
             if _sizes_named_by(node):
@@ -418,7 +421,7 @@ class _Maker:
         )
 
     def _drop_pivots(self) -> None:
-        """Drop the pivots that no entry waits for."""
+        """Drop the pivots that no scheduled node waits for."""
         self.records = [
             r for r in self.records
             if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
@@ -440,20 +443,20 @@ class _Maker:
 
     def _plan(self) -> Plan:
         number = {id(r): i for i, r in enumerate(self.records)}
-        entries = []
+        nodes = []
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]
             frame = self.frame(record.place)
-            entry = PlanEntry(record.kind, frame)
-            entry.label = first.name if first is last else f"{first.name} … {last.name}"
+            node = ScheduledNode(record.kind, frame)
+            node.label = first.name if first is last else f"{first.name} … {last.name}"
             if record.kind == ENTER:
-                entry.into = self.frame(self.places.values[first.outputs[0]])
-                entry.invariant = bool(first.attrs.get("invariant"))
-            entry.ports = len(first.outputs)
-            entry.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
-            entries.append(entry)
+                node.into = self.frame(self.places.values[first.outputs[0]])
+                node.invariant = bool(first.attrs.get("invariant"))
+            node.ports = len(first.outputs)
+            node.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
+            nodes.append(node)
             self.frames[frame].actions.append(record.action)
-        return Plan(entries, self.parents, self.limits)
+        return Plan(nodes, self.parents, self.limits)
 
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:

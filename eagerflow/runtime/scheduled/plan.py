@@ -1,20 +1,21 @@
-"""What the scheduler knows of a graph: entries, and which tokens each of them waits for.
+"""What the scheduler knows of a graph: scheduled nodes, and which tokens each of them waits for.
 
-An *entry* is the smallest thing that is scheduled: a region of pure nodes, an op with an effect,
-or one of the five nodes that steer tokens (Yu et al., "Dynamic Control Flow in Large-Scale Machine
-Learning", EuroSys 2018). Entries lie in *frames*: frame 0 is the graph, each loop is a frame of
-its own. Edges stay within a frame, except those of ``enter`` and ``exit``.
+A *scheduled node* is the smallest part that is scheduled: a region of pure nodes of the graph, an
+op with an effect, or one of the five nodes that steer tokens (Yu et al., "Dynamic Control Flow in
+Large-Scale Machine Learning", EuroSys 2018). Here and in `scheduler.py` it is a node for short.
+Nodes lie in *frames*: frame 0 is the graph, each loop is a frame of its own. Edges stay within a
+frame, except those of ``enter`` and ``exit``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
 from eagerflow.errors import GraphError
 
-__all__ = ["ENTER", "EXIT", "MERGE", "NEXT", "RUN", "SWITCH", "FramePlan", "Plan", "PlanEntry"]
+__all__ = ["ENTER", "EXIT", "MERGE", "NEXT", "RUN", "SWITCH", "FramePlan", "Plan", "ScheduledNode"]
 
 #: runs, then gives a token on each of its edges
 RUN: Final = 0
@@ -34,8 +35,8 @@ _NAMES: Final = ("run", "switch", "merge", "enter", "exit", "next")
 
 @final
 @dataclass(slots=True)
-class PlanEntry:
-    """One entry, as it is described to `Plan`.
+class ScheduledNode:
+    """One node, as it is described to `Plan`.
 
     Attributes:
         kind: one of `RUN`, `SWITCH`, `MERGE`, `ENTER`, `EXIT`, `NEXT`.
@@ -44,7 +45,7 @@ class PlanEntry:
         into: the frame that an ``enter`` opens.
         invariant: whether an ``enter`` gives its token to all iterations.
         ports: of a ``switch``, how many it chooses from.
-        edges: ``(port of this entry, entry, port of that entry)``; ports of inputs matter to
+        edges: ``(port of this node, node, port of that node)``; ports of inputs matter to
             ``merge`` only.
     """
 
@@ -60,27 +61,27 @@ class PlanEntry:
 @final
 @dataclass(frozen=True, slots=True)
 class FramePlan:
-    """One frame, its entries numbered from 0, in arrays that the scheduler reads.
+    """One frame, its nodes numbered from 0, in arrays that the scheduler reads.
 
     Attributes:
         parent: the frame around; -1 for frame 0.
         parallel: how many iterations may run at once.
-        entries: what the entries are called in the plan.
-        kinds: of each entry.
-        needs: how many tokens each entry waits for; for a ``merge`` how many dead ones make it
+        nodes: what the nodes are called in the plan.
+        kinds: of each node.
+        needs: how many tokens each node waits for; for a ``merge`` how many dead ones make it
             dead.
-        targets: for each entry the entries at the ends of its edges, one for each edge; None for
-            entries that have an edge to a ``merge`` or more than one port.
+        targets: for each node the nodes at the ends of its edges, one for each edge; None for
+            nodes that have an edge to a ``merge`` or more than one port.
         ports: for the others, by port, the ends of the edges and their ports.
         into: the frame that an ``enter`` opens.
         invariant: whether it gives its token to all iterations.
-        enters: how many ``enter`` entries the frame has in the one around.
-        roots: the entries that wait for nothing.
+        enters: how many ``enter`` nodes the frame has in the one around.
+        roots: the nodes that wait for nothing.
     """
 
     parent: int
     parallel: int
-    entries: tuple[int, ...]
+    nodes: tuple[int, ...]
     kinds: tuple[int, ...]
     needs: tuple[int, ...]
     targets: tuple[tuple[int, ...] | None, ...]
@@ -93,61 +94,61 @@ class FramePlan:
 
 @final
 class Plan:
-    """The entries of a graph, checked, in the form that the scheduler reads.
+    """The nodes of a graph, checked, in the form that the scheduler reads.
 
     Args:
-        entries: the entries.
+        nodes: the nodes.
         parents: for each loop frame, from frame 1 on, the frame around it.
         parallel: for each of them, how many iterations may run at once.
 
     Attributes:
         frames: the frames; frame 0 is the graph.
-        places: for each entry its frame and its number there.
-        labels: for each entry its label.
+        places: for each node its frame and its number there.
+        labels: for each node its label.
 
     Raises:
-        GraphError: an edge leads into another frame, or an entry of a loop waits for nothing.
+        GraphError: an edge leads into another frame, or a node of a loop waits for nothing.
     """
 
     __slots__ = ("frames", "labels", "places")
 
     def __init__(
         self,
-        entries: Sequence[PlanEntry],
+        nodes: Sequence[ScheduledNode],
         parents: Sequence[int] = (),
         parallel: Sequence[int] = (),
     ) -> None:
         members: list[list[int]] = [[] for _ in range(len(parents) + 1)]
         self.places: list[tuple[int, int]] = []
-        for i, entry in enumerate(entries):
-            self.places.append((entry.frame, len(members[entry.frame])))
-            members[entry.frame].append(i)
-        self.labels = [e.label or f"{_NAMES[e.kind]} {i}" for i, e in enumerate(entries)]
-        self._check(entries, (-1, *parents))
-        needs = _needs(entries)
+        for i, node in enumerate(nodes):
+            self.places.append((node.frame, len(members[node.frame])))
+            members[node.frame].append(i)
+        self.labels = [e.label or f"{_NAMES[e.kind]} {i}" for i, e in enumerate(nodes)]
+        self._check(nodes, (-1, *parents))
+        needs = _needs(nodes)
         limits = (1, *parallel, *[10] * (len(parents) - len(parallel)))
         self.frames = tuple(
             [
-                self._frame(entries, needs, number, parent, limit, numbers)
+                self._frame(nodes, needs, number, parent, limit, numbers)
                 for number, (parent, limit, numbers) in enumerate(
                     zip((-1, *parents), limits, members, strict=True)
                 )
             ]
         )
 
-    def _check(self, entries: Sequence[PlanEntry], parents: Sequence[int]) -> None:
-        for i, entry in enumerate(entries):
-            home = entry.frame
-            if entry.kind == ENTER:
-                home = entry.into
-                if not 0 < home < len(parents) or parents[home] != entry.frame:
+    def _check(self, nodes: Sequence[ScheduledNode], parents: Sequence[int]) -> None:
+        for i, node in enumerate(nodes):
+            home = node.frame
+            if node.kind == ENTER:
+                home = node.into
+                if not 0 < home < len(parents) or parents[home] != node.frame:
                     raise GraphError(f"{self.labels[i]} enters a frame that is not inside its own")
-            elif entry.kind in (EXIT, NEXT):
-                if entry.frame == 0:
+            elif node.kind in (EXIT, NEXT):
+                if node.frame == 0:
                     raise GraphError(f"{self.labels[i]} is in no loop")
-                home = parents[entry.frame] if entry.kind == EXIT else entry.frame
-            for _, target, _ in entry.edges:
-                if entries[target].frame != home:
+                home = parents[node.frame] if node.kind == EXIT else node.frame
+            for _, target, _ in node.edges:
+                if nodes[target].frame != home:
                     raise GraphError(
                         f"an edge leads from {self.labels[i]} to {self.labels[target]}, "
                         "which is in another frame",
@@ -156,7 +157,7 @@ class Plan:
 
     def _frame(
         self,
-        entries: Sequence[PlanEntry],
+        nodes: Sequence[ScheduledNode],
         needs: Sequence[int],
         number: int,
         parent: int,
@@ -168,49 +169,47 @@ class Plan:
             raise GraphError(
                 f"{self.labels[members[roots[0]]]} is in a loop and waits for no token of it"
             )
-        ports = [self._ports(entries, entries[i]) for i in members]
+        ports = [self._ports(nodes, nodes[i]) for i in members]
         return FramePlan(
             parent=parent,
             parallel=parallel,
-            entries=tuple(members),
-            kinds=tuple([entries[i].kind for i in members]),
+            nodes=tuple(members),
+            kinds=tuple([nodes[i].kind for i in members]),
             needs=tuple([needs[i] for i in members]),
-            targets=tuple([_flat(entries, self, entries[i]) for i in members]),
+            targets=tuple([self._targets(nodes, nodes[i]) for i in members]),
             ports=tuple(ports),
-            into=tuple([entries[i].into for i in members]),
-            invariant=tuple([entries[i].invariant for i in members]),
-            enters=sum(e.kind == ENTER and e.into == number for e in entries),
+            into=tuple([nodes[i].into for i in members]),
+            invariant=tuple([nodes[i].invariant for i in members]),
+            enters=sum(e.kind == ENTER and e.into == number for e in nodes),
             roots=tuple(roots),
         )
 
+    def _targets(
+        self, nodes: Sequence[ScheduledNode], node: ScheduledNode
+    ) -> tuple[int, ...] | None:
+        """The ends of its edges where all that matters is that a token arrives."""
+        if node.kind != RUN or any(nodes[t].kind == MERGE for _, t, _ in node.edges):
+            return None
+        return tuple([self.places[target][1] for _, target, _ in node.edges])
+
     def _ports(
-        self, entries: Sequence[PlanEntry], entry: PlanEntry
+        self, nodes: Sequence[ScheduledNode], node: ScheduledNode
     ) -> tuple[tuple[tuple[int, int], ...], ...]:
-        count = max([port for port, _, _ in entry.edges], default=0) + 1
-        if entry.kind == SWITCH:
-            count = max(count, entry.ports)
+        count = max([port for port, _, _ in node.edges], default=0) + 1
+        if node.kind == SWITCH:
+            count = max(count, node.ports)
         ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-        for port, target, there in entry.edges:
+        for port, target, there in node.edges:
             ports[port].append((self.places[target][1], there))
         return tuple([tuple(ends) for ends in ports])
 
 
-def _needs(entries: Sequence[PlanEntry]) -> list[int]:
-    """How many tokens each entry waits for."""
-    needs = [0] * len(entries)
-    for entry in entries:
-        for _, target, _ in entry.edges:
+def _needs(nodes: Sequence[ScheduledNode]) -> list[int]:
+    """How many tokens each node waits for."""
+    needs = [0] * len(nodes)
+    for node in nodes:
+        for _, target, _ in node.edges:
             # what comes from the iteration before is not there in the first one
-            if entries[target].kind != MERGE or entry.kind != NEXT:
+            if nodes[target].kind != MERGE or node.kind != NEXT:
                 needs[target] += 1
     return needs
-
-
-def _flat(entries: Sequence[PlanEntry], plan: Plan, entry: PlanEntry) -> tuple[int, ...] | None:
-    """The ends of the edges where all that matters is that a token arrives."""
-    simple = entry.kind == RUN and all(entries[t].kind != MERGE for _, t, _ in entry.edges)
-    return tuple(_locals(plan, entry.edges)) if simple else None
-
-
-def _locals(plan: Plan, edges: Iterable[tuple[int, int, int]]) -> Iterable[int]:
-    return [plan.places[target][1] for _, target, _ in edges]

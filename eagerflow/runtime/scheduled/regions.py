@@ -1,4 +1,4 @@
-"""Regions: which nodes of a lowered graph run together, as one entry of the scheduler.
+"""Regions: which nodes of a lowered graph run together, as one scheduled node.
 
 Nodes belong together if they are pure and have one *frame path*: the same frame and the same
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
@@ -17,7 +17,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
 from eagerflow.runtime.scheduled.coarsen import coarsen
-from eagerflow.runtime.scheduled.costs import HEAVY_SECONDS
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 __all__ = ["Places", "find_regions"]
 

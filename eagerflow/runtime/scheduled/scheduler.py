@@ -1,18 +1,20 @@
 """The scheduler: a state machine. Events in, instructions out; no threads, no clock, no I/O.
 
+It decides what can run next. What runs it, with values, threads and a clock: `step.py`.
+
 A step of a graph is one `Scheduler`. It is told what has happened and says what is to be done;
 its caller (`eagerflow.runtime.scheduled`) has the threads, the values and the clock. So
 every state can be reached in a test, and the log of a step repeats it.
 
 Events and instructions are plain tuples (an object each would cost more than the work)::
 
-    event       ::= ("start",) | ("done", tag, entry) | ("chose", tag, entry, port)
-                  | ("failed", tag, entry) | ("cancel", reason)
-    instruction ::= ("run", tag, entry)                 # an answer is owed: done, chose or failed
+    event       ::= ("start",) | ("done", tag, node) | ("chose", tag, node, port)
+                  | ("failed", tag, node) | ("cancel", reason)
+    instruction ::= ("run", tag, node)                 # an answer is owed: done, chose or failed
                   | ("open", tag, parent tag, frame, iteration)
-                  | ("move", tag, entry, to tag, port)  # a value goes on: merge, enter, exit, next
+                  | ("move", tag, node, to tag, port)  # a value goes on: merge, enter, exit, next
                   | ("close", tag)                      # the values of an iteration can go
-                  | ("stop", tag, entry)                # its result is no longer wanted
+                  | ("stop", tag, node)                # its result is no longer wanted
                   | ("finish", outcome)                 # "done", "failed" or "cancelled"
 
 A *tag* names one iteration of one frame: 0 is the graph itself. A *token* says that a value has
@@ -53,19 +55,19 @@ def start() -> SchedulerEvent:
     return ("start",)
 
 
-def done(tag: int, entry: int) -> SchedulerEvent:
-    """An entry has run; a Recv or a queue that had to wait is done when the value is there."""
-    return ("done", tag, entry)
+def done(tag: int, node: int) -> SchedulerEvent:
+    """A node has run; a Recv or a queue that had to wait is done when the value is there."""
+    return ("done", tag, node)
 
 
-def chose(tag: int, entry: int, port: int) -> SchedulerEvent:
+def chose(tag: int, node: int, port: int) -> SchedulerEvent:
     """A ``switch`` has run, and its value goes on by ``port``."""
-    return ("chose", tag, entry, port)
+    return ("chose", tag, node, port)
 
 
-def failed(tag: int, entry: int) -> SchedulerEvent:
-    """An entry has raised, or ended because it was stopped."""
-    return ("failed", tag, entry)
+def failed(tag: int, node: int) -> SchedulerEvent:
+    """A node has raised, or ended because it was stopped."""
+    return ("failed", tag, node)
 
 
 def cancel(reason: str = "cancelled") -> SchedulerEvent:
@@ -83,10 +85,10 @@ class _Loop:
         open: the iterations that are under way, the oldest first.
         started: how many there were so far.
         enters: how many tokens from outside are still to come.
-        invariants: the ``enter`` entries of which each iteration gets the token, with whether it
+        invariants: the ``enter`` nodes of which each iteration gets the token, with whether it
             is dead.
-        held: the ``next`` entries that wait for a slot among the iterations.
-        exits: the ``exit`` entries that gave a live token.
+        held: the ``next`` nodes that wait for a slot among the iterations.
+        exits: the ``exit`` nodes that gave a live token.
         dead: those that were dead so far.
     """
 
@@ -114,10 +116,10 @@ class _Context:
         plan: of its frame.
         loop: the activation that it belongs to; None for the graph.
         iteration: its number.
-        pending: for each entry how many tokens it waits for.
-        dead: the entries that got a dead token.
-        merged: the ``merge`` entries that passed one on.
-        running: the entries that owe an answer.
+        pending: for each node how many tokens it waits for.
+        dead: the nodes that got a dead token.
+        merged: the ``merge`` nodes that passed one on.
+        running: the nodes that owe an answer.
         loops: the activations of frames inside, by frame.
     """
 
@@ -141,7 +143,7 @@ class Scheduler:
     """One step of a graph.
 
     Args:
-        plan: its entries.
+        plan: its nodes.
         log: whether to keep what happened, for `rerun` and for the story of an error.
 
     Attributes:
@@ -149,8 +151,8 @@ class Scheduler:
         reason: why it was cancelled.
         log: what happened; None if it is not kept.
 
-    >>> from eagerflow.runtime.scheduled.plan import RUN, PlanEntry, Plan
-    >>> a, b = PlanEntry(RUN), PlanEntry(RUN)
+    >>> from eagerflow.runtime.scheduled.plan import RUN, ScheduledNode, Plan
+    >>> a, b = ScheduledNode(RUN), ScheduledNode(RUN)
     >>> a.edges.append((0, 1, 0))
     >>> step = Scheduler(Plan([a, b]))
     >>> step.handle(start()), step.handle(done(0, 0)), step.handle(done(0, 1))
@@ -164,9 +166,9 @@ class Scheduler:
         self._plan = plan
         self._contexts: dict[int, _Context] = {}
         self._tags = 0
-        self._busy = 0  # entries that owe an answer, in all contexts
+        self._busy = 0  # nodes that owe an answer, in all contexts
         self._out: list[SchedulerInstruction] = []
-        self._work: list[tuple[_Context, int, bool]] = []  # entries that have all their tokens
+        self._work: list[tuple[_Context, int, bool]] = []  # nodes that have all their tokens
         self._touched: list[_Context] = []  # contexts that may have come to their end
         self.log: list[tuple[SchedulerEvent, Sequence[SchedulerInstruction]]] | None = (
             [] if log else None
@@ -178,29 +180,29 @@ class Scheduler:
         """What is to be done now that ``event`` has happened.
 
         Raises:
-            SchedulerError: it cannot have happened; says what happened to that entry before.
+            SchedulerError: it cannot have happened; says what happened to that node before.
                 The state is as it was.
         """
         out = self._out = []
         kind = event[0]
         if kind == "done":
             context = self._contexts.get(event[1])
-            entry = event[2]
-            if context is None or entry not in context.running:
+            node = event[2]
+            if context is None or node not in context.running:
                 self._refuse(event)
             plan = context.plan
-            targets = plan.targets[entry]
-            if plan.kinds[entry] != RUN:
+            targets = plan.targets[node]
+            if plan.kinds[node] != RUN:
                 self._refuse(event)
-            context.running.discard(entry)
+            context.running.discard(node)
             self._busy -= 1
             if self.reason:
                 self._settle()
             elif targets is None:
-                self._pass(context, plan.ports[entry])
+                self._pass(context, plan.ports[node])
                 self._iteration(context)
             else:
-                # the short way: most entries have only such edges
+                # the short way: most nodes have only such edges
                 pending, kinds, tag, running = (
                     context.pending, plan.kinds, context.tag, context.running,
                 )  # fmt: skip
@@ -230,7 +232,7 @@ class Scheduler:
             if self._tags or self.outcome:
                 self._refuse(event)
             root = self._open(None, -1, 0, 0)
-            self._work += [(root, entry, False) for entry in root.plan.roots]
+            self._work += [(root, node, False) for node in root.plan.roots]
             self._iteration(root)
         elif kind == "cancel":
             if not self.reason and not self.outcome:
@@ -241,7 +243,7 @@ class Scheduler:
     # --- answers ---
 
     def _answered(self, event: SchedulerEvent) -> _Context:
-        """The context of an entry that has answered, which owes nothing any more."""
+        """The context of a node that has answered, which owes nothing any more."""
         context = self._contexts.get(event[1])
         if context is None or event[2] not in context.running:
             self._refuse(event)
@@ -250,17 +252,17 @@ class Scheduler:
         return context
 
     def _chose(self, event: SchedulerEvent) -> None:
-        _, tag, entry, port = event
+        _, tag, node, port = event
         known = self._contexts.get(tag)
-        if known is not None and entry in known.running:
-            ports = len(known.plan.ports[entry])
-            if known.plan.kinds[entry] != SWITCH or not 0 <= port < ports:
+        if known is not None and node in known.running:
+            ports = len(known.plan.ports[node])
+            if known.plan.kinds[node] != SWITCH or not 0 <= port < ports:
                 self._refuse(event)
         context = self._answered(event)
         if self.reason:
             self._settle()
             return
-        for number, ends in enumerate(context.plan.ports[entry]):
+        for number, ends in enumerate(context.plan.ports[node]):
             self._deliver(context, ends, number != port)
         self._iteration(context)
 
@@ -275,7 +277,7 @@ class Scheduler:
         """Nothing new is run; what is under way is asked to end."""
         self.reason = reason
         for context in self._contexts.values():
-            self._out += [("stop", context.tag, entry) for entry in sorted(context.running)]
+            self._out += [("stop", context.tag, node) for node in sorted(context.running)]
         self._settle()
 
     def _settle(self) -> None:
@@ -296,8 +298,8 @@ class Scheduler:
         touched.append(context)
         while touched:
             while work:
-                context, entry, dead = work.pop()
-                self._fire(context, entry, dead)
+                context, node, dead = work.pop()
+                self._fire(context, node, dead)
                 if touched[-1] is not context:
                     touched.append(context)
             loop = touched.pop().loop
@@ -306,22 +308,22 @@ class Scheduler:
         if not self._busy and not self.outcome:
             self._finish("done")
 
-    def _fire(self, context: _Context, entry: int, dead: bool) -> None:
-        """An entry has all its tokens."""
+    def _fire(self, context: _Context, node: int, dead: bool) -> None:
+        """A node has all its tokens."""
         plan = context.plan
-        kind = plan.kinds[entry]
+        kind = plan.kinds[node]
         if kind <= SWITCH and not dead:
-            context.running.add(entry)
+            context.running.add(node)
             self._busy += 1
-            self._out.append(("run", context.tag, entry))
+            self._out.append(("run", context.tag, node))
         elif kind <= MERGE:
-            self._pass(context, plan.ports[entry], dead)
+            self._pass(context, plan.ports[node], dead)
         elif kind == ENTER:
-            self._enter(context, entry, dead)
+            self._enter(context, node, dead)
         elif kind == EXIT:
-            self._exit(context, entry, dead)
+            self._exit(context, node, dead)
         elif not dead:
-            self._next(context, entry)
+            self._next(context, node)
 
     def _pass(
         self, context: _Context, ports: Iterable[Sequence[tuple[int, int]]], dead: bool = False
@@ -342,21 +344,21 @@ class Scheduler:
             if not pending[target]:
                 self._work.append((context, target, target in context.dead))
 
-    def _merge(self, context: _Context, entry: int, port: int, dead: bool) -> None:
+    def _merge(self, context: _Context, node: int, port: int, dead: bool) -> None:
         if dead:
-            context.pending[entry] -= 1
-            if not context.pending[entry] and entry not in context.merged:
-                self._work.append((context, entry, True))
+            context.pending[node] -= 1
+            if not context.pending[node] and node not in context.merged:
+                self._work.append((context, node, True))
             return
-        if entry in context.merged:
+        if node in context.merged:
             raise SchedulerError(
-                f"two live tokens reach {self._label(context, entry)}",
+                f"two live tokens reach {self._label(context, node)}",
                 expected="one of its inputs to be dead",
-                hint=self._story(context.tag, entry),
+                hint=self._story(context.tag, node),
             )
-        context.merged.add(entry)
-        self._out.append(("move", context.tag, entry, context.tag, port))
-        self._work.append((context, entry, False))
+        context.merged.add(node)
+        self._out.append(("move", context.tag, node, context.tag, port))
+        self._work.append((context, node, False))
 
     # --- loops ---
 
@@ -368,55 +370,55 @@ class Scheduler:
             loop.open.append(context)
             loop.started += 1
             self._out.append(("open", context.tag, parent, frame, iteration))
-            for entry, dead in loop.invariants:
-                self._bring(loop, entry, context, dead)
+            for node, dead in loop.invariants:
+                self._bring(loop, node, context, dead)
         return context
 
-    def _enter(self, context: _Context, entry: int, dead: bool) -> None:
-        frame = context.plan.into[entry]
+    def _enter(self, context: _Context, node: int, dead: bool) -> None:
+        frame = context.plan.into[node]
         loop = context.loops.get(frame)
         if loop is None:
             loop = context.loops[frame] = _Loop(frame, context, self._plan.frames[frame].enters)
             self._open(loop, context.tag, frame, 0)
         loop.enters -= 1
-        if context.plan.invariant[entry]:
-            loop.invariants.append((entry, dead))
+        if context.plan.invariant[node]:
+            loop.invariants.append((node, dead))
             for inside in loop.open:
-                self._bring(loop, entry, inside, dead)
+                self._bring(loop, node, inside, dead)
         else:
-            self._bring(loop, entry, loop.open[0], dead)
+            self._bring(loop, node, loop.open[0], dead)
         self._touched.append(loop.open[0])  # it may have been waiting for nothing but this
 
-    def _bring(self, loop: _Loop, entry: int, context: _Context, dead: bool) -> None:
+    def _bring(self, loop: _Loop, node: int, context: _Context, dead: bool) -> None:
         """Take the token of an ``enter`` into an iteration."""
         if not dead:
-            self._out.append(("move", loop.parent.tag, entry, context.tag, 0))
-        self._pass(context, loop.parent.plan.ports[entry], dead)
+            self._out.append(("move", loop.parent.tag, node, context.tag, 0))
+        self._pass(context, loop.parent.plan.ports[node], dead)
 
-    def _exit(self, context: _Context, entry: int, dead: bool) -> None:
+    def _exit(self, context: _Context, node: int, dead: bool) -> None:
         loop = context.loop
         assert loop is not None
         if dead:
-            loop.dead.add(entry)
+            loop.dead.add(node)
             return
-        loop.exits.add(entry)
-        self._out.append(("move", context.tag, entry, loop.parent.tag, 0))
-        self._pass(loop.parent, context.plan.ports[entry])
+        loop.exits.add(node)
+        self._out.append(("move", context.tag, node, loop.parent.tag, 0))
+        self._pass(loop.parent, context.plan.ports[node])
 
-    def _next(self, context: _Context, entry: int) -> None:
+    def _next(self, context: _Context, node: int) -> None:
         loop = context.loop
         assert loop is not None
         number = context.iteration + 1
         if number < loop.started:
-            self._advance(context, entry, loop.open[number - loop.open[0].iteration])
+            self._advance(context, node, loop.open[number - loop.open[0].iteration])
         elif len(loop.open) < context.plan.parallel:
-            self._advance(context, entry, self._open(loop, loop.parent.tag, loop.frame, number))
+            self._advance(context, node, self._open(loop, loop.parent.tag, loop.frame, number))
         else:
-            loop.held.append((context, entry))
+            loop.held.append((context, node))
 
-    def _advance(self, context: _Context, entry: int, following: _Context) -> None:
-        self._out.append(("move", context.tag, entry, following.tag, 0))
-        self._pass(following, context.plan.ports[entry])
+    def _advance(self, context: _Context, node: int, following: _Context) -> None:
+        self._out.append(("move", context.tag, node, following.tag, 0))
+        self._pass(following, context.plan.ports[node])
 
     def _close(self, loop: _Loop) -> None:
         """End iterations in which nothing can happen any more, the oldest first."""
@@ -427,8 +429,8 @@ class Scheduler:
             if loop.held:
                 held, loop.held = loop.held, []
                 following = self._open(loop, loop.parent.tag, loop.frame, loop.started)
-                for context, entry in held:
-                    self._advance(context, entry, following)
+                for context, node in held:
+                    self._advance(context, node, following)
                 self._touched.append(following)
             del loop.open[0]
             del self._contexts[oldest.tag]
@@ -438,34 +440,34 @@ class Scheduler:
             plan = self._plan.frames[loop.frame]
             del parent.loops[loop.frame]
             self._touched.append(parent)
-            for entry in sorted(loop.dead - loop.exits):
-                self._pass(parent, plan.ports[entry], dead=True)
+            for node in sorted(loop.dead - loop.exits):
+                self._pass(parent, plan.ports[node], dead=True)
 
     # --- errors ---
 
-    def _label(self, context: _Context, entry: int) -> str:
-        return self._plan.labels[context.plan.entries[entry]]
+    def _label(self, context: _Context, node: int) -> str:
+        return self._plan.labels[context.plan.nodes[node]]
 
     def _refuse(self, event: SchedulerEvent) -> NoReturn:
         """Raise: this event cannot follow what has happened."""
-        tag, entry = (event[1], event[2]) if len(event) > 2 else (0, -1)
+        tag, node = (event[1], event[2]) if len(event) > 2 else (0, -1)
         raise SchedulerError(
             f"the event {event} does not fit the state of the step",
             given=f"a step that {'ended: ' + self.outcome if self.outcome else 'goes on'}",
-            expected="an answer of an entry that runs, each of them once",
-            hint=self._story(tag, entry),
+            expected="an answer of a node that runs, each of them once",
+            hint=self._story(tag, node),
         )
 
-    def _story(self, tag: int, entry: int) -> str:
-        """What the log tells of an entry."""
+    def _story(self, tag: int, node: int) -> str:
+        """What the log tells of a node."""
         if self.log is None:
             return "the scheduler keeps no log; make it with log=True for the story"
         lines = []
         for number, (event, out) in enumerate(self.log):
-            if event[1:3] == (tag, entry):
+            if event[1:3] == (tag, node):
                 lines.append(f"event {number} {event}")
-            lines += [f"event {number} led to {i}" for i in out if i[1:3] == (tag, entry)]
-        return "; ".join(lines) or f"nothing was heard of entry {entry} under tag {tag}"
+            lines += [f"event {number} led to {i}" for i in out if i[1:3] == (tag, node)]
+        return "; ".join(lines) or f"nothing was heard of node {node} under tag {tag}"
 
 
 def rerun(plan: Plan, log: SchedulerLog) -> Scheduler:

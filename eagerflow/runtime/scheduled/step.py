@@ -1,7 +1,9 @@
 """One step, performed: what the scheduler says, with values, threads and a clock.
 
+What can run next is decided in `scheduler.py`; what a node does is its action (`actions.py`).
+
 A step is run by the thread that asks for it, which needs no other one: threads of the pool help
-where entries that are worth a thread can run at once. A thread that has run an entry tells the
+where nodes that are worth a thread can run at once. A thread that has run a node tells the
 scheduler, and so learns what can run next. Ops that wait (for a queue, for another task) hold no
 thread: they are started, and end by a callback.
 """
@@ -19,9 +21,8 @@ from eagerflow.events import AbstractEvent, step_of
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.scheduled.actions import EntryAction, placed_error
+from eagerflow.runtime.scheduled.actions import Action, placed_error
 from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.runtime.scheduled.frame_values import FrameValues
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -31,17 +32,16 @@ from eagerflow.runtime.scheduled.scheduler import (
     failed,
     start,
 )
-from eagerflow.runtime.scheduled.step_values import StepValues
+from eagerflow.runtime.scheduled.step_values import FrameValues, StepValues
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
-from eagerflow.runtime.threads.completion import Completion
 from eagerflow.runtime.threads.deadline import LATE, broken_off
-from eagerflow.runtime.threads.workers import Workers, shared
+from eagerflow.runtime.threads.workers import shared
 
 __all__ = ["SYSTEM_CLOCK", "Completion", "FlowStep"]
 
 SYSTEM_CLOCK: Final = SystemClock()
 
-#: an entry to run: its tag, its number, and what it takes, the last first
+#: a node to run: its tag, its number, and what it takes, the last first
 Job = tuple[int, int, list[Any]]
 
 
@@ -55,7 +55,6 @@ class FlowStep:
         deadline: the time of ``clock`` at which it is cancelled.
         clock: tells the time.
         helpers: how many threads of the pool may help; all steps together have no more.
-        pool: the pool.
         checked: whether the code of regions asks between ops whether to go on.
         number: of the step, for events.
         wake: called, with the lock held, when there is work and no thread does it; such a
@@ -67,7 +66,7 @@ class FlowStep:
 
     def __init__(
         self, flow: Flow, *, log: bool = False, deadline: float | None = None,
-        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0, pool: Workers = shared,
+        clock: AbstractClock = SYSTEM_CLOCK, helpers: int = 0,
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._flow = flow
@@ -75,7 +74,6 @@ class FlowStep:
         self._scheduler = Scheduler(flow.plan, log=log)
         self._deadline = deadline
         self._clock = clock
-        self._pool = pool
         self._helpers = helpers
         self._free = helpers  # threads that may still be asked for help
         self._asked = 0  # those that were asked and have not come yet
@@ -88,20 +86,21 @@ class FlowStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
-        self._here: deque[Job] = deque()  # entries for that thread only
+        self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
         here = self._here if wake is None else self._light
-        self._queues = (self._light, self._heavy, here)  # as `EntryAction.queue` counts them
+        self._queues = (self._light, self._heavy, here)  # as `Action.queue` counts them
         self._handle = self._scheduler.handle
-        self._answers: list[SchedulerEvent] = []  # of entries that were stopped
+        self._answers: list[SchedulerEvent] = []  # of nodes that were stopped
         self._held = StepValues(flow)
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
-        self._inside = Interruptible()  # waits within an entry: for a queue, say
+        self._inside = Interruptible()  # waits within a node: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
+        self._over = False  # whether `serve` has told so
         self._ended = False
 
     @property
@@ -121,7 +120,7 @@ class FlowStep:
             EagerflowError: what eager code would raise.
         """
         self._held.put(inputs)
-        token, around = error_state.set(QUIET), step_of.stopped
+        token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
         outside = self._inside.enter(self)
         if self._checked:
@@ -136,12 +135,13 @@ class FlowStep:
             late: KeyboardInterrupt | None = None
             while True:
                 try:
-                    self._end()
+                    self.end()
                     break
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
             self._inside.leave(outside)
             step_of.stopped = around
+            step_of.frames = frames  # set if an instrument listens, perhaps since a moment ago
             error_state.reset(token)
             if late is not None:
                 raise late
@@ -149,14 +149,17 @@ class FlowStep:
     # --- without a thread of its own ---
 
     def begin(self, inputs: Sequence[Any]) -> None:
-        """Begin it: ``wake`` is called."""
+        """Begin it: ``wake`` is called, also if it was cancelled before."""
         self._held.put(inputs)
         with self._lock:
             self._sleeping = True
-            self._tell(start())
+            if self._scheduler.outcome:
+                self._ring()
+            else:
+                self._tell(start())
 
     def serve(self) -> bool:
-        """Do what there is to do in this thread; whether the step has come to its end."""
+        """Do what there is to do in this thread; whether that was the end, which is told once."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
         step_of.step = self._number
@@ -165,7 +168,8 @@ class FlowStep:
                 self._work(main=False)
                 with self._lock:
                     if self._scheduler.outcome:
-                        return True
+                        over, self._over = self._over, True
+                        return not over
                     if not (self._light or self._heavy):
                         self._sleeping = True
                         return False
@@ -180,7 +184,7 @@ class FlowStep:
         try:
             return self._result()
         finally:
-            self._end()
+            self.end()
 
     def at_end(self, action: Callable[[], object]) -> None:
         """Call ``action`` when the step ends, however it does."""
@@ -191,7 +195,7 @@ class FlowStep:
         action()
 
     def _work(self, *, main: bool) -> None:
-        """Run entries as long as there are some; the main thread until the step has ended."""
+        """Run nodes as long as there are some; the main thread until the step has ended."""
         light, values, lock, done = self._light, self._values, self._lock, self._done
         timed = main and self._deadline is not None
         while True:
@@ -203,30 +207,30 @@ class FlowStep:
                 job = self._next(main)
                 if job is None:
                     return
-            tag, entry, given = job
+            tag, node, given = job
             del job
             place = values[tag]
-            action = place.actions[entry]
+            action = place.actions[node]
             if timed and self._is_late():
-                self._give_up(tag, entry)
+                self._give_up(tag, node)
                 continue
             if AbstractEvent.listeners:
                 step_of.frames = self._held.loops(tag)
             if action.begin is not None:
-                self._begin(tag, entry, action, given)
+                self._begin(tag, node, action, given)
                 continue
             try:
                 result = action.call(given)  # type: ignore[misc]  # it has one
             except BaseException as error:
-                self._failed(tag, entry, error)
+                self._failed(tag, node, error)
                 continue
             with lock:
-                done(tag, entry, place, action, result, given)
+                done(tag, node, place, action, result, given)
             del given
             result = None  # it may be large
 
     def _next(self, main: bool) -> Job | None:
-        """An entry to run; waits for it in the main thread, None if there is none."""
+        """A node to run; waits for it in the main thread, None if there is none."""
         while True:
             with self._lock:
                 if self._scheduler.outcome or self._ended:
@@ -281,14 +285,14 @@ class FlowStep:
         finally:
             del error
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Let go of all that the step held; stop what still waits. It can be done again."""
         with self._lock:
             self._ended = True
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
-        if not self._scheduler.outcome:  # an interrupt between two entries
+        if not self._scheduler.outcome:  # an interrupt between two nodes
             with self._lock:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
@@ -321,9 +325,9 @@ class FlowStep:
                 self._ring()
 
     def _call_help(self) -> None:
-        """Ask for threads for heavy entries, of which the main one takes one if it has time."""
+        """Ask for threads for heavy nodes, of which the main one takes one if it has time."""
         wanted = len(self._heavy) - (not self._here)
-        while self._asked < wanted and self._free and self._pool.submit(self._help, self._helpers):
+        while self._asked < wanted and self._free and shared.submit(self._help, self._helpers):
             self._free -= 1
             self._asked += 1
 
@@ -337,10 +341,10 @@ class FlowStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, entry: int, place: FrameValues, action: EntryAction, result: Any,
+        self, tag: int, node: int, place: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
-        """An entry has run, and took what was ``given``. The lock is held."""
+        """A node has run, and took what was ``given``. The lock is held."""
         if self._ended:
             return
         slots = place.slots
@@ -348,26 +352,26 @@ class FlowStep:
             slot = action.outputs[result]
             if slot >= 0:
                 slots[slot] = given[-1]
-            event: SchedulerEvent = ("chose", tag, entry, result)
+            event: SchedulerEvent = ("chose", tag, node, result)
         else:
             if action.outputs:
                 for slot, value in zip(action.outputs, result, strict=False):
                     slots[slot] = value
-            event = ("done", tag, entry)
+            event = ("done", tag, node)
         if action.writes is not None:
             self._written.add(action.writes)
         self._tell(event)
 
-    def _failed(self, tag: int, entry: int, error: BaseException) -> None:
-        """An entry has raised."""
+    def _failed(self, tag: int, node: int, error: BaseException) -> None:
+        """A node has raised."""
         with self._lock:
             if self._ended:
                 return
-            self._blame(tag, entry, error)
-            self._tell(failed(tag, entry))
+            self._blame(tag, node, error)
+            self._tell(failed(tag, node))
         self._inside.stop()
 
-    def _blame(self, tag: int, entry: int, error: BaseException) -> None:
+    def _blame(self, tag: int, node: int, error: BaseException) -> None:
         """Remember the first error, and what there is to say of it."""
         if not isinstance(error, Exception):  # Ctrl-C: it counts for more than an error
             self._error = error
@@ -380,18 +384,18 @@ class FlowStep:
             self._written.take(error)
             self._tell(cancel(LATE))
             return
-        action = self._values[tag].actions[entry]
+        action = self._values[tag].actions[node]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
         for place in self._held.around(tag):
-            error.add_note(place.iteration_note(self._flow))
+            error.add_note(place.iteration_note())
         self._error = error
 
-    def _give_up(self, tag: int, entry: int) -> None:
-        """The deadline has passed before an entry was run."""
+    def _give_up(self, tag: int, node: int) -> None:
+        """The deadline has passed before a node was run."""
         with self._lock:
             self._tell(cancel(LATE))
-            self._tell(failed(tag, entry))
+            self._tell(failed(tag, node))
 
     def cancel(self, reason: str = "cancelled") -> None:
         """End the step: nothing new is run. Any thread may ask."""
@@ -404,24 +408,24 @@ class FlowStep:
         """End it, as its caller is to stop."""
         self.cancel("it was interrupted")
 
-    # --- entries that wait without a thread ---
+    # --- nodes that wait without a thread ---
 
-    def _begin(self, tag: int, entry: int, action: EntryAction, given: list[Any]) -> None:
-        key = (tag, entry)
+    def _begin(self, tag: int, node: int, action: Action, given: list[Any]) -> None:
+        key = (tag, node)
         with self._lock:
             if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
-                self._tell(failed(tag, entry))
+                self._tell(failed(tag, node))
                 return
             self._waits[key] = None
         assert action.begin is not None
-        completion = Completion(self, tag, entry, self._flow)
+        completion = Completion(self, tag, node, self._flow)
         try:
             stop = action.begin(action.node, given[::-1], completion)
         except BaseException as error:
             with self._lock:
                 waited = self._waits.pop(key, key) is not key
             if waited:
-                self._failed(tag, entry, error)
+                self._failed(tag, node, error)
             return
         with self._lock:
             if key in self._waits:
@@ -430,21 +434,22 @@ class FlowStep:
                 self._stops.append(stop)
 
     def complete(
-        self, tag: int, entry: int, values: tuple[Any, ...], error: Exception | None
-    ) -> None:
-        """An entry that waits has its results, or will have none (see `Completion`)."""
+        self, tag: int, node: int, values: tuple[Any, ...], error: BaseException | None
+    ) -> bool:
+        """A node that waits has its results, or will have none (see `Completion`)."""
         with self._lock:
-            if self._ended or (tag, entry) not in self._waits:
-                return
-            del self._waits[tag, entry]
+            if self._ended or (tag, node) not in self._waits:
+                return False
+            del self._waits[tag, node]
             if error is None:
                 place = self._values[tag]
-                self._done(tag, entry, place, place.actions[entry], values)
+                self._done(tag, node, place, place.actions[node], values)
             else:
-                self._blame(tag, entry, error)
-                self._tell(failed(tag, entry))
+                self._blame(tag, node, error)
+                self._tell(failed(tag, node))
         if error is not None:
             self._inside.stop()
+        return True
 
     # --- instructions ---
 
@@ -454,10 +459,10 @@ class FlowStep:
         while True:
             for instruction in self._handle(event):
                 if instruction[0] == "run":
-                    tag, entry = instruction[1], instruction[2]
+                    tag, node = instruction[1], instruction[2]
                     place = values[tag]
-                    action = place.actions[entry]
-                    queues[action.queue].append((tag, entry, place.take(action.takes)))
+                    action = place.actions[node]
+                    queues[action.queue].append((tag, node, place.take(action.takes)))
                 elif instruction[0] == "stop":
                     self._stop(instruction)
                 else:
@@ -471,16 +476,57 @@ class FlowStep:
             self._ring()
 
     def _stop(self, instruction: SchedulerInstruction) -> None:
-        """An entry that has not begun, or waits without a thread, is answered for."""
-        _, tag, entry = instruction
+        """A node that has not begun, or waits without a thread, is answered for."""
+        _, tag, node = instruction
         for queue in self._queues:
             for i, job in enumerate(queue):
-                if job[0] == tag and job[1] == entry:
+                if job[0] == tag and job[1] == node:
                     del queue[i]
-                    self._answers.append(failed(tag, entry))
+                    self._answers.append(failed(tag, node))
                     return
-        if (tag, entry) in self._waits:
-            stop = self._waits.pop((tag, entry))
+        if (tag, node) in self._waits:
+            stop = self._waits.pop((tag, node))
             if stop is not None:
                 self._stops.append(stop)
-            self._answers.append(failed(tag, entry))
+            self._answers.append(failed(tag, node))
+
+
+@final
+class Completion:
+    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once.
+
+    What comes later than the first answer, or after the step was stopped, is ignored.
+
+    Attributes:
+        flow: that the node belongs to.
+    """
+
+    __slots__ = ("_node", "_step", "_tag", "_tidy", "flow")
+
+    def __init__(self, step: FlowStep, tag: int, node: int, flow: Flow) -> None:
+        self.flow = flow
+        self._step: FlowStep | None = step
+        self._tidy = step.at_end
+        self._tag = tag
+        self._node = node
+
+    @property
+    def answered(self) -> bool:
+        """Whether there was an answer."""
+        return self._step is None
+
+    def done(self, *values: Any) -> None:
+        """The results are there: raw arrays and numbers."""
+        self._answer(values, None)
+
+    def failed(self, error: BaseException) -> bool:
+        """There will be none; whether this was the first answer."""
+        return self._answer((), error)
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` when the step ends, however it does."""
+        self._tidy(action)
+
+    def _answer(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
+        step, self._step = self._step, None
+        return step is not None and step.complete(self._tag, self._node, values, error)

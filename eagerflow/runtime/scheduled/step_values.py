@@ -1,15 +1,59 @@
-"""What a step holds: the values of all iterations that are open."""
+"""The values of a step: those of all iterations that are open, each with its slots."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, final
 
-from eagerflow.runtime.scheduled.flow import Flow
-from eagerflow.runtime.scheduled.frame_values import FrameValues
+from eagerflow.runtime.scheduled.flow import Flow, FlowFrame
 from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
+from eagerflow.source import iteration_note
 
-__all__ = ["StepValues"]
+__all__ = ["FrameValues", "StepValues"]
+
+
+@final
+class FrameValues:
+    """What one iteration of a frame holds.
+
+    Attributes:
+        slots: the values.
+        left: how many nodes are still to read each.
+        actions: what the nodes of the frame do.
+        frame: the frame.
+        parent: the tag of the iteration around.
+        iteration: which one it is.
+    """
+
+    __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
+
+    def __init__(self, frame: FlowFrame, parent: int, iteration: int) -> None:
+        self.frame = frame
+        self.parent = parent
+        self.iteration = iteration
+        self.actions = frame.actions
+        self.left = list(frame.readers)
+        self.slots: list[Any] = [None] * len(self.left)
+
+    def take(self, slots: Sequence[int]) -> list[Any]:
+        """What slots hold, for a node that reads it; the last reader empties the slot."""
+        taken = []
+        left, values = self.left, self.slots
+        for slot in slots:
+            taken.append(values[slot])
+            left[slot] -= 1
+            if not left[slot]:
+                values[slot] = None
+        return taken
+
+    def iteration_note(self) -> str:
+        """In which iteration of which loop this is, for errors."""
+        return iteration_note(self.frame.op, self.counted(), self.frame.source)
+
+    def counted(self) -> int:
+        """The number of the iteration as the program counts them, which may be downwards."""
+        slot = self.frame.backwards
+        return self.iteration if slot < 0 else int(self.slots[slot]) - 1 - self.iteration
 
 
 @final
@@ -24,7 +68,7 @@ class StepValues:
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self.by_tag: dict[int, FrameValues] = {0: FrameValues(flow, 0, -1, 0)}
+        self.by_tag: dict[int, FrameValues] = {0: FrameValues(flow.frames[0], -1, 0)}
 
     def put(self, inputs: Sequence[Any]) -> None:
         """Take those inputs of the step that have a reader."""
@@ -37,9 +81,9 @@ class StepValues:
         """Move a value from one iteration to another, open one, or close one."""
         kind = instruction[0]
         if kind == "move":
-            _, tag, entry, to, port = instruction
+            _, tag, node, to, port = instruction
             place = self.by_tag[tag]
-            action = place.actions[entry]
+            action = place.actions[node]
             source, target = action.inputs[port], action.outputs[0]
             if target >= 0:
                 self.by_tag[to].slots[target] = place.slots[source]
@@ -49,7 +93,7 @@ class StepValues:
                     place.slots[source] = None
         elif kind == "open":
             _, tag, parent, frame, iteration = instruction
-            self.by_tag[tag] = FrameValues(self._flow, frame, parent, iteration)
+            self.by_tag[tag] = FrameValues(self._flow.frames[frame], parent, iteration)
         elif kind == "close":
             del self.by_tag[instruction[1]]
 
@@ -62,9 +106,7 @@ class StepValues:
 
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
         """The same by the names of the loops and the numbers of iterations, the outermost first."""
-        flow = self._flow
-        loops = [(flow.frames[p.frame].name, p.counted(flow)) for p in self.around(tag)]
-        return tuple(loops[::-1])
+        return tuple([(p.frame.name, p.counted()) for p in self.around(tag)][::-1])
 
     def clear(self) -> None:
         """Let go of all."""

@@ -1,4 +1,4 @@
-"""The scheduled tier: a graph that is run entry by entry, some of them at once."""
+"""The scheduled tier: a graph that is run by scheduled nodes, some of them at once."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from eagerflow.events import step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.scheduled.costs import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, FlowStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
@@ -19,18 +19,18 @@ __all__ = ["ScheduledTier"]
 
 
 def waits_nowhere(node: Node) -> bool:
-    """Whether a branch or a loop needs no entries of its own: all in it runs on, on one device."""
+    """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
     return is_on_one_device(node) and effect_of(node) != "blocks"
 
 
 @final
 class ScheduledTier:
-    """Runs a graph by entries. What waits among them holds no thread.
+    """Runs a graph by scheduled nodes. What waits among them holds no thread.
 
     Args:
         graph: the graph, lowered or not. It must not change afterwards.
         number: of its executable, for events.
-        whole: which branches and loops stay one entry (see `eagerflow.graph.lowering.lower`).
+        whole: which branches and loops stay one node (see `eagerflow.graph.lowering.lower`).
         seconds: how long a node takes, estimated.
         overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
         workers: how many threads regions are cut for; 0 for as many as can be used.
@@ -38,7 +38,7 @@ class ScheduledTier:
     Attributes:
         name: ``"scheduled"``.
         direct: None.
-        flow: the entries.
+        flow: the lowered graph, its plan and actions.
         lanes: for each output its lane, or None for a number.
 
     Raises:
@@ -73,7 +73,7 @@ class ScheduledTier:
 
     def step(
         self, *, log: bool = False, seconds: float | None = None,
-        clock: AbstractClock = SYSTEM_CLOCK, checked: bool = False,
+        clock: AbstractClock = SYSTEM_CLOCK,
     ) -> FlowStep:  # fmt: skip
         """A step that is to be run.
 
@@ -82,12 +82,9 @@ class ScheduledTier:
             seconds: after how many the step is cancelled; if not given, at the `ef.deadline` of
                 this thread.
             clock: tells the time.
-            checked: whether regions ask between ops whether the step was cancelled; a step with a
-                deadline does, and one of a thread that may be told to end its steps.
         """
-        end = None
-        if deadline.active():
-            end, checked = deadline.moment(), True
+        checked = deadline.active()  # a thread may be told to end its steps
+        end = deadline.moment() if checked else None
         if seconds is not None:
             end = clock.now() + seconds
         helpers = worker_count() - 1 if self.flow.parallel else 0
@@ -98,5 +95,5 @@ class ScheduledTier:
 
     @property
     def text(self) -> str:
-        """The generated functions of all entries."""
+        """The generated functions of all scheduled nodes."""
         return self.flow.text

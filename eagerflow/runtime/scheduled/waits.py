@@ -1,6 +1,6 @@
 """Ops that wait, such as those of queues, in the scheduled tier: they hold no thread.
 
-They are begun, with a callback that ends their entry. Their kernels, which wait, are for eager code
+They are begun, with a callback that ends their node. Their kernels, which wait, are for eager code
 and programs, where the thread has nothing else to do.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import get_ident
 from time import perf_counter
-from typing import Any, Final, final
+from typing import Any, final
 
 from eagerflow import events
 from eagerflow.core.execute import explain
@@ -20,15 +20,13 @@ from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import ToldAttempt
 from eagerflow.runtime.generated.observer import node_event
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.threads.completion import Completion
+from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
 __all__ = ["has_free_waits"]
-
-_MUTEX: Final = "mutex_acquire"
 
 
 @final
@@ -74,12 +72,17 @@ class _Wait:
         """Begin it; gives what ends it when its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
         attempt.before_wait(sleeps=False)
-        if self._node.op == _MUTEX:
+        if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
-        if QueueEvent.listeners or WaitEvent.listeners:
-            self._begin_told()
-        else:
-            attempt.begin(self._ended)
+        try:
+            if QueueEvent.listeners or WaitEvent.listeners:
+                self._told = self._events()
+                self._told.begin(attempt, self._ended)
+            else:
+                attempt.begin(self._ended)
+        except BaseException as error:  # of an instrument, or Ctrl-C
+            if self._completion.failed(error):
+                attempt.abandon()  # what it takes would be lost
         if seconds is not None and not attempt.done:
             self._timer = timers.call(seconds, self._late)
             if attempt.done:
@@ -96,32 +99,26 @@ class _Wait:
         attempt.cancel(lambda: attempt.late(seconds))
 
     def _ended(self) -> None:
+        """The attempt has ended: the step gets the values, or the error, be it an instrument's."""
         if self._timer is not None:
             self._timer.cancel()
+        values: Sequence[Any] = ()
+        failed: Exception | None = None
         try:
             values = self._finish(self._attempt.result())
         except Exception as error:
             failed = self._explained(error)
-            if self._told is not None:
-                self._told.end(describe(failed))
-            self._completion.failed(failed)
-        else:
-            if self._told is not None:
-                self._told.end()
-            if NodeEvent.listeners:
-                self._tell(values)
-            self._completion.done(*values)
-
-    def _begin_told(self) -> None:
-        told = self._told = self._events()
         try:
-            told.begin()
-            self._attempt.begin(self._ended)
-        except BaseException as error:
-            told.end(describe(error))
-            raise
-        finally:
-            told.begun(waits=self._attempt.since is not None)
+            if self._told is not None:
+                self._told.end("" if failed is None else describe(failed))
+            if failed is None and NodeEvent.listeners:
+                self._tell(values)
+        except Exception as error:
+            failed = failed or error
+        if failed is None:
+            self._completion.done(*values)
+        elif self._completion.failed(failed):
+            self._attempt.abandon()
 
     def _events(self) -> ToldAttempt:
         """Tells of the operation and of its wait."""

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
-from eagerflow.runtime.threads.jobs import perform
+from eagerflow.runtime.threads.reported_calls import call_and_report
 
 __all__ = ["Timer", "Timers", "timers"]
 
@@ -96,7 +96,7 @@ class Timers:
         while True:
             action, seconds = self._next()
             if action is not None:
-                perform(action)
+                call_and_report(action)
                 del action  # it holds what it is for
             elif seconds is None:
                 return

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, final
 
 from eagerflow.runtime.threads.ending import ending
-from eagerflow.runtime.threads.jobs import perform
+from eagerflow.runtime.threads.reported_calls import call_and_report
 
 __all__ = ["Workers", "shared"]
 
@@ -73,7 +73,7 @@ class Workers:
             job = self._next()
             if job is None:
                 return
-            perform(job)
+            call_and_report(job)
             del job  # it holds the values of its step
 
     def _next(self) -> Callable[[], object] | None:

@@ -14,18 +14,3 @@ from eagerflow_kernels.cpu import (
     sort,
     special,
 )
-
-__all__ = [
-    "activations",
-    "einsum",
-    "elementwise",
-    "indexing",
-    "linalg",
-    "random",
-    "reduction",
-    "segment",
-    "shape",
-    "softmax",
-    "sort",
-    "special",
-]

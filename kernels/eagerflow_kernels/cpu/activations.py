@@ -12,8 +12,6 @@ from eagerflow_kernels.cpu.constants import constant
 from eagerflow_kernels.portable.activations import gelu_by_tanh
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 
 

@@ -11,8 +11,6 @@ from eagerflow_kernels.cpu.reduction import total
 from eagerflow_kernels.portable.einsum import follow, make_plan
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 
 

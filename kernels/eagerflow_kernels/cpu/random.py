@@ -14,8 +14,6 @@ import numpy as np
 from eagerflow_kernels.portable.random import CLAIMS, CONVERSIONS, integers, is_wide
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 

@@ -9,8 +9,6 @@ import numpy as np
 from eagerflow_kernels.portable import segment as portable
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 _WORTH = 20_000  # elements from which a sparse product pays for being set up
 

@@ -17,8 +17,6 @@ from eagerflow_kernels.portable.softmax import (
 )
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 
 _add: Any = np.add.reduce  # without the Python code around it

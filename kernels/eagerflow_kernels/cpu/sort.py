@@ -9,8 +9,6 @@ import numpy as np
 from eagerflow_kernels.portable import sort as portable
 from eagerflow_kernels.table import special
 
-__all__: list[str] = []
-
 Array = np.ndarray[Any, Any]
 _WORTH = 5000  # elements from which the passes over the array pay
 

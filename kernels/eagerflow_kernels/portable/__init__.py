@@ -2,7 +2,6 @@
 
 from eagerflow_kernels.portable import (
     activations,
-    autodiff,
     callbacks,
     checks,
     convolution,
@@ -29,33 +28,3 @@ from eagerflow_kernels.portable import (
     special,
     state,
 )
-
-__all__ = [
-    "activations",
-    "autodiff",
-    "callbacks",
-    "checks",
-    "convolution",
-    "creation",
-    "einsum",
-    "elementwise",
-    "examples",
-    "fft",
-    "files",
-    "indexing",
-    "linalg",
-    "lists",
-    "parsing",
-    "pictures",
-    "pooling",
-    "queues",
-    "random",
-    "reduction",
-    "resize",
-    "segment",
-    "shape",
-    "softmax",
-    "sort",
-    "special",
-    "state",
-]

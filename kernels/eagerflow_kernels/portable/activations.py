@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 from eagerflow_kernels.portable.special import erfc, sigmoid
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["elu", "gelu_by_tanh", "softplus"]
 
-Array = Any  # of whatever namespace xp is
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715

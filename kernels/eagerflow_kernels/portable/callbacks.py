@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
-
-
-@portable("py_call")
-def py_call(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
-    """Call it; it gives a tuple of arrays."""
-    return tuple(resource(args))
+from eagerflow_kernels.table import Array, portable
 
 
 @portable("print")
-def print_(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
-    """Call it; it gives nothing."""
+@portable("py_call")
+def call(xp: Any, *args: Array, resource: Any) -> tuple[Array, ...]:
+    """Call it; it gives as many arrays as there are results."""
     return tuple(resource(args))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 @portable("check_sizes")

@@ -17,13 +17,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple, final
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__ = ["Pairs", "Sizes", "count_places"]
+__all__ = ["Sizes", "Windows", "slide"]
 
-Array = Any  # of whatever namespace xp is
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 
@@ -32,23 +31,40 @@ Pairs = tuple[tuple[int, int], ...]
 _BLOCK = 4 << 20
 
 
-def count_places(
+@final
+class Windows(NamedTuple):
+    """How a window slides over the axes behind the channels: a number of each kind for each axis.
+
+    Attributes:
+        sizes: of what it slides over.
+        kernel: its own sizes.
+        stride: from one place to the next.
+        padding: what is added before and after.
+        dilation: from one element of the window to the next.
+        places: how many there are.
+    """
+
+    sizes: Sizes
+    kernel: Sizes
+    stride: Sizes
+    padding: Pairs
+    dilation: Sizes
+    places: Sizes
+
+    def axes(self) -> Iterator[tuple[int, int, int, tuple[int, int], int, int]]:
+        """The numbers of each axis."""
+        return zip(*self, strict=True)
+
+
+def slide(
     sizes: Sizes,
     kernel: Sizes,
     stride: Sizes,
     padding: Pairs,
     dilation: Sizes,
     ceil: bool = False,
-) -> Sizes:
-    """How many places the kernel has along each axis.
-
-    Args:
-        sizes: of the axes.
-        kernel: its sizes.
-        stride: from one place to the next.
-        padding: before and after each axis.
-        dilation: from one element of the kernel to the next.
-        ceil: whether places may reach beyond the end, if they start before it.
+) -> Windows:
+    """A window with as many places as there are; with ``ceil`` the last one may stick out.
 
     Raises:
         ValueError: there is no place.
@@ -60,7 +76,7 @@ def count_places(
         if count < 1 or k < 1:
             raise ValueError("the kernel is larger than the padded input")
         counts.append(count)
-    return tuple(counts)
+    return Windows(sizes, kernel, stride, padding, dilation, tuple(counts))
 
 
 def _check(holds: bool) -> None:
@@ -69,9 +85,10 @@ def _check(holds: bool) -> None:
         raise ValueError("the shapes do not fit")
 
 
-def _channels_last(channels: int, kernel: Sizes, places: Sizes) -> bool:
+def _channels_last(channels: int, windows: Windows) -> bool:
     """Which layout copies longer runs; windows of one element are no copy at all in planes."""
-    return math.prod(kernel) > 1 and channels * kernel[-1] >= places[-1]
+    kernel = windows.kernel
+    return math.prod(kernel) > 1 and channels * kernel[-1] >= windows.places[-1]
 
 
 def _room(xp: Any, shape: Sizes, dtype: Any, last: bool) -> Array:
@@ -101,17 +118,15 @@ def _padded(xp: Any, x: Array, padding: Pairs, last: bool) -> Array:
     return room
 
 
-def _windows(
-    xp: Any, x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, places: Sizes
-) -> Array:
+def _view(xp: Any, x: Array, windows: Windows) -> Array:
     """The view ``[n, groups, channels, *kernel, *places]`` of a padded ``x``."""
     lead, steps = x.strides[:3], x.strides[3:]
     strides = (
         *lead,
-        *(d * step for d, step in zip(dilation, steps, strict=True)),
-        *(s * step for s, step in zip(stride, steps, strict=True)),
+        *(d * step for d, step in zip(windows.dilation, steps, strict=True)),
+        *(s * step for s, step in zip(windows.stride, steps, strict=True)),
     )
-    shape = (*x.shape[:3], *kernel, *places)
+    shape = (*x.shape[:3], *windows.kernel, *windows.places)
     return xp.lib.stride_tricks.as_strided(x, shape, strides)
 
 
@@ -166,24 +181,16 @@ def _blocks(n: int, places: Sizes, bytes_each: int) -> Iterator[tuple[slice, sli
 
 
 def _columns(
-    xp: Any,
-    x: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Pairs,
-    dilation: Sizes,
-    places: Sizes,
-    last: bool,
+    xp: Any, x: Array, windows: Windows, last: bool
 ) -> Iterator[tuple[slice, slice, Array]]:
     """The columns of ``x`` block by block, with the samples and rows that they are of."""
-    each = x.dtype.itemsize * x.shape[1] * x.shape[2] * math.prod(kernel)
-    windows: Array = None
-    for samples, rows in _blocks(x.shape[0], places, each):
+    each = x.dtype.itemsize * x.shape[1] * x.shape[2] * math.prod(windows.kernel)
+    view: Array = None
+    for samples, rows in _blocks(x.shape[0], windows.places, each):
         if rows.start == 0:
-            some = _padded(xp, x[samples], padding, last)
-            windows = _windows(xp, some, kernel, stride, dilation, places)
-        part = (*(slice(None),) * (3 + len(kernel)), rows)
-        yield samples, rows, _matrix(windows[part], last)
+            view = _view(xp, _padded(xp, x[samples], windows.padding, last), windows)
+        part = (*(slice(None),) * (3 + len(windows.kernel)), rows)
+        yield samples, rows, _matrix(view[part], last)
 
 
 @portable("convolution")
@@ -191,16 +198,14 @@ def convolution(
     xp: Any, x: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> Array:
     """The product of weights and columns, block by block."""
-    n, outputs, kernel = x.shape[0], w.shape[0], w.shape[2:]
+    n, outputs = x.shape[0], w.shape[0]
     _check(x.ndim == w.ndim and x.shape[1] == w.shape[1] * groups and outputs % groups == 0)
-    places = count_places(x.shape[2:], kernel, stride, padding, dilation)
-    last = _channels_last(w.shape[1], kernel, places)
+    windows = slide(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    places, last = windows.places, _channels_last(w.shape[1], windows)
     weights = _grouped(w, groups, last)
     out = xp.empty((n, groups, outputs // groups, *places), x.dtype)
     whole = slice(0, places[0])
-    for samples, rows, columns in _columns(
-        xp, _split(x, groups, 1), kernel, stride, padding, dilation, places, last
-    ):
+    for samples, rows, columns in _columns(xp, _split(x, groups, 1), windows, last):
         part = out[samples, :, :, rows]
         if last:
             moved = part.transpose(1, 0, *range(3, part.ndim), 2)
@@ -228,16 +233,14 @@ def convolution_weights(
     outputs, channels = y.shape[1], x.shape[1] // groups
     _check(x.ndim == y.ndim and len(x) == len(y))
     _check(x.shape[1] % groups == 0 and outputs % groups == 0)
-    places = count_places(x.shape[2:], size, stride, padding, dilation)
-    _check(places == y.shape[2:])
-    last = _channels_last(channels, size, places)
+    windows = slide(x.shape[2:], size, stride, padding, dilation)
+    _check(windows.places == y.shape[2:])
+    last = _channels_last(channels, windows)
     width = channels * math.prod(size)
     each = outputs // groups
     out = xp.zeros((groups, width, each) if last else (groups, each, width), x.dtype)
     split = _split(y, groups, 1)
-    for samples, rows, columns in _columns(
-        xp, _split(x, groups, 1), size, stride, padding, dilation, places, last
-    ):
+    for samples, rows, columns in _columns(xp, _split(x, groups, 1), windows, last):
         part = split[samples, :, :, rows]
         if last:
             moved = part.transpose(1, 0, *range(3, part.ndim), 2)
@@ -267,10 +270,11 @@ def convolution_transpose(
     dilation: Sizes,
     groups: int,
 ) -> Array:
-    """Without strides a convolution with the kernel turned around, else tap by tap."""
+    """Without strides a convolution with the kernel reversed, else tap by tap."""
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
-    _check(count_places(size, kernel, stride, padding, dilation) == y.shape[2:] and min(size) > 0)
+    windows = slide(size, kernel, stride, padding, dilation)
+    _check(windows.places == y.shape[2:] and min(size) > 0)
     around = tuple(
         (d * (k - 1) - before, d * (k - 1) - after)
         for k, (before, after), d in zip(kernel, padding, dilation, strict=True)
@@ -279,34 +283,23 @@ def convolution_transpose(
     many = w.shape[1] * 2 >= w.shape[0] // groups
     if many and set(stride) == {1} and min(map(min, around)) >= 0:
         back = (slice(None, None, -1),) * len(kernel)
-        turned = _split(w, groups).swapaxes(1, 2)[(..., *back)]
-        turned = turned.reshape(w.shape[1] * groups, w.shape[0] // groups, *kernel)
+        mirrored = _split(w, groups).swapaxes(1, 2)[(..., *back)]
+        mirrored = mirrored.reshape(w.shape[1] * groups, w.shape[0] // groups, *kernel)
         return convolution(
-            xp, y, turned, stride=stride, padding=around, dilation=dilation, groups=groups
+            xp, y, mirrored, stride=stride, padding=around, dilation=dilation, groups=groups
         )
-    return _by_taps(xp, _split(y, groups, 1), w, size, stride, padding, dilation, groups)
+    return _by_taps(xp, _split(y, groups, 1), w, windows, groups)
 
 
-def _by_taps(
-    xp: Any,
-    y: Array,
-    w: Array,
-    size: Sizes,
-    stride: Sizes,
-    padding: Pairs,
-    dilation: Sizes,
-    groups: int,
-) -> Array:
+def _by_taps(xp: Any, y: Array, w: Array, windows: Windows, groups: int) -> Array:
     """Adds the product with each tap of the kernel to where the tap looks."""
-    channels, kernel, places = w.shape[1], w.shape[2:], y.shape[3:]
-    last = _channels_last(channels, kernel, places)
+    channels, size, places = w.shape[1], windows.sizes, windows.places
+    last = _channels_last(channels, windows)
     taps = _split(w, groups)
     taps = xp.ascontiguousarray(taps.transpose(*range(3, taps.ndim), 0, 1, 2))
     whole = tuple(  # beyond the last window nothing is added
         max(before + n, (m - 1) * s + d * (k - 1) + 1)
-        for n, m, k, s, (before, _), d in zip(
-            size, places, kernel, stride, padding, dilation, strict=True
-        )
+        for n, k, s, (before, _), d, m in windows.axes()
     )
     out = xp.empty((len(y), groups, channels, *size), y.dtype)
     each = y.dtype.itemsize * groups * max(channels, y.shape[2]) * math.prod(places)
@@ -315,14 +308,14 @@ def _by_taps(
         some = y[i : i + step]
         room = _room(xp, (len(some), groups, channels, *whole), y.dtype, last)
         flat = _flat(some, last)
-        for tap in itertools.product(*map(range, kernel)):
-            start = [t * d for t, d in zip(tap, dilation, strict=True)]
+        for tap in itertools.product(*map(range, windows.kernel)):
+            start = [t * d for t, d in zip(tap, windows.dilation, strict=True)]
             where = tuple(
                 slice(a, a + (m - 1) * s + 1, s)
-                for a, m, s in zip(start, places, stride, strict=True)
+                for a, m, s in zip(start, places, windows.stride, strict=True)
             )
             room[(..., *where)] += _through(xp, flat, taps[tap], len(some), places, last)
-        out[i : i + step] = room[_inside(padding, size)]
+        out[i : i + step] = room[_inside(windows.padding, size)]
     return out.reshape(len(y), groups * channels, *size)
 
 

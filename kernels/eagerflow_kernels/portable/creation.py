@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 portable("zeros", "zeros")
 portable("full", "full")
+portable("tril", "tril")
+portable("triu", "triu")
 
 
 @portable("arange")
@@ -37,18 +35,6 @@ def eye(xp: Any, *, rows: int, columns: int, k: int, dtype: Any) -> Array:
     return xp.eye(rows, columns, k, dtype=dtype)
 
 
-@portable("tril")
-def tril(xp: Any, x: Array, *, k: int) -> Array:
-    """Zeros above the k-th diagonal."""
-    return xp.tril(x, k)
-
-
-@portable("triu")
-def triu(xp: Any, x: Array, *, k: int) -> Array:
-    """Zeros below the k-th diagonal."""
-    return xp.triu(x, k)
-
-
 @portable("copy")
 def copy(xp: Any, x: Array) -> Array:
     """The same values in memory of their own."""
@@ -56,6 +42,7 @@ def copy(xp: Any, x: Array) -> Array:
 
 
 @portable("identity")
+@portable("stop_gradient")
 def identity(xp: Any, x: Array) -> Array:
     """The same values in the same memory, as another array object."""
     return x.view()

@@ -11,11 +11,10 @@ from functools import lru_cache
 from math import prod
 from typing import Any, final
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["Plan", "follow", "make_plan"]
 
-Array = Any  # of whatever namespace xp is
 Shape = tuple[int, ...]
 Labels = str  # a letter for each axis
 

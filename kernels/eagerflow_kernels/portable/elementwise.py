@@ -4,55 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
-
-# ops that are a function of the array namespace, under the same name or another
-for _op, _function in {
+# ops that are a function of the array namespace, under the same name
+for _op in (
     # arithmetic
+    "add", "cbrt", "clip", "copysign", "divide", "fmod", "gcd", "heaviside", "hypot", "lcm",
+    "maximum", "minimum", "multiply", "negative", "nextafter", "reciprocal", "remainder", "sign",
+    "sqrt", "square", "subtract",
+    # rounding and parts
+    "ceil", "conj", "floor", "imag", "real", "trunc",
+    # exponentials and logarithms
+    "exp", "exp2", "log", "log10", "log2", "logaddexp",
+    # trigonometry
+    "cos", "cosh", "sin", "sinh", "tan",
+    # comparison, logic, bits
+    "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "greater", "greater_equal", "isfinite",
+    "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "not_equal", "signbit",
+):  # fmt: skip
+    portable(_op, _op)
+
+# and under another one
+for _op, _function in {
     "abs": "absolute",
-    "add": "add",
-    "cbrt": "cbrt",
-    "clip": "clip",
     "clip_max": "minimum",
     "clip_min": "maximum",
-    "copysign": "copysign",
-    "divide": "divide",
-    "fmod": "fmod",
-    "gcd": "gcd",
-    "heaviside": "heaviside",
-    "hypot": "hypot",
-    "lcm": "lcm",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "multiply": "multiply",
-    "negative": "negative",
-    "nextafter": "nextafter",
     "pow": "power",
-    "reciprocal": "reciprocal",
-    "remainder": "remainder",
-    "sign": "sign",
-    "sqrt": "sqrt",
-    "square": "square",
-    "subtract": "subtract",
-    # rounding and parts
-    "ceil": "ceil",
-    "conj": "conj",
-    "floor": "floor",
-    "imag": "imag",
-    "real": "real",
-    "trunc": "trunc",
-    # exponentials and logarithms
-    "exp": "exp",
-    "exp2": "exp2",
-    "log": "log",
-    "log10": "log10",
-    "log2": "log2",
-    "logaddexp": "logaddexp",
-    # trigonometry
     "acos": "arccos",
     "acosh": "arccosh",
     "asin": "arcsin",
@@ -60,32 +38,9 @@ for _op, _function in {
     "atan": "arctan",
     "atan2": "arctan2",
     "atanh": "arctanh",
-    "cos": "cos",
-    "cosh": "cosh",
-    "sin": "sin",
-    "sinh": "sinh",
-    "tan": "tan",
-    # comparison, logic, bits
-    "bitwise_and": "bitwise_and",
     "bitwise_invert": "invert",
     "bitwise_left_shift": "left_shift",
-    "bitwise_or": "bitwise_or",
     "bitwise_right_shift": "right_shift",
-    "bitwise_xor": "bitwise_xor",
-    "equal": "equal",
-    "greater": "greater",
-    "greater_equal": "greater_equal",
-    "isfinite": "isfinite",
-    "isinf": "isinf",
-    "isnan": "isnan",
-    "less": "less",
-    "less_equal": "less_equal",
-    "logical_and": "logical_and",
-    "logical_not": "logical_not",
-    "logical_or": "logical_or",
-    "logical_xor": "logical_xor",
-    "not_equal": "not_equal",
-    "signbit": "signbit",
 }.items():
     portable(_op, _function)
 

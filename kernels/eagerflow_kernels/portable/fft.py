@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+portable("rfft", "fft.rfft")
+portable("irfft", "fft.irfft")
 
 
 @portable("fft")
@@ -21,15 +20,3 @@ def fft(xp: Any, x: Array, *, axes: tuple[int, ...], norm: str, inverse: bool) -
         return x.astype(xp.result_type(x.dtype, xp.complex64))
     function = xp.fft.ifftn if inverse else xp.fft.fftn
     return function(x, axes=axes, norm=norm)
-
-
-@portable("rfft")
-def rfft(xp: Any, x: Array, *, axis: int, norm: str) -> Array:
-    """Half of the spectrum of real data."""
-    return xp.fft.rfft(x, axis=axis, norm=norm)
-
-
-@portable("irfft")
-def irfft(xp: Any, x: Array, *, axis: int, n: int, norm: str) -> Array:
-    """The real data of half a spectrum."""
-    return xp.fft.irfft(x, n=n, axis=axis, norm=norm)

@@ -8,8 +8,6 @@ from typing import Any
 
 from eagerflow_kernels.table import portable
 
-__all__: list[str] = []
-
 Array = Any  # of objects, which are bytes
 
 

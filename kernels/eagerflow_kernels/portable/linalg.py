@@ -6,11 +6,7 @@ from collections.abc import Callable
 from math import ceil, log2
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 portable("matmul", "matmul")
 portable("det", "linalg.det")
@@ -124,10 +120,9 @@ def triangular_solve(
 
 
 @portable("slogdet")
-def slogdet(xp: Any, x: Array) -> tuple[Array, Array]:
+def slogdet(xp: Any, x: Array) -> tuple[Array, ...]:
     """The sign of each determinant and the logarithm of its magnitude."""
-    sign, logarithm = xp.linalg.slogdet(x)
-    return sign, logarithm
+    return tuple(xp.linalg.slogdet(x))
 
 
 @portable("adjugate")
@@ -201,17 +196,15 @@ def cholesky(xp: Any, x: Array) -> Array:
 
 
 @portable("qr")
-def qr(xp: Any, x: Array, *, mode: str) -> tuple[Array, Array]:
+def qr(xp: Any, x: Array, *, mode: str) -> tuple[Array, ...]:
     """Orthonormal columns and an upper triangle with a real diagonal."""
-    q, r = xp.linalg.qr(x, mode=mode)
-    return q, r
+    return tuple(xp.linalg.qr(x, mode=mode))
 
 
 @portable("eigh")
-def eigh(xp: Any, x: Array) -> tuple[Array, Array]:
+def eigh(xp: Any, x: Array) -> tuple[Array, ...]:
     """Ascending eigenvalues and eigenvectors of the Hermitian part of each matrix."""
-    values, vectors = _try(xp, _NO_CONVERGENCE, xp.linalg.eigh, hermitian_part(xp, x))
-    return values, vectors
+    return tuple(_try(xp, _NO_CONVERGENCE, xp.linalg.eigh, hermitian_part(xp, x)))
 
 
 @portable("eigvalsh")
@@ -238,10 +231,9 @@ def eigvals(xp: Any, x: Array) -> Array:
 
 
 @portable("svd")
-def svd(xp: Any, x: Array, *, full_matrices: bool) -> tuple[Array, Array, Array]:
+def svd(xp: Any, x: Array, *, full_matrices: bool) -> tuple[Array, ...]:
     """Left singular vectors, descending singular values, adjoint right singular vectors."""
-    u, s, vh = _try(xp, _NO_CONVERGENCE, xp.linalg.svd, x, full_matrices=full_matrices)
-    return u, s, vh
+    return tuple(_try(xp, _NO_CONVERGENCE, xp.linalg.svd, x, full_matrices=full_matrices))
 
 
 @portable("svdvals")

@@ -6,11 +6,7 @@ from typing import Any
 
 from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.lists import LIST_DTYPE, ListData
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 @portable("list_new")

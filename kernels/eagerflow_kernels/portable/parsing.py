@@ -10,8 +10,6 @@ from typing import Any, Final
 from eagerflow_kernels.records import DamagedError
 from eagerflow_kernels.table import portable
 
-__all__: list[str] = []
-
 Array = Any  # of objects, which are bytes, or of numbers
 
 _SHOWN: Final = 40  # bytes of what is wrong

@@ -9,8 +9,6 @@ from eagerflow_kernels.portable.parsing import element, shown
 from eagerflow_kernels.records import DamagedError
 from eagerflow_kernels.table import portable
 
-__all__: list[str] = []
-
 Array = Any  # of objects, which are bytes, or of numbers
 
 _MODES: Final = {None: "own", 1: "L", 3: "RGB", 4: "RGBA"}

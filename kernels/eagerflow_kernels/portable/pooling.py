@@ -12,16 +12,15 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from eagerflow_kernels.portable.convolution import Pairs, Sizes, count_places
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.portable.convolution import Sizes, Windows, slide
+from eagerflow_kernels.table import Array, portable
 
 
-def _pairs(padding: Sizes) -> Pairs:
-    return tuple((n, n) for n in padding)
+def _slide(
+    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
+) -> Windows:
+    """Windows with as much padding before as after."""
+    return slide(sizes, kernel, stride, tuple((p, p) for p in padding), dilation, ceil)
 
 
 def _seen(size: int, places: int, stride: int, start: int) -> tuple[slice, slice] | None:
@@ -37,24 +36,12 @@ def _along(axis: int, part: slice) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, part)
 
 
-def _reduced(
-    xp: Any,
-    function: Any,
-    first: Any,
-    x: Array,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    places: Sizes,
-) -> Array:
+def _reduced(xp: Any, function: Any, first: Any, x: Array, windows: Windows) -> Array:
     """``function`` of the elements of each window, beginning with ``first``."""
-    for axis, (k, s, p, d, m) in enumerate(
-        zip(kernel, stride, padding, dilation, places, strict=True), 2
-    ):
+    for axis, (n, k, s, (p, _), d, m) in enumerate(windows.axes(), 2):
         out = xp.full((*x.shape[:axis], m, *x.shape[axis + 1 :]), first, x.dtype)
         for tap in range(k):
-            slices = _seen(x.shape[axis], m, s, tap * d - p)
+            slices = _seen(n, m, s, tap * d - p)
             if slices is not None:
                 part = out[_along(axis, slices[0])]
                 function(part, x[_along(axis, slices[1])], out=part)
@@ -62,25 +49,21 @@ def _reduced(
     return x
 
 
-def _taps(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, places: Sizes
-) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
+def _taps(windows: Windows) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
     """The number of each tap, the places where it sees an element, and these elements."""
-    for number, tap in enumerate(itertools.product(*map(range, kernel))):
+    for number, tap in enumerate(itertools.product(*map(range, windows.kernel))):
         pairs = [
             _seen(n, m, s, t * d - p)
-            for n, m, s, t, d, p in zip(sizes, places, stride, tap, dilation, padding, strict=True)
+            for t, (n, _, s, (p, _), d, m) in zip(tap, windows.axes(), strict=True)
         ]
         seen = [pair for pair in pairs if pair is not None]
         if len(seen) == len(pairs):
             yield number, (..., *(a for a, _ in seen)), (..., *(b for _, b in seen))
 
 
-def _check_seen(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, places: Sizes
-) -> None:
+def _check_seen(windows: Windows) -> None:
     """Refuse windows that see padding alone: with gaps between its elements, one may."""
-    for n, k, s, p, d, m in zip(sizes, kernel, stride, padding, dilation, places, strict=True):
+    for n, k, s, (p, _), d, m in windows.axes():
         parts = [_seen(n, m, s, tap * d - p) for tap in range(k)] if d > 1 else []
         done = 0
         for low, high in sorted((a[0].start, a[0].stop) for a in parts if a is not None):
@@ -94,20 +77,13 @@ def _check_seen(
 
 @portable("max_pool")
 def max_pool(
-    xp: Any,
-    x: Array,
-    *,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil: bool,
+    xp: Any, x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
 ) -> Array:
     """The largest element of each window; NaN if one is."""
-    places = count_places(x.shape[2:], kernel, stride, _pairs(padding), dilation, ceil)
-    _check_seen(x.shape[2:], kernel, stride, padding, dilation, places)
+    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    _check_seen(windows)
     least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
-    return _reduced(xp, xp.maximum, least, x, kernel, stride, padding, dilation, places)
+    return _reduced(xp, xp.maximum, least, x, windows)
 
 
 @portable("max_pool_indices")
@@ -123,40 +99,31 @@ def max_pool_indices(
     ceil: bool,
 ) -> Array:
     """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
-    sizes = x.shape[2:]
-    places = count_places(sizes, kernel, stride, _pairs(padding), dilation, ceil)
-    if out.shape != (*x.shape[:2], *places):
+    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    if out.shape != (*x.shape[:2], *windows.places):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
-    count = math.prod(kernel)
+    count = math.prod(windows.kernel)
     # the first tap has the largest number; few bits are many elements per instruction
     numbers = xp.dtype("uint8" if count < 256 else "int64").type
     first_taps = xp.zeros(out.shape, numbers)
-    for tap, some, elements in _taps(sizes, kernel, stride, padding, dilation, places):
+    for tap, some, elements in _taps(windows):
         seen = x[elements]
         meets = seen == out[some]
         if lost:
             meets |= xp.isnan(seen)
         part = first_taps[some]
         xp.maximum(part, xp.multiply(meets, numbers(count - tap)), out=part)
-    ahead, start = _offsets(xp, sizes, kernel, stride, padding, dilation, places)
+    ahead, start = _offsets(xp, windows)
     where = xp.concatenate([ahead, ahead[:1]])[::-1].take(first_taps)
     return xp.add(where, start, out=where)
 
 
-def _offsets(
-    xp: Any,
-    sizes: Sizes,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    places: Sizes,
-) -> tuple[Array, Array]:
+def _offsets(xp: Any, windows: Windows) -> tuple[Array, Array]:
     """How far in a plane each tap is from the start of its window, and where windows start."""
     ahead = xp.zeros((), "int64")
     start = xp.zeros((), "int64")
-    for n, k, s, p, d, m in zip(sizes, kernel, stride, padding, dilation, places, strict=True):
+    for n, k, s, (p, _), d, m in windows.axes():
         ahead = ahead[..., None] * n + xp.arange(k) * d
         start = start[..., None] * n + (xp.arange(m) * s - p)
     return ahead.reshape(-1), start
@@ -180,12 +147,10 @@ def plane_pick(xp: Any, x: Array, indices: Array, *, size: Sizes, back: bool) ->
 # --- means ----------------------------------------------------------------------------------
 
 
-def _counts(
-    xp: Any, sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, places: Sizes, inside: bool
-) -> Array:
+def _counts(xp: Any, windows: Windows, inside: bool) -> Array:
     """How many elements each window has, padding included unless only those ``inside`` count."""
     whole: Any = 1
-    for n, k, s, p, m in zip(sizes, kernel, stride, padding, places, strict=True):
+    for n, k, s, (p, _), _d, m in windows.axes():
         start = xp.arange(m) * s - p
         stop = xp.minimum(start + k, n if inside else n + p)
         count = stop - (xp.maximum(start, 0) if inside else start)
@@ -208,20 +173,17 @@ def avg_pool(
     back: bool,
 ) -> Array:
     """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
-    ones = (1,) * len(kernel)
-    places = count_places(size, kernel, stride, _pairs(padding), ones, ceil)
-    if x.shape[2:] != (places if back else size):
+    windows = _slide(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    if x.shape[2:] != (windows.places if back else size):
         raise ValueError("the sizes do not belong together")
     counts = divisor
     if divisor is None:
-        counts = _counts(xp, size, kernel, stride, padding, places, inside).astype(x.real.dtype)
+        counts = _counts(xp, windows, inside).astype(x.real.dtype)
     if not back:
-        total = _reduced(xp, xp.add, 0, x, kernel, stride, padding, ones, places)
+        total = _reduced(xp, xp.add, 0, x, windows)
         return xp.divide(total, counts, out=total)
     x = xp.divide(x, counts)
-    for axis, (n, k, s, p, m) in enumerate(
-        zip(size, kernel, stride, padding, places, strict=True), 2
-    ):
+    for axis, (n, k, s, (p, _), _d, m) in enumerate(windows.axes(), 2):
         out = xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
         for number in range(k):
             slices = _seen(n, m, s, number - p)

@@ -16,11 +16,10 @@ from functools import partial, wraps
 from typing import Any, Final, TypeVar, final
 
 from eagerflow_kernels.blanks import blank
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["begin", "waiting"]
 
-Array = Any  # of whatever namespace xp is
 #: makes the arrays that an op gives
 Finish = Callable[[Any], tuple[Array, ...]]
 _Start = TypeVar("_Start", bound=Callable[..., tuple[Any, Finish]])
@@ -101,8 +100,8 @@ def _check(types: Sequence[Any], arrays: Sequence[Array], axes: int = 0) -> None
                 raise ValueError("an element has another shape")
 
 
-def _scalar(xp: Any, value: Any, dtype: str = "int64") -> Array:
-    return xp.asarray(value, dtype=dtype)
+def _scalar(xp: Any, value: int) -> Array:
+    return xp.asarray(value, dtype="bool" if type(value) is bool else "int64")
 
 
 # --- queues -----------------------------------------------------------------------------------
@@ -202,18 +201,6 @@ def _batch(xp: Any, kind: Any, parts: Sequence[Array]) -> Array:
     return out
 
 
-@portable("queue_size")
-def queue_size(xp: Any, *, resource: Any) -> Array:
-    """How many elements there are."""
-    return _scalar(xp, resource.size())
-
-
-@portable("queue_closed")
-def queue_closed(xp: Any, *, resource: Any) -> Array:
-    """Whether nothing can be put in any more."""
-    return _scalar(xp, resource.closed, "bool")
-
-
 @_waits("queue_close")
 def queue_close(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
     """Let nothing in any more, after what already waits."""
@@ -264,18 +251,6 @@ def barrier_close(xp: Any, *, resource: Any, cancel: bool) -> tuple[Array, ...]:
     return ()
 
 
-@portable("barrier_ready_size")
-def barrier_ready_size(xp: Any, *, resource: Any) -> Array:
-    """How many elements are ready."""
-    return _scalar(xp, resource.ready_size())
-
-
-@portable("barrier_incomplete_size")
-def barrier_incomplete_size(xp: Any, *, resource: Any) -> Array:
-    """How many elements lack a part."""
-    return _scalar(xp, resource.incomplete_size())
-
-
 # --- accumulators -----------------------------------------------------------------------------
 
 
@@ -297,7 +272,7 @@ def accumulator_add(xp: Any, step: Array, *parts: Array, resource: Any) -> Array
         _check(resource.types, parts)
         value = [_own(_wide(x)) for x in parts]
         added = resource.add(int(step), value, partial(_plus, xp))
-    return _scalar(xp, added, "bool")
+    return _scalar(xp, added)
 
 
 def _plus(xp: Any, a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
@@ -373,12 +348,6 @@ def accumulator_set_step(xp: Any, step: Array, *, resource: Any) -> tuple[Array,
     return ()
 
 
-@portable("accumulator_size")
-def accumulator_size(xp: Any, *, resource: Any) -> Array:
-    """How many values were added since the last take."""
-    return _scalar(xp, resource.size())
-
-
 # --- mutexes ----------------------------------------------------------------------------------
 
 
@@ -430,13 +399,20 @@ def reader_reset(xp: Any, *, resource: Any) -> tuple[Array, ...]:
     return ()
 
 
-@portable("reader_count")
-def reader_count(xp: Any, *, resource: Any) -> Array:
-    """How many records were read."""
-    return _scalar(xp, resource.count)
+# --- what resources say of themselves ---------------------------------------------------------
 
 
-@portable("reader_skipped")
-def reader_skipped(xp: Any, *, resource: Any) -> Array:
-    """How many damaged records were left out."""
-    return _scalar(xp, resource.skipped)
+def _answer(ask: Callable[[Any], int], xp: Any, *, resource: Any) -> Array:
+    return _scalar(xp, ask(resource))
+
+
+for _name, _ask in {
+    "accumulator_size": lambda accumulator: accumulator.size(),
+    "barrier_incomplete_size": lambda barrier: barrier.incomplete_size(),
+    "barrier_ready_size": lambda barrier: barrier.ready_size(),
+    "queue_closed": lambda queue: bool(queue.closed),
+    "queue_size": lambda queue: queue.size(),
+    "reader_count": lambda reader: reader.count,
+    "reader_skipped": lambda reader: reader.skipped,
+}.items():
+    portable(_name)(partial(_answer, _ask))

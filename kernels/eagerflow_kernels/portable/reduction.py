@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
 Axes = tuple[int, ...]
 
 for _op in ("sum", "prod", "max", "min", "any", "all"):
     portable(_op, _op)
+
+portable("cumulative_sum", "cumsum")
+portable("cumulative_prod", "cumprod")
 
 
 def _count(x: Array, axis: Axes) -> int:
@@ -117,18 +117,6 @@ def fraction(xp: Any, x: Array) -> Array:
 
 
 # --- along an axis --------------------------------------------------------------------------
-
-
-@portable("cumulative_sum")
-def cumulative_sum(xp: Any, x: Array, *, axis: int) -> Array:
-    """Running sums; integers in 64 bits."""
-    return xp.cumsum(x, axis=axis)
-
-
-@portable("cumulative_prod")
-def cumulative_prod(xp: Any, x: Array, *, axis: int) -> Array:
-    """Running products; integers in 64 bits."""
-    return xp.cumprod(x, axis=axis)
 
 
 @portable("linear_recurrence")

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
 Sizes = tuple[int, ...]
 #: indices along an axis in ascending order, and the weight of what is there; None is 1
 Term = tuple[Array, Array | None]

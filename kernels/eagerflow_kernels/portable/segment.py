@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["check_ids"]
-
-Array = Any  # of whatever namespace xp is
 
 
 def check_ids(xp: Any, values: Array, ids: Array, num_segments: int) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+portable("broadcast_to", "broadcast_to")
+portable("repeat", "repeat")
+portable("roll", "roll")
 
 
 @portable("reshape")
@@ -25,12 +25,6 @@ def reshape(
     if copy is False and x.size and not xp.may_share_memory(out, x):
         raise ValueError(f"a view of shape {shape} does not exist, a copy is needed")
     return out
-
-
-@portable("broadcast_to")
-def broadcast_to(xp: Any, x: Array, *, shape: tuple[int, ...]) -> Array:
-    """A view that repeats elements by strides of zero."""
-    return xp.broadcast_to(x, shape)
 
 
 @portable("permute_dims")
@@ -95,18 +89,6 @@ def flip(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
     """A view with axes reversed."""
     step = tuple(slice(None, None, -1 if i in axis else None) for i in range(x.ndim))
     return x[(*step, ...)]
-
-
-@portable("roll")
-def roll(xp: Any, x: Array, *, shift: tuple[int, ...], axis: tuple[int, ...]) -> Array:
-    """Shifted along axes, around the end."""
-    return xp.roll(x, shift, axis=axis)
-
-
-@portable("repeat")
-def repeat(xp: Any, x: Array, *, repeats: int, axis: int) -> Array:
-    """Each element so many times."""
-    return xp.repeat(x, repeats, axis=axis)
 
 
 @portable("repeat_each")

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from eagerflow_kernels.table import portable
+from eagerflow_kernels.table import Array, portable
 
 __all__ = ["as_before", "by_class", "gradient_of", "loss", "loss_gradient", "reduced",
            "standardized"]  # fmt: skip
-
-Array = Any  # of whatever namespace xp is
 
 
 def _shifted(xp: Any, x: Array, axis: int) -> Array:

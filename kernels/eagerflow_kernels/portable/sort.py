@@ -5,11 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 portable("searchsorted", "searchsorted")
 _FEW = 256  # elements along an axis below which sorting all of them is fastest

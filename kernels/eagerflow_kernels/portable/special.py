@@ -6,11 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 def _in_float64(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
@@ -135,9 +131,9 @@ def lgamma(xp: Any, x: Array) -> Array:
         series = series + c / (z + k)
     t = z + 7.5
     value = 0.5 * math.log(2 * math.pi) + (z + 0.5) * xp.log(t) - t + xp.log(series)
-    turn = xp.abs(xp.where(low & xp.isfinite(x), x - xp.round(x), 0.5))
-    pole = turn == 0
-    sine = xp.where(pole, 1.0, xp.sin(math.pi * turn))
+    remainder = xp.abs(xp.where(low & xp.isfinite(x), x - xp.round(x), 0.5))
+    pole = remainder == 0
+    sine = xp.where(pole, 1.0, xp.sin(math.pi * remainder))
     value = xp.where(low, math.log(math.pi) - xp.log(sine) - value, value)
     return xp.where(xp.isnan(x), x, xp.where(pole | xp.isinf(x), math.inf, value))
 

@@ -10,11 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow_kernels.portable.indexing import element_of
-from eagerflow_kernels.table import portable
-
-__all__: list[str] = []
-
-Array = Any  # of whatever namespace xp is
+from eagerflow_kernels.table import Array, portable
 
 
 @portable("read")

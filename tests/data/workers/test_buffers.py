@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.data import Dataset
-from eagerflow.data.base.orders import Buffer, generator
-from eagerflow.resources.queue import QueueState
-from eagerflow.resources.stores import ShuffleStore
+from eagerflow.data.base.orders import generator, words_of
+from eagerflow.data.sources.memory import IterableStage
+from eagerflow.data.stages.choices import BufferCursor
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import ShuffleStore
 from tests.data.functions import seven
 from tests.data.test_pipelines import values
 from tests.data.workers.test_parallel import becomes, counted, numbers
@@ -311,12 +313,12 @@ def test_a_shuffle_queue_that_is_full_before_it_gives_has_the_order_of_the_buffe
     count: int, size: int, seed: int, threads: int
 ) -> None:
     """Whatever the threads do: elements come in in order, and each draw is among ``size``."""
-    items = iter(range(count))
-    buffer = Buffer(lambda: next(items), size, generator(seed))
-    expected = list(iter(lambda: next_of(buffer), None))
+    buffer = BufferCursor(IterableStage(range(count)).cursor(0), size, generator(seed))
+    expected = [x.item() for x in iter(lambda: next_of(buffer), None)]
 
-    words = Buffer(lambda: 0, 1, generator(seed))._store._draw
-    queue = QueueState(size, ShuffleStore(size - 1, words), "shuffle")
+    words = words_of(generator(seed))
+    store = ShuffleStore(size - 1, lambda most: next(words) % most)
+    queue = QueueState(size, store, "shuffle")
     given_, lock = iter(range(count)), threading.Lock()
 
     def produce() -> None:
@@ -343,7 +345,7 @@ def test_a_shuffle_queue_that_is_full_before_it_gives_has_the_order_of_the_buffe
     assert found == expected
 
 
-def next_of(buffer: Buffer[int]) -> int | None:
+def next_of(buffer: BufferCursor) -> Any:
     try:
         return buffer.next()
     except StopIteration:

@@ -147,7 +147,7 @@ def test_what_stays_whole() -> None:
         ("%y = Merge(%x, %x) : f32[3,3]", "gives what it takes"),
         ("%y.0, %y.1 = Switch(%x, %x) : f32[2], f32[2]", "bool or an integer"),
         ("%y = Slice(%x, %x) : f32[]", "axes and an int"),
-        ("%y = Identity(%x, %x) : f32[2]", "takes 1 inputs"),
+        ("%y = Identity(%x, %x) : f32[2]", "takes 1 operand, and has 2"),
     ],
 )
 def test_types_are_checked(node: str, wrong: str) -> None:

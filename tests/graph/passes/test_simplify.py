@@ -10,9 +10,9 @@ import pytest
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.passes import simplify
-from eagerflow.graph.passes.arithmetic import _holds
-from eagerflow.graph.passes.movement import refines
-from eagerflow.graph.passes.simplify import is_number
+from eagerflow.graph.passes.simplify.arithmetic import _holds
+from eagerflow.graph.passes.simplify.shapes import refines
+from eagerflow.graph.passes.simplify.site import is_number
 from eagerflow.graph.verify import verify
 from eagerflow.types import DTYPES
 from tests.each import check_each

@@ -257,6 +257,50 @@ def test_format_1_gets_its_transfers() -> None:
     assert str(from_file_bytes(to_bytes(graph))) == str(graph)  # without a warning, which raises
 
 
+PLACED_INSIDE = {
+    "a branch": """%p = isfinite(%x) : bool[]@cpu:0
+      %y = cond(%p, %x) {branches=(
+        graph (%a: f32[]@cpu:0) { %b = exp(%a) : f32[] on "cpu:1" return %b },
+        graph (%a: f32[]@cpu:0) { %b = sin(%a) : f32[]@cpu:0 return %b })} : f32[]""",
+    "the other branch": """%p = isfinite(%x) : bool[]@cpu:0
+      %y = cond(%p, %x) {branches=(
+        graph (%a: f32[]@cpu:0) { return %a },
+        graph (%a: f32[]@cpu:0) { %b = sin(%a) : f32[] on "cpu:1" return %b })} : f32[]@cpu:0""",
+    "a loop": """%y = while_loop(%x) {
+        cond=graph (%a: f32[]@cpu:0) {
+          %c = constant() {value=tensor(f32[], (0.9,))} : f32[]@cpu:0
+          %p = less(%a, %c) : bool[] on "cpu:1"
+          return %p },
+        body=graph (%a: f32[]@cpu:0) { %b = exp(%a) : f32[] on "cpu:1" return %b }}
+        : f32[]@cpu:0 on "cpu:1" """,
+    "a scan": """%xs = broadcast_to(%x) {shape=(3,)} : f32[3]@cpu:0
+      %s.0, %s.1 = scan(%x, %xs) {carry=1, length=3, body=graph (%a: f32[]@cpu:0, %b: f32[]@cpu:0) {
+        %c = add(%a, %b) : f32[] on "cpu:1"
+        return %c, %c }} : f32[]@cpu:0, f32[3]
+      %t = sum(%s.1) {axis=(0,), keepdims=False} : f32[]@cpu:0
+      %y = add(%s.0, %t) : f32[]@cpu:0""",
+    "a call": """%y = call(%x) {body=graph (%a: f32[]@cpu:0) {
+        %b = exp(%a) : f32[] on "cpu:1"
+        return %b }} : f32[]@cpu:0""",
+}
+
+
+@pytest.mark.parametrize("name", PLACED_INSIDE)
+def test_format_1_with_placed_nodes_in_subgraphs(name: str) -> None:
+    with ef.config(cpu_devices=2):
+        nodes = PLACED_INSIDE[name]
+        text = f"graph f(%x: f32[]@cpu:0) {{\n{nodes}\nreturn %y }}"
+        with pytest.warns(UserWarning, match="the data has format 1.*added") as seen:
+            graph = from_file_bytes(_of_format_1(text))
+        assert len(seen) == 1
+        verify(graph)
+        assert str(from_file_bytes(to_bytes(graph))) == str(graph)
+        alone = Graph.parse(text.replace(' on "cpu:1"', "").replace("cpu:1", "cpu:0"))
+        x = ef.tensor(0.5)
+        (got,), (want,) = (g.run(g.outputs, {"x": x}) for g in (graph, alone))
+        assert got.item() == want.item()
+
+
 def test_format_1_without_devices_is_read_as_it_is() -> None:
     text = "graph f(%x: f32[n]) {\n  %y = exp(%x) : f32[n]\n  return %y\n}"
     assert str(from_file_bytes(_of_format_1(text))) == text

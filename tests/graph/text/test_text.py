@@ -16,7 +16,7 @@ import eagerflow as ef
 from eagerflow.errors import GraphError, GraphSyntaxError
 from eagerflow.graph import Graph, NumberType, Reference
 from eagerflow.graph.text.parser import parse_graph
-from eagerflow.graph.text.printer import Printer, print_literal
+from eagerflow.graph.text.printer import Printer
 from eagerflow.types import DTYPES
 from tests.graph.graphs import LEAVES, RESOURCES, TENSORS, attributes, graphs
 
@@ -125,7 +125,7 @@ def test_arrays_keep_every_bit(tensor: ef.Tensor) -> None:
     ],
 )
 def test_literals(value: Any, text: str) -> None:
-    found = print_literal(value)
+    found = Printer(strict=True).literal(value, "")
     assert found.startswith(text) if "$a" in text else found == text
     if isinstance(value, (str, tuple, float)):
         assert same(_attribute(found), type(value)(value) if type(value) is not np.float64 else 0.5)
@@ -207,7 +207,7 @@ def test_objects_without_a_text() -> None:
     node = graph.add_node("py_call", (), (), {"function": len})
     assert "function=<builtin_function_or_method>" in str(graph)
     with pytest.raises(GraphError, match="has no text form"):
-        print_literal(len)
+        Printer(strict=True).literal(len, "")
     graph.resources["length"] = len
     assert "function=@length" in str(graph)
     assert repr(node) == "<node py_call: py_call>"

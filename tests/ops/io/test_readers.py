@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.resources.queue import QueueState
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.queue_stores import FifoStore
 from eagerflow.resources.reader import LineFormat, ReaderState, RecordFormat
-from eagerflow.resources.stores import FifoStore
 from tests.exploring import examples
 from tests.ops.io.conftest import MakeFile
 from tests.recorded import recorded

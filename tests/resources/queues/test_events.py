@@ -10,6 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.events import AbstractEvent
+from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.resources import attempts
 from tests.recorded import recorded, refuse_events
@@ -269,3 +270,72 @@ def test_a_queue_shows_how_it_stands() -> None:
         consumer.result()
     assert repr(queue).endswith("0 of 2, closed)")
     assert "<progress" not in ef.Queue(None, ef.tensor(0))._repr_html_()
+
+
+# --- instruments that break -------------------------------------------------------------------
+
+
+class Broken:
+    """An instrument that raises at the end of some events."""
+
+    def __init__(self, *kinds: type[AbstractEvent]) -> None:
+        self.kinds = frozenset(kinds)
+
+    def begin(self, event: AbstractEvent) -> None:
+        """Nothing is wrong yet."""
+
+    def end(self, event: AbstractEvent) -> None:
+        raise ZeroDivisionError("as planned")
+
+
+@pytest.mark.parametrize("kind", [ef.events.WaitEvent, ef.events.QueueEvent, ef.events.NodeEvent])
+def test_a_wait_ends_if_telling_of_its_end_fails(kind: type[AbstractEvent]) -> None:
+    """Where warnings are errors, as in tests, the step that is told of gets the error."""
+    first, second = [ef.Queue(1, ef.tensor(0)) for _ in range(2)]
+
+    @ef.trace
+    def both() -> Any:
+        with ef.unordered():
+            return first.dequeue(), second.dequeue()
+
+    first.enqueue(1)
+    second.enqueue(2)
+    both()
+    broken = Broken(kind)
+    ef.events.add_instrument(broken)
+    try:
+        waiting = Waiting(both, first)
+        until(lambda: second.resource.waiting(1) == 1)
+        first.resource.put_at_once((ef.tensor(3).numpy(),))
+        with pytest.raises(RuntimeWarning, match="as planned"):
+            waiting.result()
+    finally:
+        ef.events.remove_instrument(broken)
+    assert (first.resource.size(), second.resource.waiting(1)) == (1, 0)  # it went back
+
+
+def test_a_callback_that_fails_keeps_no_other_one_waiting() -> None:
+    queue, called = QueueState(2, FifoStore()), list[str]()
+
+    def fail() -> None:
+        called.append("first")
+        raise ZeroDivisionError("as planned")
+
+    queue.dequeue().begin(fail)
+    queue.dequeue().begin(lambda: called.append("second"))
+    with pytest.raises(ZeroDivisionError, match="as planned"):
+        queue.enqueue_many(2, lambda i: i).begin()
+    assert called == ["first", "second"]
+
+
+def test_who_waits_by_itself_is_called_though_telling_fails() -> None:
+    queue, called = QueueState(1, FifoStore(), name="told"), list[int]()
+    broken = Broken(ef.events.WaitEvent)
+    ef.events.add_instrument(broken)
+    try:
+        begin_told(queue.dequeue(), lambda: called.append(1))
+        with pytest.raises(RuntimeWarning, match="as planned"):
+            queue.put_at_once(1)
+    finally:
+        ef.events.remove_instrument(broken)
+    assert called == [1]

@@ -6,18 +6,27 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import (
+    ENTER,
+    EXIT,
+    MERGE,
+    NEXT,
+    RUN,
+    SWITCH,
+    Plan,
+    ScheduledNode,
+)
 
 
 @dataclass
 class Flow:
     """A plan with the choices that its switches make.
 
-    `choices[entry]` has the port for each time that the switch runs, keyed by the iterations of the
+    `choices[node]` has the port for each time that the switch runs, keyed by the iterations of the
     loops around it, from the outermost.
     """
 
-    entries: list[PlanEntry] = field(default_factory=list)
+    nodes: list[ScheduledNode] = field(default_factory=list)
     parents: list[int] = field(default_factory=list)
     parallel: list[int] = field(default_factory=list)
     iterations: dict[int, dict[tuple[int, ...], int]] = field(default_factory=dict)  # by frame
@@ -25,17 +34,17 @@ class Flow:
     tests: dict[int, int] = field(default_factory=dict)  # switches of loops, with their frame
 
     def add(self, kind: int, frame: int, **rest: object) -> int:
-        self.entries.append(PlanEntry(kind, frame, **rest))  # type: ignore[arg-type]
-        return len(self.entries) - 1
+        self.nodes.append(ScheduledNode(kind, frame, **rest))  # type: ignore[arg-type]
+        return len(self.nodes) - 1
 
     def edge(self, start: int, end: int, port: int = 0, there: int = 0) -> None:
-        self.entries[start].edges.append((port, end, there))
+        self.nodes[start].edges.append((port, end, there))
 
     def plan(self) -> Plan:
-        return Plan(self.entries, self.parents, self.parallel)
+        return Plan(self.nodes, self.parents, self.parallel)
 
 
-Value = tuple[int, int]  # an entry and its port
+Value = tuple[int, int]  # a node and its port
 
 
 class Builder:
@@ -71,10 +80,10 @@ class Builder:
         return values
 
     def op(self, values: list[Value], frame: int) -> Value:
-        entry = self.flow.add(RUN, frame)
+        node = self.flow.add(RUN, frame)
         for _ in range(self.random.randint(1, 3)):
-            self.edge(self.random.choice(values), entry)
-        return entry, 0
+            self.edge(self.random.choice(values), node)
+        return node, 0
 
     def cond(self, values: list[Value], frame: int, depth: int) -> Value:
         """A switch for each operand, all of them choosing alike; one result is merged."""
@@ -150,7 +159,7 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
 
 def expected(flow: Flow) -> Counter[tuple[int, tuple[int, ...]]]:
-    """Which entries that run must do so, at which iterations of the loops around them.
+    """Which nodes that run must do so, at which iterations of the loops around them.
 
     Straight from the meaning of tokens: values are computed on demand, dead ones are None.
     """
@@ -160,53 +169,53 @@ def expected(flow: Flow) -> Counter[tuple[int, tuple[int, ...]]]:
 class _Meaning:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
-        self.into: dict[int, list[tuple[int, int, int]]] = {i: [] for i in range(len(flow.entries))}
-        for i, entry in enumerate(flow.entries):
-            for port, end, there in entry.edges:
+        self.into: dict[int, list[tuple[int, int, int]]] = {i: [] for i in range(len(flow.nodes))}
+        for i, node in enumerate(flow.nodes):
+            for port, end, there in node.edges:
                 self.into[end].append((i, port, there))
         self.known: dict[tuple[int, int, tuple[int, ...]], bool] = {}
 
-    def live(self, entry: int, port: int, path: tuple[int, ...]) -> bool:
-        """Whether a live token leaves `port` of `entry` in the iteration `path`."""
-        key = (entry, port, path)
+    def live(self, node: int, port: int, path: tuple[int, ...]) -> bool:
+        """Whether a live token leaves `port` of `node` in the iteration `path`."""
+        key = (node, port, path)
         if key not in self.known:
-            self.known[key] = self.find(entry, port, path)
+            self.known[key] = self.find(node, port, path)
         return self.known[key]
 
-    def ready(self, entry: int, path: tuple[int, ...]) -> bool:
-        return all(self.reaches(i, port, entry, path) for i, port, _ in self.into[entry])
+    def ready(self, node: int, path: tuple[int, ...]) -> bool:
+        return all(self.reaches(i, port, node, path) for i, port, _ in self.into[node])
 
     def reaches(self, start: int, port: int, end: int, path: tuple[int, ...]) -> bool:
-        kind = self.flow.entries[start].kind
+        kind = self.flow.nodes[start].kind
         if kind == ENTER:
-            first = path[-1] == 0 or self.flow.entries[start].invariant
+            first = path[-1] == 0 or self.flow.nodes[start].invariant
             return first and self.live(start, port, path[:-1])
         if kind == NEXT:
             return path[-1] > 0 and self.live(start, port, (*path[:-1], path[-1] - 1))
         if kind == EXIT:
-            frame = self.flow.entries[start].frame
+            frame = self.flow.nodes[start].frame
             return any(
                 self.live(start, port, (*path, i))
                 for i in range(self.flow.iterations[frame][path] + 1)
             )
         return self.live(start, port, path)
 
-    def find(self, entry: int, port: int, path: tuple[int, ...]) -> bool:
-        kind = self.flow.entries[entry].kind
+    def find(self, node: int, port: int, path: tuple[int, ...]) -> bool:
+        kind = self.flow.nodes[node].kind
         if kind == MERGE:
-            return any(self.reaches(i, p, entry, path) for i, p, _ in self.into[entry])
-        if not self.ready(entry, path):
+            return any(self.reaches(i, p, node, path) for i, p, _ in self.into[node])
+        if not self.ready(node, path):
             return False
-        return kind != SWITCH or self.choice(entry, path) == port
+        return kind != SWITCH or self.choice(node, path) == port
 
     def choice(self, switch: int, path: tuple[int, ...]) -> int:
         return choice(self.flow, switch, path)
 
     def all(self) -> Counter[tuple[int, tuple[int, ...]]]:
         found: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        for i, entry in enumerate(self.flow.entries):
-            if entry.kind in (RUN, SWITCH):
-                for path in self.paths(entry.frame):
+        for i, node in enumerate(self.flow.nodes):
+            if node.kind in (RUN, SWITCH):
+                for path in self.paths(node.frame):
                     if self.ready(i, path):
                         found[i, path] += 1
         return found

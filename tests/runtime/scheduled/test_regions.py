@@ -14,8 +14,8 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime.scheduled.costs import node_seconds
 from eagerflow.runtime.scheduled.flow import Flow
+from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.runtime.scheduled.regions import Places, find_regions
 
 
@@ -96,7 +96,7 @@ def test_regions_never_wait_for_each_other(seed: int, workers: int) -> None:
             left[target] -= 1
             if not left[target]:
                 ready.append(target)
-    assert ran == len(frame.entries)
+    assert ran == len(frame.nodes)
 
 
 EFFECT = """graph f(%x: f32[2]@cpu:0) {

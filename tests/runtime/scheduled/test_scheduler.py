@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagerflow.errors import GraphError, SchedulerError
-from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, PlanEntry
+from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     cancel,
@@ -33,12 +33,12 @@ class Driver:
         self.open: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # frame and path, by tag
         self.owed: list[tuple[int, int]] = []
         self.ran: Counter[tuple[int, tuple[int, ...]]] = Counter()
-        self.values: set[tuple[int, int]] = set()  # (tag, entry) that have a value
+        self.values: set[tuple[int, int]] = set()  # (tag, node) that have a value
         self.finished = ""
         self.stopped: set[tuple[int, int]] = set()
 
-    def entry(self, tag: int, number: int) -> int:
-        return self.plan.frames[self.open[tag][0]].entries[number]
+    def node(self, tag: int, number: int) -> int:
+        return self.plan.frames[self.open[tag][0]].nodes[number]
 
     def take(self, instructions: list[Any]) -> None:
         for kind, *rest in instructions:
@@ -46,9 +46,9 @@ class Driver:
             getattr(self, f"on_{kind}")(*rest)
 
     def on_run(self, tag: int, number: int) -> None:
-        entry = self.entry(tag, number)
+        node = self.node(tag, number)
         self.owed.append((tag, number))
-        self.ran[entry, self.open[tag][1]] += 1
+        self.ran[node, self.open[tag][1]] += 1
 
     def on_open(self, tag: int, parent: int, frame: int, iteration: int) -> None:
         assert tag not in self.open
@@ -64,7 +64,7 @@ class Driver:
         self.values.add((to, number))
 
     def on_close(self, tag: int) -> None:
-        assert all(t != tag for t, _ in self.owed), "an iteration ended with entries running"
+        assert all(t != tag for t, _ in self.owed), "an iteration ended with nodes running"
         del self.open[tag]
 
     def on_stop(self, tag: int, number: int) -> None:
@@ -72,14 +72,14 @@ class Driver:
         self.stopped.add((tag, number))
 
     def on_finish(self, outcome: str) -> None:
-        assert not self.owed, "the end came while entries were running"
+        assert not self.owed, "the end came while nodes were running"
         self.finished = outcome
 
     def answer(self) -> None:
         tag, number = self.owed.pop(self.random.randrange(len(self.owed)))
-        entry = self.entry(tag, number)
-        if self.flow.entries[entry].kind == SWITCH:
-            port = choice(self.flow, entry, self.open[tag][1])
+        node = self.node(tag, number)
+        if self.flow.nodes[node].kind == SWITCH:
+            port = choice(self.flow, node, self.open[tag][1])
             self.take(self.step.handle(chose(tag, number, port)))
         else:
             self.take(self.step.handle(done(tag, number)))
@@ -145,7 +145,7 @@ def test_a_step_that_is_broken_off_ends(seed: int, after: int, how: str) -> None
     while driver.owed:
         tag, number = driver.owed.pop()
         answer = failed(tag, number) if driver.random.random() < 0.5 else done(tag, number)
-        if driver.flow.entries[driver.entry(tag, number)].kind == SWITCH:
+        if driver.flow.nodes[driver.node(tag, number)].kind == SWITCH:
             answer = chose(tag, number, 0)
         driver.take(driver.step.handle(answer))
     assert driver.finished == how
@@ -155,11 +155,11 @@ def test_a_step_that_is_broken_off_ends(seed: int, after: int, how: str) -> None
 # --- single steps -------------------------------------------------------------------------
 
 
-def chain(*kinds: int) -> list[PlanEntry]:
-    entries = [PlanEntry(kind) for kind in kinds]
-    for i, entry in enumerate(entries[:-1]):
-        entry.edges.append((0, i + 1, 0))
-    return entries
+def chain(*kinds: int) -> list[ScheduledNode]:
+    nodes = [ScheduledNode(kind) for kind in kinds]
+    for i, node in enumerate(nodes[:-1]):
+        node.edges.append((0, i + 1, 0))
+    return nodes
 
 
 def test_an_empty_step_is_done_at_once() -> None:
@@ -167,7 +167,7 @@ def test_an_empty_step_is_done_at_once() -> None:
 
 
 def test_edges_that_are_there_twice_count_twice() -> None:
-    a, b = PlanEntry(RUN), PlanEntry(RUN)
+    a, b = ScheduledNode(RUN), ScheduledNode(RUN)
     a.edges += [(0, 1, 0), (0, 1, 0)]
     step = Scheduler(Plan([a, b]))
     step.handle(start())
@@ -175,7 +175,12 @@ def test_edges_that_are_there_twice_count_twice() -> None:
 
 
 def test_the_branch_that_is_not_taken_does_not_run() -> None:
-    switch, yes, no, merge = PlanEntry(SWITCH), PlanEntry(RUN), PlanEntry(RUN), PlanEntry(MERGE)
+    switch, yes, no, merge = (
+        ScheduledNode(SWITCH),
+        ScheduledNode(RUN),
+        ScheduledNode(RUN),
+        ScheduledNode(MERGE),
+    )
     switch.edges += [(0, 2, 0), (1, 1, 0)]
     yes.edges.append((0, 3, 0))
     no.edges.append((0, 3, 1))
@@ -209,7 +214,7 @@ def test_the_error_tells_the_story_of_the_entry() -> None:
 
 
 def test_two_live_tokens_at_a_merge_are_an_error() -> None:
-    a, b, merge = PlanEntry(RUN), PlanEntry(RUN), PlanEntry(MERGE)
+    a, b, merge = ScheduledNode(RUN), ScheduledNode(RUN), ScheduledNode(MERGE)
     a.edges.append((0, 2, 0))
     b.edges.append((0, 2, 1))
     step = Scheduler(Plan([a, b, merge]))
@@ -221,10 +226,10 @@ def test_two_live_tokens_at_a_merge_are_an_error() -> None:
 
 def test_plans_are_checked() -> None:
     with pytest.raises(GraphError, match="is in no loop"):
-        Plan([PlanEntry(EXIT)])
+        Plan([ScheduledNode(EXIT)])
     with pytest.raises(GraphError, match="not inside its own"):
-        Plan([PlanEntry(ENTER, into=2)], parents=[0])
+        Plan([ScheduledNode(ENTER, into=2)], parents=[0])
     with pytest.raises(GraphError, match="in another frame"):
-        Plan([PlanEntry(RUN, edges=[(0, 1, 0)]), PlanEntry(RUN, frame=1)], parents=[0])
+        Plan([ScheduledNode(RUN, edges=[(0, 1, 0)]), ScheduledNode(RUN, frame=1)], parents=[0])
     with pytest.raises(GraphError, match="waits for no token"):
-        Plan([PlanEntry(RUN, frame=1)], parents=[0])
+        Plan([ScheduledNode(RUN, frame=1)], parents=[0])

@@ -1,4 +1,4 @@
-"""Attributes that an op does not have, or lacks: `verify` and `run` say which."""
+"""Operands and attributes that an op does not take, or lacks: `verify` and `run` say which."""
 
 from __future__ import annotations
 
@@ -38,6 +38,38 @@ def test_wrong_attributes(name: str, check) -> None:
     assert caught.value.wrong == wrong
     assert expected in (caught.value.expected or "")
     assert f"> %y = {op}(%x) {{{attributes}}} : f32[]" in str(caught.value)  # the line of the text
+
+
+COUNTS = {
+    "ufunc": ("exp(%x, %x)", "exp takes 1 operand, and has 2"),
+    "ufunc of two": ("add(%x)", "add takes 2 operands, and has 1"),
+    "function": ("where(%x)", "where takes 3 operands, and has 1"),
+    "derivative tells": ("relu(%x, %x)", "relu takes 1 operand, and has 2"),
+    "no rule of its own": ("nextafter(%x)", "nextafter takes 2 operands, and has 1"),
+    "any but none": ("concat() {axis=0}", "concat takes at least 1 operand, and has 0"),
+    "and an attribute": ("sum() {axis=1}", "sum takes 1 operand, and has 0"),
+    "at least": ("getitem() {key=()}", "getitem takes at least 1 operand, and has 0"),
+    "constant": ("constant(%x) {value=1}", "constant takes no operands, and has 1"),
+    "number": ("python_add(%x)", "python_add takes 2 operands, and has 1"),
+    "item": ("python_item()", "python_item takes 1 operand, and has 0"),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("check", [verify, lambda g: g.run(["y"], {"x": [1.0] * 4})])
+def test_wrong_numbers_of_operands(name: str, check) -> None:
+    node, wrong = COUNTS[name]
+    graph = Graph.parse(f"graph f(%x: f32[4]) {{ %y = {node} : f32[4] return %y }}")
+    with pytest.raises(GraphError) as caught:
+        check(graph)
+    assert caught.value.wrong == f"&y: {wrong}"
+    assert f"> %y = {node} : f32[4]" in str(caught.value)
+
+
+def test_the_number_of_outputs_of_a_number() -> None:
+    graph = Graph.parse("graph (%k: int) { %y.0, %y.1 = python_tensor(%k) : f32[], f32[] return }")
+    with pytest.raises(GraphError, match="python_tensor has one output"):
+        verify(graph)
 
 
 @pytest.mark.parametrize("attributes", ['axis="a", keepdims=False', "axis=1.5, keepdims=False"])

@@ -16,9 +16,9 @@ from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.queue_stores import AbstractStore
 from eagerflow.resources.requests import check_count
-from eagerflow.resources.stores import AbstractStore
-from eagerflow.types import TensorSpec, TensorType
+from eagerflow.types import TensorType
 
 __all__ = ["QueueState"]
 
@@ -204,15 +204,9 @@ class QueueState(AbstractMeeting):
         self.closed = False
         self.failure: str | None = None
 
-    @property
-    def specs(self) -> tuple[TensorSpec, ...]:
-        """The types with the device."""
-        return tuple([kind.on(self.device) for kind in self.types])
-
     def __repr__(self) -> str:
-        name = "" if self.name is None else f" {self.name!r}"
         kind = self.kind if self.kind == "barrier" else f"{self.kind} queue"
-        return f"{kind}{name} of {', '.join(map(str, self.specs)) or 'elements'}"
+        return f"{self.called(kind)} of {', '.join(map(str, self.specs)) or 'elements'}"
 
     def state(self) -> str:
         return f"{self!r} with {self.level()}"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.pictures.outline import Box, Outline, clip, outline
+from eagerflow.pictures.contents import Box, Contents, clip, contents_of
 from eagerflow.types import TensorType
 from tests.graph.graphs import graphs, small
 
@@ -25,7 +25,7 @@ TEXT = """graph f(%x: f32[n], %k: int) {
 F32 = TensorType(ef.float32, (2,))
 
 
-def _box(picture: Outline, first: str) -> Box:
+def _box(picture: Contents, first: str) -> Box:
     (found,) = [box for box in picture.boxes if box.lines[0] == first]
     return found
 
@@ -38,12 +38,12 @@ def _path(box: Box) -> list[str]:
     return names[::-1]
 
 
-def _edges(picture: Outline) -> list[tuple[str, str, str]]:
+def _edges(picture: Contents) -> list[tuple[str, str, str]]:
     return sorted((e.source.lines[0], e.target.lines[0], e.kind) for e in picture.edges)
 
 
 def test_boxes() -> None:
-    picture = outline(small(TEXT))
+    picture = contents_of(small(TEXT))
     shown = {box.lines[0]: (box.kind, _path(box), box.device) for box in picture.boxes}
     assert shown == {
         "%x": ("input", [], None),
@@ -66,7 +66,7 @@ def test_boxes() -> None:
 
 
 def test_edges() -> None:
-    picture = outline(small(TEXT))
+    picture = contents_of(small(TEXT))
     assert _edges(picture) == [
         ("%x", "exp", "data"),
         ("2.0", "multiply", "data"),
@@ -93,12 +93,12 @@ def test_control_edges_are_drawn_where_nothing_else_says_the_order() -> None:
       &q: print(%x) {text="q"} after &s, &p
       return %z
     }"""
-    control = [edge for edge in _edges(outline(small(text))) if edge[2] == "control"]
+    control = [edge for edge in _edges(contents_of(small(text))) if edge[2] == "control"]
     assert control == [("assign", "print", "control"), ("print", "print", "control")]
 
 
 def test_what_is_read_and_written_has_two_boxes() -> None:
-    boxes = [box for box in outline(small(TEXT)).boxes if box.kind == "resource"]
+    boxes = [box for box in contents_of(small(TEXT)).boxes if box.kind == "resource"]
     assert [box.lines[0] for box in boxes] == ["@w", "@w"]
 
 
@@ -110,7 +110,7 @@ def test_a_constant_is_drawn_beside_each_box_that_takes_it() -> None:
       %z = add(%c, %c) : f32[] in "b"
       return %y, %z
     }"""
-    boxes = [box for box in outline(small(text)).boxes if box.kind == "constant"]
+    boxes = [box for box in contents_of(small(text)).boxes if box.kind == "constant"]
     assert sorted((box.lines[0], _path(box)) for box in boxes) == [
         ("2.0", ["a"]),
         ("2.0", ["b"]),
@@ -119,13 +119,13 @@ def test_a_constant_is_drawn_beside_each_box_that_takes_it() -> None:
 
 
 def test_resources_of_unknown_ops_have_no_direction() -> None:
-    (edge,) = outline(small("graph () { &p: strange() {q=((@w,),)} return }")).edges
+    (edge,) = contents_of(small("graph () { &p: strange() {q=((@w,),)} return }")).edges
     assert edge.both
 
 
 def test_a_resource_whose_users_are_closed_is_not_drawn() -> None:
     lines = [f'%r{i} = read() {{resource=@w}} : f32[] in "a"' for i in range(9)]
-    picture = outline(small(f"graph () {{ {' '.join(lines)} return %r0 }}"), limit=1)
+    picture = contents_of(small(f"graph () {{ {' '.join(lines)} return %r0 }}"), limit=1)
     assert [box.lines[:2] for box in picture.boxes] == [["a", "9 nodes"], ["result 0", "f32[]"]]
 
 
@@ -136,12 +136,12 @@ def test_many_resources_become_one_box() -> None:
         graph.resources[f"w{i}"] = object()
         inputs += graph.add_node("read", (), (F32,), {"resource": graph.resources[f"w{i}"]}).outputs
     graph.add_node("use", inputs, (F32,), {"resources": tuple(graph.resources.values())})
-    picture = outline(graph)
+    picture = contents_of(graph)
     assert len([b for b in picture.boxes if b.kind == "resource"]) == 30  # each has its reader
     graph = Graph()
     graph.resources = {f"w{i}": object() for i in range(30)}
     graph.add_node("use", (), (F32,), {"resources": tuple(graph.resources.values())})
-    (box,) = [b for b in outline(graph).boxes if b.kind == "resource"]
+    (box,) = [b for b in contents_of(graph).boxes if b.kind == "resource"]
     assert box.lines == ["30 resources"]
     assert "@w29" in box.title
 
@@ -151,7 +151,7 @@ def test_many_inputs_and_outputs_become_one_box() -> None:
     inputs = [graph.add_input(F32) for _ in range(30)]
     graph.add_node("concat", inputs, (F32,))
     graph.outputs = inputs
-    picture = outline(graph)
+    picture = contents_of(graph)
     assert [box.lines[0] for box in picture.boxes] == ["30 inputs", "concat", "30 outputs"]
     assert [e.label for e in picture.edges] == ["30 values", "30 values"]
 
@@ -166,12 +166,12 @@ SUBGRAPHS = """graph (%p: bool[], %x: f32[]) {
 
 
 def test_subgraphs() -> None:
-    picture = outline(small(SUBGRAPHS))
+    picture = contents_of(small(SUBGRAPHS))
     assert _path(_box(picture, "exp")) == ["outer", "c", "branches[0]", "inner"]
     assert _path(_box(picture, "cond")) == ["outer", "c"]
     assert ("cond", "%y", "body") in _edges(picture)
     assert ("%y", "result 0", "data") in _edges(picture)
-    closed = outline(small(SUBGRAPHS), limit=1)
+    closed = contents_of(small(SUBGRAPHS), limit=1)
     assert [box.lines for box in closed.boxes][2:3] == [["cond", "1 node inside"]]
     assert _path(_box(closed, "cond")) == ["outer"]
 
@@ -190,21 +190,21 @@ LOOP = """graph (%x: f32[], %c: f32[], %n: int) {
 
 
 def test_what_goes_round_unchanged_is_not_drawn() -> None:
-    picture = outline(small(LOOP))
+    picture = contents_of(small(LOOP))
     ends = [(box.lines[0], _path(box)[1:]) for box in picture.boxes if box.kind != "op"]
     assert sorted(ends) == [
         ("%c", []), ("%d", ["body"]), ("%d", ["cond"]), ("%n", []), ("%x", []), ("%y", ["body"]),
         ("%y", ["cond"]), ("result 0", []), ("result 0", ["body"]), ("result 0", ["cond"]),
         ("result 1", []),
     ]  # fmt: skip
-    swapped = outline(small(LOOP.replace("%e, %d, %m", "%d, %y, %m")))
+    swapped = contents_of(small(LOOP.replace("%e, %d, %m", "%d, %y, %m")))
     inner = [b.lines[0] for b in swapped.boxes if b.kind == "output" and _path(b)[1:] == ["body"]]
     assert inner == ["result 0", "result 1"]
 
 
 def test_a_branch_that_gives_back_an_argument_shows_it() -> None:
     text = SUBGRAPHS.replace("return %e", "return %y")
-    assert ("%y", "result 0", "data") in _edges(outline(small(text)))
+    assert ("%y", "result 0", "data") in _edges(contents_of(small(text)))
 
 
 def test_a_body_of_two_calls_is_drawn_once() -> None:
@@ -214,7 +214,7 @@ def test_a_body_of_two_calls_is_drawn_once() -> None:
     for _ in range(3):
         (x,) = graph.add_node("call", (x,), (F32,), {"body": body}).outputs
     graph.outputs = [x]
-    names = [box.lines[0] for box in outline(graph).boxes]
+    names = [box.lines[0] for box in contents_of(graph).boxes]
     assert (names.count("call"), names.count("exp")) == (3, 1)
 
 
@@ -234,7 +234,7 @@ def _layers(layers: int, nodes: int, scope: str = "block{b}/layer{i}") -> Graph:
 @pytest.mark.parametrize(("layers", "nodes"), [(3, 5), (100, 50), (2000, 1)])
 def test_large_graphs_are_closed_by_scope(layers: int, nodes: int, limit: int, scope: str) -> None:
     graph = _layers(layers, nodes, scope)
-    picture = outline(graph, limit)
+    picture = contents_of(graph, limit)
     assert len(picture.boxes) <= max(limit, 2) + 2  # the input and the output
     total = sum(int(b.lines[1].split()[0].replace(",", "")) for b in picture.boxes
                 if b.kind == "closed")  # fmt: skip
@@ -244,17 +244,17 @@ def test_large_graphs_are_closed_by_scope(layers: int, nodes: int, limit: int, s
 
 
 def test_what_is_about_equal_is_all_open_or_all_closed() -> None:
-    picture = outline(_layers(100, 50), 300)
+    picture = contents_of(_layers(100, 50), 300)
     names = {box.lines[0] for box in picture.boxes if box.kind == "closed"}
     assert names == {f"layer{i}" for i in range(100)}
-    flat = outline(_layers(1, 5000, ""), 300)
+    flat = contents_of(_layers(1, 5000, ""), 300)
     assert len([b for b in flat.boxes if b.kind == "closed"]) == 100
     assert flat.boxes[1].lines == ["exp … exp_49", "50 nodes", "50 exp"]
 
 
 @given(graphs(depth=2), st.integers(1, 12))
 def test_any_graph(graph: Graph, limit: int) -> None:
-    picture = outline(graph, limit)
+    picture = contents_of(graph, limit)
     boxes = set(picture.boxes)
     assert all(e.source in boxes and e.target in boxes for e in picture.edges)
     assert all(e.source is not e.target for e in picture.edges)
@@ -263,7 +263,7 @@ def test_any_graph(graph: Graph, limit: int) -> None:
 
 
 def test_it_is_the_same_each_time() -> None:
-    first, second = (outline(_layers(20, 20), 50) for _ in range(2))
+    first, second = (contents_of(_layers(20, 20), 50) for _ in range(2))
     assert [b.lines for b in first.boxes] == [b.lines for b in second.boxes]
     assert _edges(first) == _edges(second)
 

@@ -1,14 +1,14 @@
-"""What other frameworks call the things of `eagerflow.optim`, and what is written here."""
+"""What other frameworks call optimisers, schedules and their methods."""
 
 from typing import Final
 
-__all__ = ["OPTIM", "OPTIMISERS"]
+from eagerflow.hints.names import LOSS
+
+__all__ = ["LBFGS", "OPTIM", "OPTIMISERS", "VALUES"]
 
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
-_STEP: Final = (
-    "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y); optimiser.update(grads)"
-)
-_VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
+_STEP: Final = f"{LOSS}; optimiser.update(grads)"
+VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
 
 #: of ``ef.optim``
 OPTIM: Final = {
@@ -38,5 +38,18 @@ OPTIMISERS: Final = {
     "state_dict": "optimiser.state is a dict of its variables",
     "step": _STEP,
     "variables": "optimiser.state",
-    "zero_grad": _VALUES,
+    "zero_grad": VALUES,
+}
+
+_LBFGS_STEP: Final = (
+    "optimiser.step(loss_fn): it looks at the loss several times, loss_fn() gives it"
+)
+#: of `LBFGS`, which is no optimiser of gradients
+LBFGS: Final = {
+    "apply_gradients": _LBFGS_STEP,
+    "load_state_dict": OPTIMISERS["load_state_dict"],
+    "minimize": _LBFGS_STEP,
+    "state_dict": OPTIMISERS["state_dict"],
+    "update": _LBFGS_STEP,
+    "zero_grad": VALUES,
 }

@@ -6,7 +6,7 @@ from typing import Final
 
 from eagerflow.graph.ir import Value
 from eagerflow.graph.passes.rewrite import Form
-from eagerflow.graph.passes.simplify import RuleSite, gives_input, is_number, rule
+from eagerflow.graph.passes.simplify.site import RuleSite, gives_input, is_number, rule
 from eagerflow.types import DType, TensorType
 
 __all__: list[str] = []

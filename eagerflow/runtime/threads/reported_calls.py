@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-__all__ = ["perform"]
+__all__ = ["call_and_report"]
 
 
-def perform(job: Callable[[], object]) -> None:
+def call_and_report(job: Callable[[], object]) -> None:
     """Call ``job``; what it raises goes to ``threading.excepthook``, and the thread goes on."""
     try:
         job()

@@ -10,7 +10,7 @@ from eagerflow.dims import Size, same
 from eagerflow.graph.ir import Value
 from eagerflow.graph.passes.memory_order import MemoryLayout
 from eagerflow.graph.passes.rewrite import Form
-from eagerflow.graph.passes.simplify import RuleSite, rule
+from eagerflow.graph.passes.simplify.site import RuleSite, rule
 
 __all__: list[str] = []
 
@@ -52,7 +52,7 @@ def reshaped_twice(at: RuleSite) -> Form | None:
 def refines(fine: Sequence[Size], coarse: Sequence[Size]) -> bool:
     """Whether ``fine`` splits the axes of ``coarse`` and joins none.
 
-    >>> from eagerflow.graph.passes.movement import refines
+    >>> from eagerflow.graph.passes.simplify.shapes import refines
     >>> refines((2, 3, 1, 4), (6, 4)), refines((8, 3), (2, 4, 3)), refines((2, 12), (6, 4))
     (True, False, False)
     """

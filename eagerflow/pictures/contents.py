@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.op import all_ops
 from eagerflow.core.tensor import Tensor
+from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_loop
@@ -15,7 +15,7 @@ from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
 
-__all__ = ["Box", "Edge", "Outline", "clip", "outline", "visible"]
+__all__ = ["Box", "Contents", "Edge", "clip", "contents_of", "visible"]
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
@@ -75,7 +75,7 @@ class Edge:
 
 @final
 @dataclass(slots=True, eq=False)
-class Outline:
+class Contents:
     """The picture.
 
     Attributes:
@@ -104,13 +104,13 @@ def visible(text: str) -> str:
     )
 
 
-def outline(graph: Graph, limit: int = 300) -> Outline:
+def contents_of(graph: Graph, limit: int = 300) -> Contents:
     """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
     drawing = _Drawing(group_nodes(graph, limit), is_on_several(graph))
     drawing.add(graph)
     drawing.add_resources()
     devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
-    return Outline(drawing.root, drawing.boxes, drawing.needed_edges(), list(devices))
+    return Contents(drawing.root, drawing.boxes, drawing.needed_edges(), list(devices))
 
 
 @final
@@ -154,7 +154,7 @@ class _Drawing:
                 self.join(self.source(value, graph, box), box, "data").values[value] = None
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
-            for item in _flat(node.attrs.values()):
+            for item in flat_items(node.attrs.values()):
                 if id(item) in names:
                     entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
                     entry[2].append(node)
@@ -363,14 +363,6 @@ def _leads(ways: dict[Box, list[Box]], source: Box, target: Box) -> bool:
 # --- texts ------------------------------------------------------------------------------------
 
 
-def _flat(items: Any) -> Iterator[Any]:
-    for item in items:
-        if isinstance(item, (tuple, list)):
-            yield from _flat(item)
-        else:
-            yield item
-
-
 def _nodes(count: int) -> str:
     return f"{count:,} node{'' if count == 1 else 's'}"
 
@@ -378,7 +370,7 @@ def _nodes(count: int) -> str:
 def _is_short(value: Any) -> bool:
     """Whether an attribute is worth showing in the picture."""
     kinds = (bool, int, float, complex, str, tuple, slice, type(None))
-    return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in _flat((value,)))
+    return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in flat_items((value,)))
 
 
 def _constant_text(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""What other frameworks call the things of `eagerflow.data`, and what is written here."""
+"""What other frameworks call datasets and their methods."""
 
 from typing import Final
 

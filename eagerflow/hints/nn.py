@@ -1,29 +1,19 @@
-"""What other frameworks call the things of `eagerflow.nn`, and what is written here."""
+"""What other frameworks call the layers, functions and methods of `eagerflow.nn`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import wraps
-from opcode import opmap
-from types import FrameType
-from typing import Final, TypeVar
+from typing import Final
 
-from eagerflow.errors import UnknownNameError
+import eagerflow as ef
+from eagerflow.hints.names import LOSS
+from eagerflow.hints.optim import VALUES
 
-__all__ = ["MODULES", "NN", "never_called"]
-
-_S = TypeVar("_S")
-_R = TypeVar("_R")
+__all__ = ["MODULES", "NN", "function_hint"]
 
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
-_LOOP: Final = (
-    "the loop is written out: loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y); "
-    "optimiser.update(grads)"
-)
+_LOOP: Final = f"the loop is written out: {LOSS}; optimiser.update(grads)"
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
 _FREEZE: Final = "net.freeze() and net.unfreeze(); net.trainable has what is not frozen"
-_VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"
 
 #: of ``ef.nn``, what is no class here
 NN: Final = {
@@ -70,38 +60,21 @@ MODULES: Final = {
     "trainable_weights": "net.trainable",
     "variables": "net.state",
     "weights": "net.state",
-    "zero_grad": _VALUES,
+    "zero_grad": VALUES,
 }
 
 
-def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
-    """Let the error for a property say so that is called as if it were a method.
-
-    Python would say that a dict cannot be called. The getter runs before the call, but can look at
-    the instruction that reads the attribute; where that does not tell, Python's error remains.
+def function_hint(name: str) -> str | None:
+    """The function that a class of this name would wrap elsewhere: ``"ReLU"``, ``"MSELoss"``.
 
     Args:
-        getter: of the property; it gives a dict of variables by path.
+        name: of what is no class in `eagerflow.nn`.
     """
-    name = getter.__name__
-
-    @wraps(getter)
-    def get(self: _S) -> _R:
-        if _is_called(sys._getframe(1)):
-            raise UnknownNameError(
-                f"{type(self).__name__} has no method {name!r}",
-                hint=f"{name} is a dict of variables by path: leave out the brackets; "
-                f"{name}.values() gives the variables alone",
-            )
-        return getter(self)
-
-    return get
-
-
-def _is_called(frame: FrameType) -> bool:
-    """Whether the attribute that ``frame`` is about to read is called at once: ``x.name()``."""
-    code, at = frame.f_code.co_code, frame.f_lasti
-    method = opmap.get("LOAD_METHOD", 256)
-    if method < 256:  # greater numbers are the compiler's own
-        return code[at] == method
-    return code[at] == opmap["LOAD_ATTR"] and bool(code[at + 1] & 1)  # since Python 3.12
+    plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
+    if plain in vars(ef.nn) or name.lower() in map(str.lower, vars(ef.nn)):
+        return None  # the class is there, in another spelling
+    functions = {n.replace("_", ""): n for n in vars(ef.nn.functional) if not n.startswith("_")}
+    match = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
+    if match is None:
+        return None
+    return f"use the function ef.nn.functional.{match}; Sequential takes functions as they are"

@@ -1,33 +1,40 @@
-"""Who looks for a name of another framework is told what there is in its place."""
+"""The error for a name of another framework says what there is in its place."""
 
 from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+import sys
 from functools import reduce
 from typing import Any
 
 import pytest
 
 import eagerflow as ef
-from eagerflow import counterparts
-from eagerflow.data.counterparts import DATA, DATASETS
+from eagerflow import unknown_names
+from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, UnknownNameError
-from eagerflow.nn.counterparts import MODULES, NN
+from eagerflow.hints import ATTRIBUTES, MODULE_NAMES
+from eagerflow.hints.attributes import ACCUMULATORS, ARRAYS, QUEUES
+from eagerflow.hints.data import DATASETS
+from eagerflow.hints.names import SPELLINGS
+from eagerflow.hints.nn import MODULES
+from eagerflow.hints.optim import LBFGS, OPTIMISERS
 from eagerflow.ops.state.variables import Variable
-from eagerflow.optim.counterparts import OPTIM, OPTIMISERS
 
 
 def _objects() -> dict[str, tuple[Any, Any]]:
     variable = ef.Variable([1.0, 2.0])
     return {
-        "Tensor": (ef.ones(2), counterparts.ARRAYS),
-        "Variable": (variable, counterparts.ARRAYS),
+        "Tensor": (ef.ones(2), ARRAYS),
+        "Variable": (variable, ARRAYS),
         "Linear": (ef.nn.Linear(2, 3), MODULES),
         "SGD": (ef.optim.SGD([variable], lr=0.1), OPTIMISERS),
+        "LBFGS": (ef.optim.LBFGS([variable]), LBFGS),
         "Dataset": (ef.data.Dataset.from_tensors(ef.arange(3)), DATASETS),
-        "Queue": (ef.Queue(3, ef.tensor(0)), counterparts.QUEUES),
-        "Accumulator": (ef.Accumulator(ef.tensor(0.0)), counterparts.ACCUMULATORS),
+        "Queue": (ef.Queue(3, ef.tensor(0)), QUEUES),
+        "Accumulator": (ef.Accumulator(ef.tensor(0.0)), ACCUMULATORS),
     }
 
 
@@ -38,6 +45,27 @@ def test_an_attribute_of_another_framework_is_an_error_with_a_hint(kind: str) ->
         with pytest.raises(UnknownNameError, match=f"{kind} has no '{name}'") as caught:
             getattr(owner, name)
         assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [AbstractArray, ef.optim.AbstractOptimiser, ef.Accumulator, ef.data.Dataset, ef.optim.LBFGS,
+     ef.nn.Module, ef.Queue],
+)  # fmt: skip
+def test_each_name_of_a_table_is_listed_by_its_class(owner: type) -> None:
+    absent = {n for n, v in vars(owner).items() if isinstance(v, unknown_names.AbstractAbsent)}
+    assert absent == set(ATTRIBUTES[owner.__name__])
+
+
+def test_the_first_error_loads_the_hints() -> None:
+    program = (
+        "import sys, eagerflow as ef; ef.nn, ef.optim, ef.data, ef.trace; x = ef.ones(2)\n"
+        "assert not any('hints' in name for name in sys.modules)\n"
+        "{}\n"
+        "assert 'eagerflow.hints.names' in sys.modules"
+    )
+    for wrong in ("hasattr(x, 'cuda')", "hasattr(ef, 'randn')", "hasattr(ef.random, 'choice')"):
+        subprocess.run([sys.executable, "-c", program.format(wrong)], check=True)
 
 
 def test_a_class_tells_as_its_objects_do() -> None:
@@ -132,12 +160,7 @@ def test_help_says_it_too() -> None:
 
 @pytest.mark.parametrize(
     ("space", "hints"),
-    [
-        ("eagerflow", counterparts.FUNCTIONS),
-        ("eagerflow.optim", OPTIM),
-        ("eagerflow.random", counterparts.RANDOM),
-        ("eagerflow.data", DATA),
-    ],
+    MODULE_NAMES.items(),
 )
 def test_a_function_of_another_framework_is_an_error_with_a_hint(
     space: str, hints: dict[str, str]
@@ -198,10 +221,10 @@ def test_what_is_said_of_tensors_does_it() -> None:
 
 
 def test_nothing_is_near() -> None:
-    assert counterparts.nearest("layers.0.wieght", ["layers.0.bias", "layers.0.weight"]) == (
+    assert unknown_names.nearest("layers.0.wieght", ["layers.0.bias", "layers.0.weight"]) == (
         "layers.0.weight"
     )
-    assert counterparts.nearest("qqq", ["weight", "bias"]) is None
+    assert unknown_names.nearest("qqq", ["weight", "bias"]) is None
     with pytest.raises(UnknownNameError) as caught:
         ef.qwertz  # noqa: B018 - the access is what fails
     assert caught.value.hint is None
@@ -215,23 +238,22 @@ _KNOWN = {
 }
 
 
-@pytest.mark.parametrize("name", counterparts._NAMES)
+@pytest.mark.parametrize("name", SPELLINGS)
 def test_a_name_that_is_spelled_otherwise_is_somewhere(name: str) -> None:
-    path = counterparts._NAMES[name].split(".")
+    path = SPELLINGS[name].split(".")
     places: list[Any] = [ef, ef.data, ef.optim, ef.nn.functional, ef.nn.init]
     found = [reduce(lambda at, part: getattr(at, part, None), path, place) for place in places]
     assert any(thing is not None for thing in found)
 
 
-@pytest.mark.parametrize(
-    "table",
-    [counterparts.ARRAYS, counterparts.FUNCTIONS, counterparts.RANDOM, NN, MODULES, OPTIM,
-     OPTIMISERS, DATA],
-)  # fmt: skip
-def test_what_is_named_in_a_hint_is_there(table: dict[str, str]) -> None:
+@pytest.mark.parametrize(("owner_name", "table"), (ATTRIBUTES | MODULE_NAMES).items())
+def test_what_is_named_in_a_hint_is_there(owner_name: str, table: dict[str, str]) -> None:
+    known = _KNOWN
+    if owner_name == "LBFGS":
+        known = _KNOWN | {"optimiser": ef.optim.LBFGS([ef.Variable(1.0)])}
     for hint in table.values():
         for owner, rest in re.findall(r"\b(net|optimiser|x|ef)\.([a-z_A-Z.0-9]+)", hint):
-            found: Any = _KNOWN[owner]
+            found: Any = known[owner]
             if rest in ("value", "assign"):
                 found = ef.Variable(1.0)
             for part in rest.rstrip(".").split("."):

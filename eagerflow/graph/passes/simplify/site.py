@@ -1,29 +1,22 @@
-"""Algebraic simplification: only what gives the same bits, NaN, infinities and -0.0 included.
-
-A rule follows from a fact that ops state, or is a pattern of some ops. `arithmetic` and `movement`
-have the rules.
-"""
+"""The node at which a rule of simplification is tried, and what a rule may ask of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import chain
 from math import copysign
 from typing import Any, Final, TypeVar, final
 
 from eagerflow.core.op import Op, find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.ir import Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat, same_shape
-from eagerflow.graph.passes.report import Report
-from eagerflow.graph.passes.rewrite import Form, Rewriter, shown
-from eagerflow.graph.signatures import kind_of
-from eagerflow.graph.text.constants import has_values
+from eagerflow.graph.passes.rewrite import Form, Rewriter
 from eagerflow.types import BYTES, DType, TensorType
 
-__all__ = ["RuleSite", "gives_input", "is_number", "rule", "simplify"]
+__all__ = ["NodesBefore", "RuleSite", "fact_rules", "facts_of", "gives_input", "is_number", "rule",
+           "rules"]  # fmt: skip
 
 #: gives what the node may be replaced by: a value of the same type, or another form; or None
 Rule = Callable[["RuleSite"], Value | Form | None]
@@ -36,8 +29,6 @@ fact_rules: Final[list[Rule]] = []
 _KINDS: Final[dict[type[complex], str]] = {
     int: "signed integer", float: "real floating", complex: "complex floating",
 }  # fmt: skip
-#: how many times one node is rewritten at most
-_LIMIT: Final = 100
 #: elements of a constant that are compared with each other
 _SMALL: Final = 1024
 
@@ -56,6 +47,36 @@ def rule(*ops: str) -> Callable[[_R], _R]:
 
 
 @final
+class NodesBefore:
+    """What was done to the nodes before the one that is looked at.
+
+    Attributes:
+        rewriter: the changes.
+    """
+
+    __slots__ = ("_forms", "_memory", "rewriter")
+
+    def __init__(self, rewriter: Rewriter) -> None:
+        self.rewriter = rewriter
+        self._forms: list[tuple[Form, tuple[Value, ...]]] = []  # not looked at by `_memory`
+        self._memory: Memory | None = None
+
+    def add(self, form: Form, outputs: tuple[Value, ...]) -> None:
+        """Note what computes the outputs of the next node."""
+        self._forms.append((form, outputs))
+
+    def memory(self) -> Memory:
+        """How their values lie in memory; found when a rule asks, as few do."""
+        memory = self._memory
+        if memory is None:
+            memory = self._memory = Memory()
+        for form, outputs in self._forms:
+            memory.see(form, outputs)
+        self._forms.clear()
+        return memory
+
+
+@final
 class RuleSite:
     """The node at which a rule is tried, as it is after what was done before.
 
@@ -65,18 +86,20 @@ class RuleSite:
         inputs: its inputs.
         attrs: its attributes.
         output: its output.
-        memory: how the values before it lie in memory.
     """
 
-    __slots__ = ("_rewriter", "attrs", "facts", "form", "inputs", "memory", "op", "output")
+    __slots__ = ("_before", "attrs", "facts", "inputs", "op", "output")
 
-    def __init__(self, form: Form, output: Value, memory: Memory, rewriter: Rewriter) -> None:
-        self.form = form
+    def __init__(self, form: Form, output: Value, before: NodesBefore) -> None:
         self.op, self.inputs, self.attrs = form
         self.facts = facts_of(form.op)
         self.output = output
-        self.memory = memory
-        self._rewriter = rewriter
+        self._before = before
+
+    @property
+    def memory(self) -> Memory:
+        """How the values before it lie in memory."""
+        return self._before.memory()
 
     @property
     def kind(self) -> str:
@@ -95,9 +118,10 @@ class RuleSite:
         node = value.node
         if node is None or node.control_inputs:  # readers of the value wait for these too
             return None
-        if node.op not in ops and node not in self._rewriter.forms:
+        rewriter = self._before.rewriter
+        if node.op not in ops and node not in rewriter.forms:
             return None
-        form = self._rewriter.form(node)
+        form = rewriter.form(node)
         return form if form.op in ops else None
 
     def constant(self, value: Value) -> Any:
@@ -154,7 +178,9 @@ class RuleSite:
 
 def _uniform(tensor: Tensor) -> Any:
     """The number that all elements are, of small tensors; None if they differ."""
-    if not has_values(tensor) or not 0 < tensor.size <= _SMALL or tensor.dtype is BYTES:
+    if tensor.device.backend.xp is None:  # there is no data on null devices
+        return None
+    if not 0 < tensor.size <= _SMALL or tensor.dtype is BYTES:
         return None
     array = tensor.numpy()
     first = array[(0,) * array.ndim]
@@ -164,7 +190,7 @@ def _uniform(tensor: Tensor) -> Any:
 
 def facts_of(op: str) -> Op | NumberOp | None:
     """The record of an op, or of an operator of Python."""
-    return find_op(op) if kind_of(op) == "op" else NUMBER_OPS.get(op)
+    return NUMBER_OPS.get(op) or find_op(op)
 
 
 def is_number(value: Any, number: float) -> bool:
@@ -175,61 +201,8 @@ def is_number(value: Any, number: float) -> bool:
     return number != 0 or all(copysign(1, part) == copysign(1, number) for part in parts)
 
 
-def simplify(graph: Graph) -> tuple[Graph, Report]:
-    """Apply the rules to each node, until none fits. Nodes with control edges stay."""
-    rewriter = Rewriter("simplify", graph)
-    memory = Memory()
-    for node in graph.nodes:
-        if node.attrs:
-            rewriter.inside(node, simplify)
-        form = rewriter.form(node)
-        if len(node.outputs) == 1 and not node.control_inputs and _has_rules(form.op):
-            last = _apply(form, node, memory, rewriter)
-            if last is None:
-                continue
-            form = last
-        memory.see(form, node.outputs)
-    return rewriter.finish()
-
-
-def _apply(form: Form, node: Node, memory: Memory, rewriter: Rewriter) -> Form | None:
-    """The last form that ``node`` takes; None if a value takes its place."""
-    (output,) = node.outputs
-    before = form
-    for _ in range(_LIMIT):
-        replacement = _first(RuleSite(form, output, memory, rewriter))
-        if isinstance(replacement, Value):
-            text = f"{shown(node)} = {node.op} is %{replacement.name}"
-            rewriter.drop(node, (replacement,), text)
-            return None
-        if replacement is None:
-            break
-        form = replacement
-    if form is not before:
-        taken = ", ".join([f"%{v.name}" for v in form.inputs])
-        rewriter.put(node, (form,), f"{shown(node)} = {node.op} is {form.op}({taken})")
-    return form
-
-
-def _has_rules(op: str) -> bool:
-    if op in rules:
-        return True
-    facts = facts_of(op)
-    return facts is not None and (
-        facts.neutral is not None or facts.involution or facts.idempotent or gives_input(facts)
-    )
-
-
 def gives_input(facts: Op | NumberOp) -> bool:
     """Whether nothing but differentiation tells the op from its input of the same type."""
     if isinstance(facts, NumberOp):
         return facts.same
     return facts.storage == "same" and facts.effect == "pure" and facts.fails_on == "nothing"
-
-
-def _first(site: RuleSite) -> Value | Form | None:
-    for each in chain(fact_rules, rules.get(site.op, ())):
-        replacement = each(site)
-        if replacement is not None:
-            return replacement
-    return None

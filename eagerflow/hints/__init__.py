@@ -1,0 +1,53 @@
+"""What users of other frameworks write, and what is written here in its place.
+
+Only errors speak of it, and the first of them loads it: `eagerflow/unknown_names.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow.hints.attributes import ACCUMULATORS, ARRAYS, QUEUES
+from eagerflow.hints.data import DATA, DATASETS
+from eagerflow.hints.names import FUNCTIONS, RANDOM, SPELLINGS
+from eagerflow.hints.nn import MODULES, NN, function_hint
+from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS
+
+__all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
+
+#: by module
+MODULE_NAMES: Final = {
+    "eagerflow": FUNCTIONS,
+    "eagerflow.data": DATA,
+    "eagerflow.nn": NN,
+    "eagerflow.optim": OPTIM,
+    "eagerflow.random": RANDOM,
+}
+#: by class; each class lists the names, of which `hint_at` makes attributes
+ATTRIBUTES: Final = {
+    "AbstractArray": ARRAYS,
+    "AbstractOptimiser": OPTIMISERS,
+    "Accumulator": ACCUMULATORS,
+    "Dataset": DATASETS,
+    "LBFGS": LBFGS,
+    "Module": MODULES,
+    "Queue": QUEUES,
+}
+
+
+def find(owner: str, name: str) -> str | None:
+    """The hint for a name that a module or a class lacks, if there is one.
+
+    Args:
+        owner: the name of the module or the class.
+        name: the name that it lacks.
+    """
+    if owner in ATTRIBUTES:
+        return ATTRIBUTES[owner].get(name)
+    table = MODULE_NAMES.get(owner, {})
+    if name in table:
+        return table[name]
+    match = function_hint(name) if owner == "eagerflow.nn" else None
+    if match is None and name in SPELLINGS:
+        match = f"did you mean {SPELLINGS[name]!r}?"
+    return match

@@ -1,0 +1,111 @@
+"""Attributes of arrays, queues and accumulators in other frameworks, and what is written here.
+
+Functions: `hints/names.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow.hints.names import LOSS
+
+__all__ = ["ACCUMULATORS", "ARRAYS", "QUEUES"]
+
+_ASKED: Final = (
+    "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
+    "out of net.trainable"
+)
+#: functions that are methods elsewhere
+_ALSO_METHODS: Final = (
+    "abs", "ceil", "cos", "cosh", "diag", "diagonal", "diff", "erf", "exp", "expm1", "flip",
+    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "logsumexp", "median",
+    "rsqrt", "sigmoid", "sign", "sin", "sinh", "softmax", "sqrt", "square", "tan", "tanh", "trace",
+    "tril", "triu", "trunc",
+)  # fmt: skip
+
+_OPERATORS: Final = {
+    "add": "+", "bmm": "@", "div": "/", "eq": "==", "matmul": "@", "mm": "@", "mul": "*",
+    "pow": "**", "sub": "-",
+}  # fmt: skip
+_CASTS: Final = {
+    "bfloat16": "bfloat16", "bool": "bool", "double": "float64", "float": "float32",
+    "half": "float16", "int": "int32", "long": "int64",
+}  # fmt: skip
+
+#: of tensors and variables
+ARRAYS: Final = {
+    **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
+    **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
+    **{name: f"x.astype(ef.{dtype})" for name, dtype in _CASTS.items()},
+    "add_": "x += y",
+    "backward": "ef.grad(f) and " + LOSS,
+    "chunk": "ef.array_split(x, count, axis)",
+    "clamp": "x.clip(low, high)",
+    "clone": "x.copy()",
+    "contiguous": "leave it out: how elements lie in memory does not matter",
+    "copy_": "x[...] = y; of a variable, x.assign(y)",
+    "cpu": "x.to('cpu')",
+    "cuda": "x.to('gpu:0')",
+    "data": "x.value of a variable; a tensor is a value itself",
+    "detach": "ef.stop_gradient(x)",
+    "dim": "x.ndim",
+    "expand": "ef.broadcast_to(x, shape)",
+    "expand_as": "ef.broadcast_to(x, y.shape)",
+    "fill_": "x[...] = value; of a variable, x.assign(ef.full(x.shape, value))",
+    "gather": "ef.take_along_axis(x, indices, axis)",
+    "grad": "ef.grad(f)(x) gives the gradient; none is kept in a tensor",
+    "index_select": "ef.take(x, indices, axis)",
+    "log_softmax": "ef.nn.functional.log_softmax(x)",
+    "masked_fill": "ef.where(mask, value, x)",
+    "maximum": "ef.maximum(x, y)",
+    "minimum": "ef.minimum(x, y)",
+    "mul_": "x *= y",
+    "norm": "ef.linalg.norm(x)",
+    "numel": "x.size",
+    "outer": "ef.outer(x, y)",
+    "permute": "ef.permute_dims(x, axes)",
+    "relu": "ef.nn.functional.relu(x)",
+    "repeat_interleave": "ef.repeat(x, count)",
+    "requires_grad": _ASKED,
+    "requires_grad_": _ASKED,
+    "roll": "ef.roll(x, shift)",
+    "split": "ef.split(x, sections, axis): in so many parts, or before these indices",
+    "sub_": "x -= y",
+    "t": "x.T",
+    "tile": "ef.tile(x, repetitions)",
+    "topk": "ef.topk(x, count)",
+    "type_as": "x.astype(y.dtype)",
+    "unbind": "ef.unstack(x)",
+    "unique": "ef.unique_values(x)",
+    "unsqueeze": "ef.expand_dims(x, axis)",
+    "view": "x.reshape(shape)",
+    "view_as": "x.reshape(y.shape)",
+    "where": "ef.where(condition, x, y)",
+    "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
+}
+
+#: of queues
+QUEUES: Final = {
+    "append": "queue.enqueue(x)",
+    "empty": "queue.size() == 0",
+    "full": "queue.size() == queue.capacity",
+    "get": "queue.dequeue()",
+    "get_nowait": "queue.dequeue(timeout=0)",
+    "is_closed": "queue.closed",
+    "maxsize": "queue.capacity",
+    "pop": "queue.dequeue()",
+    "popleft": "queue.dequeue()",
+    "push": "queue.enqueue(x)",
+    "put": "queue.enqueue(x)",
+    "put_nowait": "queue.enqueue(x, timeout=0)",
+    "qsize": "queue.size()",
+    "shutdown": "queue.close()",
+}
+
+#: of accumulators
+ACCUMULATORS: Final = {
+    "apply_grad": "accumulator.add(gradients, step)",
+    "num_accumulated": "accumulator.size()",
+    "set_global_step": "accumulator.set_step(step)",
+    "take_grad": "accumulator.take(count)",
+}

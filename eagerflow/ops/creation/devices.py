@@ -1,0 +1,59 @@
+"""Moves arrays from device to device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eagerflow.core.convert import TensorLike, check_holds, tensor_of
+from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.op import bind, define
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import DeviceError
+from eagerflow.hardware import Device, as_device
+from eagerflow.ops.rules.type_rules import public
+from eagerflow.types import TensorType
+
+__all__ = ["to_device"]
+
+
+@of_family(MOVING)
+def _transfer_type(x: TensorType, *, device: Device, source: Device) -> TensorType:
+    check_holds(device, x.dtype)
+    return x
+
+
+def _destination(x: Any, *, device: Device, source: Any = None) -> tuple[Device]:
+    if x is not None and source is not None and x != source:
+        raise DeviceError("what is moved is not where it is moved from", expected=str(source))
+    return (device,)
+
+
+_transfer = define(
+    "transfer",
+    infer=_transfer_type,
+    devices=_destination,
+    vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
+    moves=True,
+)
+
+
+@public
+def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
+    """``x`` on another device; the same tensor if it is there already.
+
+    Args:
+        x: any dtype.
+        device: a device or its name.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
+    Device('cpu:0')
+    """
+    before = tensor_of(x)
+    target = as_device(device)
+    if before.device is target:
+        return before
+    check_holds(target, before.dtype)
+    return bind(_transfer, before, device=target, source=before.device)

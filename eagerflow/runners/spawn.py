@@ -1,0 +1,180 @@
+"""`spawn`: functions that run again and again in the background, as TensorFlow's queue runners.
+
+How they end, and what hears of it: `runners/runner.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from time import monotonic
+from typing import Any, final
+
+from eagerflow import events
+from eagerflow.core import interpreter
+from eagerflow.errors import TraceError, hide_frames
+from eagerflow.events import step_of
+from eagerflow.function.entry import leaf_values
+from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.hardware import current_device, device
+from eagerflow.resources.attempts import Interruptible, interruptible
+from eagerflow.runners.closing import Closing
+from eagerflow.runners.runner import STOPPED, Runner
+from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.ending import ending
+from eagerflow.tracing.tracer import tracer_of
+
+__all__ = ["spawn"]
+
+
+@final
+class _Steps:
+    """Runs a traced function for a runner, step after step, without a thread of its own."""
+
+    __slots__ = ("_args", "_device", "_function", "_kwargs", "_runner")
+
+    def __init__(
+        self,
+        runner: Runner,
+        function: TracedFunction,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        self._runner = runner
+        self._function = function
+        self._args = args
+        self._kwargs = kwargs
+        self._device = current_device()
+
+    def next(self) -> None:
+        """Begin the next one."""
+        function, runner = self._function, self._runner
+        with device(self._device):
+            call = function._signature.parse(self._args, self._kwargs)
+            entry, captured = function._find(call)
+        leaves = leaf_values(call.leaves)
+
+        def done(result: Callable[[], Sequence[Any]]) -> None:
+            try:
+                entry.finish(result(), leaves, call.values)
+                runner.count()
+                self.next()
+            except BaseException as error:
+                hide_frames(error)
+                runner.end(error)
+
+        step = entry.executable.detached(done, runner.name)
+        inputs = entry.raw_inputs(leaves, captured)
+        if runner.begin(step.cancel, lambda: step.thread):
+            step.begin(inputs)
+        else:
+            runner.end()
+
+
+def _call_in_thread(
+    runner: Runner, call: Callable[[], object], where: Any, end: float | None
+) -> None:
+    """Call a plain function for a runner, again and again, in this thread, until a time."""
+    interruptible.holder = holder = Interruptible()
+    brake = interpreter.Brake(lambda: deadline.broken_off(STOPPED))
+    step_of.runner = runner.name
+    ident = threading.get_ident()
+
+    def cancel(_: str) -> None:
+        brake.pull()  # so that nothing is begun after what it waits for
+        holder.stop()
+
+    late = nullcontext() if end is None else deadline.ends_at(end)
+    try:
+        with device(where), late, brake, deadline.ends_when(lambda: brake.pulled):
+            while runner.begin(cancel, lambda: ident):
+                call()
+                runner.count()
+                if end is not None and monotonic() >= end:
+                    raise deadline.too_late()
+    except StopIteration as error:  # of an iterator that it reads
+        runner.end_run(events.describe(error))
+        runner.end()
+    except BaseException as error:
+        hide_frames(error)
+        runner.end(error)
+    else:
+        runner.end()
+
+
+def spawn(
+    fn: Callable[..., Any], /, *args: Any, name: str | None = None, closes: Any = (), **kwargs: Any
+) -> Runner:
+    """Run a function again and again in the background: what TensorFlow calls a queue runner.
+
+    A traced function holds no thread while it waits for queues; the threads that there are are
+    shared by all runners. Any other function gets a thread of its own. What a run returns is
+    dropped: the results are in queues and variables.
+
+    The runner ends when a queue that it needs is closed, when a function that is not traced raises
+    ``StopIteration`` (as ``next`` does), when it is stopped (what it waits for is cancelled then),
+    or with an error, which `Runner.join` and `Runner.stop` raise; if neither does at once, it is
+    printed. As a context manager it is stopped at the end of the block.
+
+    Args:
+        fn: the function.
+        args: its arguments.
+        name: of the runner, in messages and lists of threads; by default that of the function,
+            with a number.
+        closes: what it closes when it ends, so that no reader waits for more: queues, barriers, or
+            anything that has ``close``. What several runners name is closed by the last of them
+            that goes on; one that is spawned after all others have ended finds it closed
+            (``docs/queues.md``: how to hold it open). If one ends with an error, it closes a queue
+            at once, and cancels what waits to get in.
+        kwargs: keyword arguments of the function.
+
+    Raises:
+        TraceError: in a traced function, ``fn`` is no function, or what tracing ``fn`` raises.
+
+    >>> numbers, squares = ef.Queue(2, ef.tensor(0)), ef.Queue(2, ef.tensor(0))
+    >>> @ef.trace
+    ... def square():
+    ...     x = numbers.dequeue()
+    ...     squares.enqueue(x * x)
+    >>> with ef.spawn(square):
+    ...     numbers.enqueue_many([1, 2, 3])
+    ...     squares.dequeue_many(3)
+    Tensor([1, 4, 9], i64[3]@cpu:0)
+
+    >>> lines = iter([1.0, 2.0, 3.0])
+    >>> with ef.spawn(lambda: numbers.enqueue(int(next(lines))), closes=numbers):
+    ...     numbers.dequeue_up_to(10)
+    Tensor([1, 2, 3], i64[3]@cpu:0)
+    """
+    if tracer_of(interpreter.current()) is not None:
+        raise TraceError(
+            "spawn: within a traced function", hint="spawn runners outside, where they are started"
+        )
+    if not callable(fn):
+        raise TraceError("spawn: this is no function", given=repr(fn))
+    runner = Runner(fn, name, Closing(closes))
+    ending.before(runner, Runner.at_exit)
+    end = deadline.moment() if deadline.active() else None
+    function: Any = fn
+    if isinstance(fn, BoundFunction):
+        args, function = (fn.__self__, *args), fn.__func__
+    if isinstance(function, TracedFunction):
+        if end is not None:
+            runner.end_at(end)
+        try:
+            with interpreter.use(interpreter.BASE):
+                _Steps(runner, function, args, kwargs).next()
+        except BaseException:
+            runner.abandon()
+            raise
+        return runner
+    thread = threading.Thread(
+        target=_call_in_thread,
+        args=(runner, functools.partial(fn, *args, **kwargs), current_device(), end),
+        name=f"eagerflow-{runner.name}",
+        daemon=True,
+    )
+    ending.start(thread)
+    return runner
