@@ -37,5 +37,5 @@ def check_each(rows: Iterable[Any], check: Callable[..., None]) -> None:
 
 
 def _name(argument: object) -> str:
-    name = getattr(argument, "id", None) or getattr(argument, "__name__", None)
-    return str(argument if name is None else name)
+    names = (getattr(argument, name, None) for name in ("id", "name", "__name__"))
+    return str(next((name for name in names if name is not None), argument))

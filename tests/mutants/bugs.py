@@ -196,9 +196,9 @@ BUGS: Final = (
     ),
     Bug(
         "what a scan has inside must be on one device",
-        "eagerflow/graph/devices.py",
-        'frozenset({"call", "cond", "scan", "switch", "while_loop"})',
-        'frozenset({"call", "cond", "switch", "while_loop"})',
+        "eagerflow/graph/signatures.py",
+        'return kind_of(op) in ("call", "branches", "loop")',
+        'return kind_of(op) in ("call", "branches", "loop") and op != "scan"',
         ("control/test_devices.py", "graph"),
     ),
     Bug(
