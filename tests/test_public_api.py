@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from tests.each import check_each
 from tests.source_tree import ROOT
 
 #: the array API standard 2024.12: https://data-apis.org/array-api/2024.12/API_specification
@@ -85,9 +86,8 @@ def public() -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("name", [*STANDARD, *OWN])
-def test_name_exists(name: str) -> None:
-    lookup(name)
+def test_names_exist() -> None:
+    check_each([*STANDARD, *OWN], lookup)
 
 
 def test_nothing_strange_is_public() -> None:
@@ -111,12 +111,16 @@ def test_dir_lists_the_public_names() -> None:
     assert {"Tensor", "exp", "linalg", "float32"} <= set(dir(ef))
 
 
-@pytest.mark.parametrize("name", sorted(public()))
-def test_documented_with_an_example(name: str) -> None:
-    value = lookup(name)
-    text = inspect.getdoc(value) or ""
+def _has_an_example(name: str) -> None:
+    text = inspect.getdoc(lookup(name)) or ""
     assert text, f"ef.{name} has no docstring"
     assert ">>> " in text, f"ef.{name} has no example"
+
+
+def test_documented_with_an_example() -> None:
+    names = public()
+    assert len(names) > 500
+    check_each(names, _has_an_example)
 
 
 def _methods(cls: type) -> Iterator[tuple[str, object]]:
@@ -127,11 +131,14 @@ def _methods(cls: type) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-@pytest.mark.parametrize("name", sorted(n for n, v in public().items() if inspect.isclass(v)))
-def test_methods_are_documented(name: str) -> None:
-    cls = lookup(name)
-    for method, _ in _methods(cls):
-        assert inspect.getdoc(getattr(cls, method)), f"ef.{name}.{method} has no docstring"
+def test_methods_are_documented() -> None:
+    classes = {name: cls for name, cls in public().items() if inspect.isclass(cls)}
+    assert [
+        f"ef.{name}.{method}"
+        for name, cls in classes.items()
+        for method, _ in _methods(cls)
+        if not inspect.getdoc(getattr(cls, method))
+    ] == []
 
 
 # --- the nearest name ------------------------------------------------------------------------

@@ -16,7 +16,7 @@ def test_each_row_has_a_test() -> None:
     ][2:]  # fmt: skip
     assert len(rows) > 20
     files = [
-        file for folder in ("control", "runtime", "ops", "autograph")
+        file for folder in ("control", "runtime", "ops", "autograph", "programs")
         for file in (TESTS / folder).rglob("test_*.py")
     ]  # fmt: skip
     known = {

@@ -8,6 +8,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,6 +50,21 @@ def test_100_floats_are_one_trace() -> None:
         rate = i / 7
         assert f(x, rate).tolist() == (x * rate + rate * 2).tolist()
     assert len(f.traces) == 1
+
+
+def test_a_full_cache_drops_what_was_used_longest_ago() -> None:
+    kept = cache.Cache({})
+    for i in range(cache.LIMIT):
+        kept.add(_call("first" if i < 2 else i), f"trace {i}")  # type: ignore[arg-type]  # a name
+    assert len(kept) == cache.LIMIT
+    kept.add(_call("last"), "last")  # type: ignore[arg-type]  # a name
+    assert len(kept) == cache.LIMIT
+    assert "trace 1" in kept.entries()
+    assert "trace 0" not in kept.entries()
+
+
+def _call(key: Any) -> Any:
+    return SimpleNamespace(key=key)
 
 
 def test_a_method_is_traced_once_per_instance() -> None:

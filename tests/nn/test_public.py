@@ -10,6 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError
+from tests.each import check_each
 
 #: what ef.nn promises
 LAYERS = {
@@ -31,13 +32,15 @@ def test_the_layers_are_there() -> None:
     assert set(public()) >= LAYERS
 
 
-@pytest.mark.parametrize("name", sorted(public()))
-def test_documented_with_an_example(name: str) -> None:
-    value = public()[name]
+def _is_documented(name: str, value: Any) -> None:
     assert ">>> " in (value.__doc__ or ""), f"ef.nn.{name} has no example"
     for method, found in inspect.getmembers(value) if inspect.isclass(value) else ():
         if not method.startswith("_") and isinstance(found, (types.FunctionType, property)):
             assert inspect.getdoc(found), f"ef.nn.{name}.{method} has no docstring"
+
+
+def test_documented_with_an_example() -> None:
+    check_each(public().items(), _is_documented)
 
 
 @pytest.mark.parametrize(

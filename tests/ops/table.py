@@ -1,5 +1,6 @@
 """Checks one `OpCase`: values against its reference, types against its rules, gradients against
 numeric derivatives. `COLUMNS` are the ways to run it; a later stage adds a way, not a test.
+`columns_of` says which of them run which dtypes.
 
 What is traced is compared with eager mode bit for bit as well (`tests/ops/tracing.py`); so are its
 gradients, which then need no numeric derivatives. Other sizes on one trace: `tests/ops/sizes.py`.
@@ -21,7 +22,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
 from tests.ops.gradients import gradient
-from tests.ops.tracing import compare_traced, run_traced, traced
+from tests.ops.tracing import State, call_traced, compare_traced, run_traced, traced
 
 Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
@@ -49,11 +50,14 @@ COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
     "cpu:1": _elsewhere,
     "traced": run_traced,
+    "called": call_traced,
 }
-#: columns that need no more than the values of one dtype per kind
-NARROW = frozenset({"cpu:1"})
+#: the columns of one dtype of each kind, and those of the others
+EVERY_WAY, BOTH_WAYS = ("eager", "cpu:1", "traced"), ("eager", "called")
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
-COMPARED = frozenset({"traced"})
+COMPARED = frozenset({"traced", "called"})
+#: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
+_FIRST = ("int64", "uint8", "float32", "complex64")
 
 
 class RuleChecker(AbstractInterpreter):
@@ -113,6 +117,25 @@ def function_of(case: OpCase) -> Callable[..., Any]:
     return lambda *args, **kwargs: draws(*args, generator=ef.random.Generator(seed), **kwargs)
 
 
+def one_of_each_kind(case: OpCase) -> list[str]:
+    """The dtypes of a case that stand for the others of their kinds."""
+    kinds: dict[str, str] = {}
+    for name in sorted(case.dtypes, key=lambda name: name not in _FIRST):
+        kinds.setdefault(np_dtype(name).kind, name)
+    return list(kinds.values())
+
+
+def layout_of(case: OpCase) -> str:
+    """The layout in which a case shows most."""
+    return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
+
+
+def columns_of(case: OpCase, dtype: str) -> tuple[str, ...]:
+    """The columns that run the values of a case."""
+    columns = EVERY_WAY if dtype in one_of_each_kind(case) else BOTH_WAYS
+    return tuple([c for c in columns if c not in COMPARED or not case.untraceable])
+
+
 def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -> list[Any]:
     """The arguments of a case as NumPy arrays; the same for the same case, dtype and layout."""
     return made(case, sample_of(case, dtype, *LAYOUTS[layout], special=special))
@@ -164,25 +187,42 @@ def flatten(value: Any) -> list[Any]:
 
 
 def check_values(
-    case: OpCase, dtype: str, layout: str, column: str = "eager", *, special: bool = False
+    case: OpCase, dtype: str, layout: str, columns: Sequence[str], *, special: bool = False
 ) -> None:
-    """Run a case in a column and compare with its reference."""
-    check_arguments(case, arguments(case, dtype, layout, special=special), column)
+    """Run a case in some columns and compare each with its reference."""
+    check_arguments(case, arguments(case, dtype, layout, special=special), columns)
 
 
-def check_arguments(case: OpCase, args: list[Any], column: str = "eager") -> None:
-    """Run a case on given arguments and compare with its reference."""
+def check_arguments(case: OpCase, args: list[Any], columns: Sequence[str]) -> None:
+    """Run a case on given arguments in some columns, and compare each with its reference."""
     before = [a.copy() for a in flatten_arrays(args)]
-    tensors = [map_arrays(ef.asarray, a) for a in args]
-    # whoever looks on has each op of a graph run by itself, not by the program
-    watching = nullcontext() if column in COMPARED else rules_checked()
-    with np.errstate(all="ignore"), watching:
-        got = COLUMNS[column](function_of(case), tensors, case.kwargs)
+    state = State(args)
+    results = {}
+    for column in columns:
+        state.restore()
+        results[column] = _run(case, args, column)
     for old, new in zip(before, flatten_arrays(args), strict=True):
         np.testing.assert_array_equal(old, new, err_msg=f"{case.id} wrote into its argument")
     wide = [map_arrays(_widen, a) for a in args]
     with np.errstate(all="ignore"):
         want = case.reference(*wide, **({} if case.plain else case.kwargs))
+    for column, got in results.items():
+        try:
+            _check_result(case, got, want)
+        except AssertionError as error:
+            error.add_note(f"column: {column}")
+            raise
+
+
+def _run(case: OpCase, args: list[Any], column: str) -> Any:
+    tensors = [map_arrays(ef.asarray, a) for a in args]
+    # whoever looks on has each op of a graph run by itself, not by the program
+    watching = nullcontext() if column in COMPARED else rules_checked()
+    with np.errstate(all="ignore"), watching:
+        return COLUMNS[column](function_of(case), tensors, case.kwargs)
+
+
+def _check_result(case: OpCase, got: Any, want: Any) -> None:
     if case.compare is not None:
         case.compare(got, want)
         return
@@ -221,7 +261,7 @@ def _compare(case: OpCase, got: Any, want: Any) -> None:
 
 
 def check_gradient(
-    case: OpCase, dtype: str, layout: str, column: str = "eager", *, order: int = 1
+    case: OpCase, dtype: str, layout: str, column: str = "eager", order: int = 1
 ) -> None:
     """Compare the gradients of a case with numeric derivatives along random directions.
 

@@ -7,6 +7,7 @@ be repeated are bound again with other values, or with arrays that lie otherwise
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -21,13 +22,12 @@ from eagerflow.core.op import Op, all_ops, bind, infer
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import DataDependentError, EagerflowError, TensorIndexError
 from eagerflow.types import TensorType
-from tests.ops.case import np_dtype
+from tests.each import check_each
 from tests.ops.cases import ALL_CASES
-from tests.ops.table import arguments, function_of, map_arrays
+from tests.ops.table import arguments, function_of, map_arrays, one_of_each_kind
 
 ef.stop_gradient(0)  # its op is that of a package which is loaded when it is asked for
 OPS = all_ops()
-ELEMENTWISE = sorted(name for name, op in OPS.items() if op.elementwise)
 #: how many applications of one op are looked at
 MOST = 60
 EXTREMES = {
@@ -81,7 +81,7 @@ def recorded() -> dict[str, list[Bound]]:
     """What the cases bind, by op: a few of each dtype, number of axes and layout."""
     recorder = Recorder()
     for case in ALL_CASES:
-        for dtype in {np_dtype(name).kind: name for name in case.dtypes}.values():
+        for dtype in one_of_each_kind(case):
             for layout in case.layouts:
                 args = [map_arrays(ef.asarray, a) for a in arguments(case, dtype, layout)]
                 with monitored(recorder), np.errstate(all="ignore"):
@@ -129,8 +129,7 @@ def variants(one: Bound) -> Iterator[Bound]:
 # --- outputs and memory -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_outputs_are_as_many_as_stated(name: str) -> None:
+def _outputs_are_as_many_as_stated(name: str) -> None:
     op = OPS[name]
     for one in bound(name):
         assert isinstance(one.outputs, tuple) == (op.outputs != 1)
@@ -144,8 +143,7 @@ def test_outputs_are_as_many_as_stated(name: str) -> None:
         assert not isinstance(want, tuple) or len(want) == len(one.results)
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_kernels_give_arrays_where_it_is_stated(name: str) -> None:
+def _kernels_give_arrays_where_it_is_stated(name: str) -> None:
     op = OPS[name]
     for one in bound(name):
         if op.array_scalars and one.repeats:
@@ -156,8 +154,7 @@ def test_kernels_give_arrays_where_it_is_stated(name: str) -> None:
             assert all(type(y) is np.ndarray for y in (found if type(found) is tuple else (found,)))
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_memory_comes_from_where_it_is_stated(name: str) -> None:
+def _memory_comes_from_where_it_is_stated(name: str) -> None:
     op = OPS[name]
     if op.storage == "either":
         return
@@ -219,8 +216,7 @@ def _check_order(op: Op, sources: list[Any], result: Any, attrs: dict[str, Any])
             pass
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_results_lie_as_stated(name: str) -> None:
+def _results_lie_as_stated(name: str) -> None:
     op = OPS[name]
     for one in bound(name):
         if op.order == "unknown" or not array(one.results[0]).size:
@@ -229,8 +225,7 @@ def test_results_lie_as_stated(name: str) -> None:
             _check_order(op, list(map(array, found.inputs)), array(found.results[0]), found.attrs)
 
 
-@pytest.mark.parametrize("name", [n for n in ELEMENTWISE if OPS[n].order == "elementwise"])
-def test_many_elements_lie_as_stated(name: str) -> None:
+def _many_elements_lie_as_stated(name: str) -> None:
     """Kernels may do otherwise with large arrays."""
     axes = [(0, 1, 2), (2, 1, 0), (1, 2, 0)]
     for one in [found for found in bound(name) if found.results[0].ndim == 2]:
@@ -251,18 +246,17 @@ def test_many_elements_lie_as_stated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(n for n, op in OPS.items() if op.order == "reduced"))
-@pytest.mark.parametrize("axis", [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)])
-def test_reductions_of_many_elements_lie_as_stated(name: str, axis: tuple[int, ...]) -> None:
+def test_reductions_of_many_elements_lie_as_stated(name: str) -> None:
     x = ef.asarray(np.arange(16 * 24 * 32.0).reshape(16, 24, 32))
-    for keepdims in (False, True):
+    axes = [(), (0,), (1,), (2,), (0, 2), (0, 1, 2)]
+    for axis, keepdims in itertools.product(axes, (False, True)):
         with np.errstate(all="ignore"):
             result = array(bind(OPS[name], x, axis=axis, keepdims=keepdims))
         assert result.flags.c_contiguous
         assert not np.shares_memory(result, array(x))
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
-def test_elements_depend_on_their_place_alone(name: str) -> None:
+def _elements_depend_on_their_place_alone(name: str) -> None:
     for one in bound(name):
         if not one.repeats or one.results[0].size < 2:
             continue
@@ -279,8 +273,7 @@ def test_elements_depend_on_their_place_alone(name: str) -> None:
 # --- costs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_costs_are_numbers(name: str) -> None:
+def _costs_are_numbers(name: str) -> None:
     for one in bound(name):
         inputs, outputs = list(map(type_of, one.inputs)), list(map(type_of, one.results))
         cost = OPS[name].cost(inputs, outputs, one.attrs)
@@ -289,8 +282,7 @@ def test_costs_are_numbers(name: str) -> None:
         assert not made or (cost.flops + cost.matrix > 0 and cost.bytes > 0)
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
-def test_costs_of_elements_grow_with_their_number(name: str) -> None:
+def _costs_of_elements_grow_with_their_number(name: str) -> None:
     for one in bound(name)[:1]:
         few, many = [
             OPS[name].cost(
@@ -349,8 +341,7 @@ def _extreme(x: Tensor, seed: int) -> Tensor:
     return ef.asarray(rng.choice(np.array(values, data.dtype), data.shape))
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_no_values_make_it_fail_that_does_not(name: str) -> None:
+def _no_values_make_it_fail_that_does_not(name: str) -> None:
     op = OPS[name]
     for one in bound(name):
         if not one.repeats or op.failing(one.attrs) == "values":
@@ -361,12 +352,37 @@ def test_no_values_make_it_fail_that_does_not(name: str) -> None:
             one.again([_extreme(x, seed) for x in one.inputs])
 
 
-@pytest.mark.parametrize("name", sorted(OPS))
-def test_what_raises_may_fail(name: str) -> None:
+def _what_raises_may_fail(name: str) -> None:
     for one in bound(name):
         raised = OPS[name].raised(one.attrs)
         assert not raised or OPS[name].failing(one.attrs) == "values"
         assert all(issubclass(error, Exception) for error in raised)
+
+
+FACTS = (
+    _outputs_are_as_many_as_stated,
+    _kernels_give_arrays_where_it_is_stated,
+    _memory_comes_from_where_it_is_stated,
+    _results_lie_as_stated,
+    _costs_are_numbers,
+    _no_values_make_it_fail_that_does_not,
+    _what_raises_may_fail,
+)
+FACTS_OF_ELEMENTS = (
+    _elements_depend_on_their_place_alone,
+    _costs_of_elements_grow_with_their_number,
+)
+
+
+@pytest.mark.parametrize("name", sorted(OPS))
+def test_what_is_stated_is_so(name: str) -> None:
+    op = OPS[name]
+    facts = list(FACTS)
+    if op.elementwise:
+        facts += FACTS_OF_ELEMENTS
+        if op.order == "elementwise":
+            facts.append(_many_elements_lie_as_stated)
+    check_each([(fact, name) for fact in facts], lambda fact, name: fact(name))
 
 
 @pytest.mark.parametrize("name", ["take", "getitem", "take_along_axis"])

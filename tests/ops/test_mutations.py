@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import eagerflow as ef
 from eagerflow.core.op import Op, all_ops, joint
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
@@ -22,49 +21,18 @@ from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
-from tests.ops.case import OpCase, np_dtype
-from tests.ops.cases import ALL_CASES
+from tests.ops.bound import CASE_OPS, cases_by_op
+from tests.ops.case import OpCase
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
-    COLUMNS,
     DATA_DEPENDENT,
-    arguments,
     check_gradient,
     check_values,
-    function_of,
-    map_arrays,
-    rules_checked,
+    layout_of,
+    one_of_each_kind,
 )
 
 RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError)
-
-
-def _cases_by_op() -> dict[str, list[OpCase]]:
-    """For each op the cases whose run executes it, those named after it first."""
-    found: dict[str, list[OpCase]] = {}
-    for case in ALL_CASES:
-        seen: set[str] = set()
-        for dtype in _one_of_each_kind(case):
-            args = [map_arrays(ef.asarray, a) for a in arguments(case, dtype, _layout(case))]
-            with rules_checked() as names, np.errstate(all="ignore"):
-                COLUMNS["eager"](function_of(case), args, case.kwargs)
-            seen |= names
-        for name in seen:
-            front = name in case.covers()
-            found.setdefault(name, []).insert(0 if front else len(found.get(name, [])), case)
-    return found
-
-
-def _one_of_each_kind(case: OpCase) -> list[str]:
-    return list({np_dtype(name).kind: name for name in case.dtypes}.values())
-
-
-def _layout(case: OpCase) -> str:
-    return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
-
-
-CASES_BY_OP = _cases_by_op()
-OPS = sorted(CASES_BY_OP)
 
 
 def _other(data: Any) -> Any:
@@ -172,13 +140,13 @@ def wrong_gradient(op: Op, *, in_traces: bool = False) -> Iterator[None]:
 
 
 def _check_all_kinds(case: OpCase, column: str = "eager") -> None:
-    for dtype in _one_of_each_kind(case):
-        check_values(case, dtype, _layout(case), column)
+    for dtype in one_of_each_kind(case):
+        check_values(case, dtype, layout_of(case), [column])
 
 
 def _check_gradients(case: OpCase, column: str = "eager") -> None:
     for dtype in {"float64", "complex128"} & set(case.dtypes):
-        check_gradient(case, dtype, _layout(case), column)
+        check_gradient(case, dtype, layout_of(case), column)
 
 
 def _sees_red(cases: list[OpCase], check: Any, *args: Any) -> bool:
@@ -190,39 +158,43 @@ def _sees_red(cases: list[OpCase], check: Any, *args: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", [n for n in OPS if not all_ops()[n].moves])
+@pytest.mark.parametrize("name", [n for n in CASE_OPS if not all_ops()[n].moves])
 def test_wrong_kernel_is_seen(name: str) -> None:
+    cases = cases_by_op()[name]
     with wrong_kernel(name):
-        assert _sees_red(CASES_BY_OP[name], _check_all_kinds), name
+        assert _sees_red(cases, _check_all_kinds), name
 
 
 # the rules of data-dependent ops give no type, so there is none to be wrong
-@pytest.mark.parametrize("name", [n for n in OPS if n not in DATA_DEPENDENT])
+@pytest.mark.parametrize("name", [n for n in CASE_OPS if n not in DATA_DEPENDENT])
 def test_wrong_rule_is_seen(name: str) -> None:
+    cases = cases_by_op()[name]
     with wrong_rule(all_ops()[name]):
-        assert _sees_red(CASES_BY_OP[name], _check_all_kinds), name
+        assert _sees_red(cases, _check_all_kinds), name
 
 
 def _traceable(name: str) -> list[OpCase]:
-    return [c for c in CASES_BY_OP[name] if not c.untraceable]
+    return [c for c in cases_by_op()[name] if not c.untraceable]
 
 
-@pytest.mark.parametrize("name", [n for n in OPS if n not in DATA_DEPENDENT])
+@pytest.mark.parametrize("name", [n for n in CASE_OPS if n not in DATA_DEPENDENT])
 def test_wrong_rule_is_seen_in_traces(name: str) -> None:
+    cases = _traceable(name)
     with wrong_rule(all_ops()[name]):
-        assert _sees_red(_traceable(name), _check_all_kinds, "traced"), name
+        assert _sees_red(cases, _check_all_kinds, "traced"), name
 
 
-@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize("name", CASE_OPS)
 def test_wrong_size_is_seen(name: str) -> None:
+    cases = _traceable(name)
     with wrong_sizes(all_ops()[name]) as spoilt:
-        red = _sees_red(_traceable(name), check_sizes)
+        red = _sees_red(cases, check_sizes)
     assert red or not spoilt, name
 
 
 DIFFERENTIABLE = [
     n
-    for n in OPS
+    for n in CASE_OPS
     if all_ops()[n].vjp is not None
     and not (isinstance(all_ops()[n].vjp, tuple) and not any(all_ops()[n].vjp))
 ]
@@ -230,13 +202,13 @@ DIFFERENTIABLE = [
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_wrong_gradient_is_seen(name: str) -> None:
+    cases = [c for c in cases_by_op()[name] if c.grad]
     with wrong_gradient(all_ops()[name]):
-        cases = [c for c in CASES_BY_OP[name] if c.grad]
         assert _sees_red(cases, _check_gradients), name
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_wrong_gradient_is_seen_in_traces(name: str) -> None:
+    cases = [c for c in _traceable(name) if c.grad]
     with wrong_gradient(all_ops()[name], in_traces=True):
-        cases = [c for c in _traceable(name) if c.grad]
         assert _sees_red(cases, _check_gradients, "traced"), name

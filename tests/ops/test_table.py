@@ -1,9 +1,10 @@
 """Every op and dtype against its reference, every gradient against numeric derivatives.
 
-Of the column "traced", `test_values` and the tests of gradients are as wide as eagerly: all dtypes
-and layouts, each graph verified and run in every way, bit for bit. `test_other_sizes` calls each
-case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
-first and second order included.
+One dtype of each kind is run in every way: eagerly, on another device, traced, with each graph
+verified and run in every way that there is. Of the others traced calls are compared with eager
+ones. What is traced is the same bit for bit. `test_other_sizes` calls each case, traced once, with
+further sizes: in one dtype (float64 where the case has it), gradients of first and second order
+included.
 """
 
 from __future__ import annotations
@@ -12,75 +13,66 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import TraceError
-from tests.ops.case import LAYOUTS, OpCase, np_dtype
+from tests.each import check_each
+from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
-    COLUMNS,
-    COMPARED,
-    NARROW,
     arguments,
     check_gradient,
     check_values,
+    columns_of,
     function_of,
+    layout_of,
     map_arrays,
 )
 from tests.ops.tracing import traced
 
-
-def first_of_each_kind(dtypes: tuple[str, ...]) -> set[str]:
-    """One dtype of each kind."""
-    kinds: dict[str, str] = {}
-    for name in dtypes:
-        kinds.setdefault(np_dtype(name).kind, name)
-    return set(kinds.values())
+SMOOTH = [c for c in ALL_CASES if c.grad]
 
 
-VALUES = [(c, d) for c in ALL_CASES for d in c.dtypes]
-GRADIENTS = [
-    (c, d) for c in ALL_CASES if c.grad for d in ("float64", "complex128") if d in c.dtypes
-]
-#: of each column, what of the values it runs
-COLUMN_VALUES = [
-    (c, d, column)
-    for column in COLUMNS
-    for c, d in VALUES
-    if column not in NARROW or d in first_of_each_kind(c.dtypes)
-    if column not in COMPARED or not c.untraceable
-]
-WIDE = [column for column in COLUMNS if column not in NARROW]
-SPECIAL = [c for c in ALL_CASES if c.specials]
+def _name(case: OpCase) -> str:
+    return case.id
 
 
-def _name(value: object) -> str:
-    return value.id if isinstance(value, OpCase) else str(value)
+def _slopes(case: OpCase, layout: str) -> list[tuple[str, str]]:
+    """The dtypes and columns of gradients: every way in one layout, both ways in the others."""
+    traced = "traced" if layout == layout_of(case) else "called"
+    dtypes = [d for d in ("float64", "complex128") if d in case.dtypes]
+    return [(d, column) for d in dtypes for column in ("eager", traced)]
 
 
-@pytest.mark.parametrize(("case", "dtype", "column"), COLUMN_VALUES, ids=_name)
-def test_values(case: OpCase, dtype: str, column: str) -> None:
-    for layout in case.layouts:
-        check_values(case, dtype, layout, column)
+@pytest.mark.parametrize("case", ALL_CASES, ids=_name)
+def test_values(case: OpCase) -> None:
+    check_each(
+        ((case, dtype, layout, columns_of(case, dtype))
+         for dtype in case.dtypes for layout in case.layouts),
+        check_values,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("column", WIDE)
-@pytest.mark.parametrize("case", SPECIAL, ids=_name)
-def test_special_values(case: OpCase, column: str) -> None:
-    for dtype in {"float32", "float64", "complex64"} & set(case.dtypes):
-        check_values(case, dtype, "matrix", column, special=True)
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.specials], ids=_name)
+def test_special_values(case: OpCase) -> None:
+    for dtype in sorted({"float32", "float64", "complex64"} & set(case.dtypes)):
+        check_values(case, dtype, "matrix", ("eager", "traced"), special=True)
 
 
-@pytest.mark.parametrize("column", WIDE)
-@pytest.mark.parametrize(("case", "dtype"), GRADIENTS, ids=_name)
-def test_gradients(case: OpCase, dtype: str, column: str) -> None:
-    for layout in case.layouts:
-        check_gradient(case, dtype, layout, column)
+@pytest.mark.parametrize("case", SMOOTH, ids=_name)
+def test_gradients(case: OpCase) -> None:
+    check_each(
+        ((case, dtype, layout, column)
+         for layout in case.layouts for dtype, column in _slopes(case, layout)),
+        check_gradient,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("column", WIDE)
-@pytest.mark.parametrize(("case", "dtype"), [(c, d) for c, d in GRADIENTS if c.second], ids=_name)
-def test_second_gradients(case: OpCase, dtype: str, column: str) -> None:
-    layout = next((x for x in ("matrix", *case.layouts) if x in case.layouts), "matrix")
-    check_gradient(case, dtype, layout, column, order=2)
+@pytest.mark.parametrize("case", [c for c in SMOOTH if c.second], ids=_name)
+def test_second_gradients(case: OpCase) -> None:
+    layout = layout_of(case)
+    check_each(
+        ((case, dtype, layout, column, 2) for dtype, column in _slopes(case, layout)),
+        check_gradient,
+    )
 
 
 @pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
@@ -88,11 +80,9 @@ def test_other_sizes(case: OpCase) -> None:
     check_sizes(case)
 
 
-@pytest.mark.parametrize("order", [1, 2])
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.grad], ids=_name)
-def test_gradients_of_other_sizes(case: OpCase, order: int) -> None:
-    if order == 1 or case.second:
-        check_sizes(case, order)
+@pytest.mark.parametrize("case", SMOOTH, ids=_name)
+def test_gradients_of_other_sizes(case: OpCase) -> None:
+    check_each([(case, 1), *([(case, 2)] if case.second else [])], check_sizes)
 
 
 @pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=_name)

@@ -1,7 +1,7 @@
 """Runs functions traced, in every way that graphs can run, and compares bit for bit with eager.
 
-`run_traced` is the column "traced" of the table. `run_again` is for later calls of one traced
-function, as with other sizes.
+`run_traced` is the column "traced" of the table, `call_traced` the column "called". `run_again` is
+for later calls of one traced function, as with other sizes.
 """
 
 from __future__ import annotations
@@ -109,8 +109,21 @@ def _plain(leaf: tuple[Any, ...]) -> list[Any]:
 # --- running ----------------------------------------------------------------------------------
 
 
+def call_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a function that is traced with these arguments; eager code gives the same."""
+    return _called(function, args, kwargs)[0]
+
+
 def run_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """The result of a function that is traced with these arguments, after all comparisons."""
+    """The same, and its graphs are run in every way."""
+    result, f, state = _called(function, args, kwargs)
+    run_every_way(f, args, kwargs, state)
+    return result
+
+
+def _called(
+    function: Function, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[Any, TracedFunction, State]:
     state = State(args, kwargs)
     _, want = state.run(function, *args, **kwargs)
     f = traced(function)
@@ -119,8 +132,7 @@ def run_traced(function: Function, args: Sequence[Any], kwargs: dict[str, Any]) 
     _, again = state.run(f, *args, **kwargs)
     assert_same(again, want, "a call that only runs")
     assert len(f.traces) == 1, f.explain()
-    run_every_way(f, args, kwargs, state)
-    return result
+    return result, f, state
 
 
 def compare_traced(function: Function, other: Function, args: Sequence[Any]) -> None:

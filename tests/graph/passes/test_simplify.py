@@ -15,6 +15,7 @@ from eagerflow.graph.passes.simplify.shapes import refines
 from eagerflow.graph.passes.simplify.site import is_number
 from eagerflow.graph.verify import verify
 from eagerflow.types import DTYPES
+from tests.each import check_each
 from tests.graph.passes.evaluate import changed, unchanged
 
 #: %x lies in memory as exp leaves it, %i and %b likewise; %u may be any view
@@ -297,9 +298,12 @@ def test_is_number() -> None:
 NATIVE = [d for d in DTYPES.values() if d.is_native and not d.is_complex]
 
 
-@pytest.mark.parametrize(("narrow", "wide"), list(itertools.product(NATIVE, NATIVE)), ids=str)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_a_dtype_holds_comes_back(narrow: ef.types.DType, wide: ef.types.DType) -> None:
+def test_what_a_dtype_holds_comes_back() -> None:
+    check_each(itertools.product(NATIVE, NATIVE), _comes_back)
+
+
+def _comes_back(narrow: ef.types.DType, wide: ef.types.DType) -> None:
     if narrow.kind == "bool":
         values = np.array([False, True])
     elif narrow.is_integer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import ml_dtypes
@@ -11,6 +12,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.types import DTYPES
+from tests.each import check_each
 
 # --- conversion -----------------------------------------------------------------------------
 
@@ -41,9 +43,11 @@ def test_complex_numbers_become_bools() -> None:
     assert ef.astype(ef.tensor([0j, 1j, 1 + 0j]), ef.bool).tolist() == [False, True, True]
 
 
-@pytest.mark.parametrize("source", DTYPES)
-@pytest.mark.parametrize("target", DTYPES)
-def test_every_dtype_becomes_every_other(source: str, target: str) -> None:
+def test_every_dtype_becomes_every_other() -> None:
+    check_each(itertools.product(DTYPES, DTYPES), _becomes)
+
+
+def _becomes(source: str, target: str) -> None:
     x = ef.tensor([0, 1], dtype=source)
     if x.dtype.is_complex and not (DTYPES[target].is_complex or target == "bool"):
         return

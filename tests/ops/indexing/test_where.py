@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
-import pytest
 
 import eagerflow as ef
+from tests.each import check_each
 
 SHAPES = [
     ((50, 40), (50, 40), (50, 40)),
@@ -32,10 +33,11 @@ DTYPES = (
 )
 
 
-@pytest.mark.parametrize("shapes", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("scale", [0.0, -0.0, 9.0])
-def test_is_numpys_where(shapes: Any, dtype: str, scale: float) -> None:
+def test_is_numpys_where() -> None:
+    check_each(itertools.product(SHAPES, DTYPES, [0.0, -0.0, 9.0]), _is_numpys)
+
+
+def _is_numpys(shapes: Any, dtype: str, scale: float) -> None:
     rng = np.random.default_rng(0)
     condition, x1, x2 = (rng.normal(size=shape) for shape in shapes)
     kind = getattr(ef, dtype).dtype

@@ -22,8 +22,8 @@ from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
 from tests.numeric import tensors
+from tests.programs.control import G, V, program, random_program, reset
 from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.nested import Nested
 from tests.runtime.scheduled.entries import (
     CHAINS,
     Ops,
@@ -68,10 +68,11 @@ def test_lowered_is_structured(source: Source) -> None:
 @given(st.integers(0, 10**6), st.booleans())
 @example(3, True)
 def test_nested_programs(seed: int, effects: bool) -> None:
-    f = Nested(seed, effects)
-    x = ef.tensor([0.3, -1.2, 2.0], dtype="float64")
-    want, state = f(x), f.state()
-    f.reset()
+    f = program(random_program(seed, effects))
+    x = ef.tensor([[0.4, -0.3], [0.8, 0.2], [-0.6, 0.5]], dtype="float64")
+    reset()
+    want, state = f(x), (V.numpy().tobytes(), G.state)
+    reset()
     graph = ef.trace(f).graph(x)
     runners: list[Callable[..., Any]] = [
         Executable(graph),
@@ -83,15 +84,15 @@ def test_nested_programs(seed: int, effects: bool) -> None:
         lambda x: helped(by_entries(graph, open_up, heavy), [x]),
     ]
     for run in runners:
-        f.reset()
+        reset()
         same([run(x.numpy())[0]], [want.numpy()])
-        assert f.state() == state
+        assert (V.numpy().tobytes(), G.state) == state
 
 
 def test_a_lowered_text_runs() -> None:
     """All that is needed is in the graph."""
-    f = Nested(5, effects=False)
-    x = ef.ones(3, dtype="float64")
+    f = program(random_program(5, effects=False))
+    x = ef.ones((3, 2), dtype="float64")
     graph = ef.trace(f).graph(x)
     again = Graph.parse(str(lower(graph, open_up)))
     same(ScheduledStep(ScheduledTier(again)).run([x.numpy()]), Executable(graph)(x.numpy()))

@@ -24,8 +24,8 @@ from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
+from tests.programs.control import program, random_program
 from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.nested import Nested
 from tests.runtime.scheduled.entries import (
     Ops,
     X,
@@ -104,14 +104,14 @@ def test_failures_leave_nothing(seed: int, after: int) -> None:
 
     ops.add("test_work", work)
     try:
-        f = Nested(seed, effects=False)
-        f.run_math = lambda x, first, name: bind(op_module.get_op("test_work"), x)  # type: ignore[method-assign]
-        graph = ef.trace(f).graph(ef.ones(3, dtype="float64"))
+        names = {"sin": lambda x: bind(op_module.get_op("test_work"), x)}
+        f = program(random_program(seed, effects=False), names=names)
+        graph = ef.trace(f).graph(ef.ones((3, 2), dtype="float64"))
         one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):
-            one.run([np.ones(3)])
+            one.run([np.ones((3, 2))])
         gc.collect()
         assert not [r for r in kept if r() is not None]
         assert not one._values

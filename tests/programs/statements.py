@@ -1,21 +1,17 @@
-"""Programs made at random: plain Python, converted, eager and traced runs agree."""
+"""Statements of Python on numbers, with jumps out of loops, as lines."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 
 from __future__ import annotations
 
-import linecache
-import zlib
 from collections.abc import Callable
 from typing import Any
 
-from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-import eagerflow as ef
-from eagerflow.autograph.conversion.convert import converted, why_not
-from eagerflow.errors import TraceError
-from tests.exploring import examples
+from tests.programs.source import function_of, indented
+
+__all__ = ["blocks", "program"]
 
 NAMES = ("a", "b", "c")
 
@@ -73,10 +69,6 @@ def blocks(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str = "
     return lines
 
 
-def _indented(lines: list[str]) -> list[str]:
-    return [f"    {line}" for line in lines]
-
-
 @st.composite
 def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str) -> list[str]:
     kinds = ["set", "set", "add", "append", "reduce"]
@@ -95,9 +87,9 @@ def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str
     if kind == "reduce":
         return [f"{draw(names)} = {draw(reductions())}"]
     if kind == "if":
-        found = [f"if {draw(conditions())}:", *_indented(draw(blocks(*inner)))]
+        found = [f"if {draw(conditions())}:", *indented(draw(blocks(*inner)))]
         if draw(st.booleans()):
-            found += ["else:", *_indented(draw(blocks(*inner)))]
+            found += ["else:", *indented(draw(blocks(*inner)))]
         return found
     if kind in ("break", "continue"):
         return [f"if {draw(conditions())}:", f"    {kind}"]
@@ -106,7 +98,7 @@ def statements(draw, depth: int, loop: bool, counters: tuple[str, ...], tag: str
     if kind == "try":
         return [
             "try:",
-            *_indented(draw(blocks(*inner))),
+            *indented(draw(blocks(*inner))),
             "finally:",
             f"    {draw(names)} = b * 0.5",
         ]
@@ -124,72 +116,13 @@ def _loops(draw, kind: str, depth: int, counters: tuple[str, ...], tag: str) -> 
     else:
         head = [f"for {counter} in range(3):"]
     more = (*counters, counter) if counter else counters
-    found = [*head, *_indented(draw(blocks(depth - 1, True, more, tag + "_")))]
+    found = [*head, *indented(draw(blocks(depth - 1, True, more, tag + "_")))]
     if draw(st.integers(0, 3)) == 0:
-        found += ["else:", *_indented(draw(blocks(0, False, counters, tag + "e")))]
+        found += ["else:", *indented(draw(blocks(0, False, counters, tag + "e")))]
     return found
 
 
-def _made(lines: list[str]) -> Callable[..., Any]:
-    text = "\n".join(
-        [
-            "def f(a, b, c, xs):",
-            *_indented(["kept = [b * 2.0]", *lines, "return a, b, c, sum(kept)"]),
-            "",
-        ]
-    )
-    note(text)
-    name = f"<random program {zlib.crc32(text.encode())}>"
-    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
-    namespace: dict[str, Any] = {}
-    exec(compile(text, name, "exec"), namespace)
-    return namespace["f"]  # type: ignore[no-any-return]  # the function
-
-
-def _plain(result: Any) -> list[float]:
-    return [float(x) for x in result]
-
-
-#: what is refused since updates in place would depend on data
-REFUSED = (
-    "holds as well: a loop on tensors decides",
-    "hold as well: a loop on tensors decides",
-    "holds as well: a condition decides",
-    "hold as well: a condition decides",
-    "in place and gives the name to another one",
-)
-ARGUMENTS = [(1.0, 0.5, -2.0), (3.0, 2.0, 1.0), (-1.0, 0.0, 0.5)]
-ROWS = [1.0, -1.5, 2.0]
-
-
-def check(lines: list[str]) -> None:
-    f = _made([*lines])
-    assert why_not(f.__code__) is None
-    traced = ef.trace(f)
-    for args in ARGUMENTS:
-        want = _plain(f(*args, ROWS))
-        if any(abs(x) > 1e100 or x != x for x in want):
-            continue  # kernels warn where Python's floats overflow
-        assert _plain(converted(f)(*args, ROWS)) == want  # type: ignore[arg-type]  # a function
-        results = []
-        for g in (f, traced):
-            tensors = [ef.tensor(x, dtype="float64") for x in (*args, ROWS)]
-            try:
-                result = g(*tensors)
-            except TraceError as error:
-                if g is f or not any(words in str(error) for words in REFUSED):
-                    raise
-                return
-            results.append((_plain(result), [x.tolist() for x in tensors]))
-        in_place = any("= " in line and line.split()[1] in ("+=", "-=") for line in lines)
-        assert in_place or results[0][0] == want  # two names may be one tensor
-        assert results[1] == results[0]
-
-
-@settings(
-    deadline=None, max_examples=examples(60),
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
-@given(blocks(2, False, ()))
-def test_a_random_program(lines: list[str]) -> None:
-    check(lines)
+def program(lines: list[str]) -> Callable[..., Any]:
+    """The function of three numbers and a row of them that statements stand for."""
+    body = ["kept = [b * 2.0]", *lines, "return a, b, c, sum(kept)"]
+    return function_of(["def program(a, b, c, xs):", *indented(body)], {})
