@@ -11,8 +11,6 @@ from pathlib import Path
 
 import eagerflow as ef
 
-__all__ = ["main"]
-
 #: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
 _PACKAGES = {
     "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl"),

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from eagerflow.errors import FileError
 
-__all__ = ["advice", "replaced", "unwritable"]
-
 _ADVICE: Final = {
     errno.ENOSPC: "free some space on this disk, or choose another place",
     errno.EDQUOT: "the quota of this user is used up: free some space, or choose another place",

@@ -15,8 +15,6 @@ from weakref import WeakValueDictionary
 
 from eagerflow.source import Source, capture, is_framework_frame
 
-__all__ = ["GraphPosition", "PositionedCode", "codes_by_file", "graph_position"]
-
 _ENTRY: Final = "run"  # the function that generated code begins with
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["iteration_note"]
-
 
 def iteration_note(op: str, iteration: int, source: object = None) -> str:
     """What an error that is raised in a loop says of the iteration.

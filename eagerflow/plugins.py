@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["entry_points"]
-
 
 def entry_points(*groups: str) -> list[EntryPoint]:
     """The entry points of some groups, such as ``"eagerflow.ops"``, group by group."""

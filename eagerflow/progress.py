@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-__all__ = ["Advance", "progress_bar"]
-
 
 class Advance(Protocol):
     """Tells a bar that so much more is done, and what is to stand behind it."""

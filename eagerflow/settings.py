@@ -13,8 +13,6 @@ from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import SettingError
 
-__all__ = ["Settings", "config", "current", "on_change"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

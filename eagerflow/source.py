@@ -16,18 +16,6 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
-__all__ = [
-    "Source",
-    "capture",
-    "cell_name",
-    "is_framework_frame",
-    "place_of_thread",
-    "position",
-    "users_context",
-    "variables_of",
-    "warn",
-]  # fmt: skip
-
 #: no user's; threads of ours begin in the last one
 _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "threading")
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write

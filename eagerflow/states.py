@@ -9,8 +9,6 @@ import eagerflow as ef
 from eagerflow.errors import CheckpointError, EagerflowError
 from eagerflow.extending import nearest
 
-__all__ = ["alike", "put", "some"]
-
 _SHOWN: Final = 8  # names in one list of a message
 
 

@@ -22,23 +22,6 @@ from eagerflow.dims import broadcast, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow_kernels.lists import LIST_DTYPE
 
-__all__ = [
-    "BYTES",
-    "DTYPES",
-    "LIST",
-    "DType",
-    "Shape",
-    "TensorSpec",
-    "TensorType",
-    "as_dtype",
-    "broadcast_shapes",
-    "default_dtype",
-    "number_dtype",
-    "promote_dtypes",
-    "same_shape",
-    "text_of",
-]
-
 type_kinds: Final = (
     "bool",
     "signed integer",

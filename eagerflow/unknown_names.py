@@ -11,9 +11,6 @@ from typing import Any, final
 
 from eagerflow.errors import UnknownNameError
 
-__all__ = ["AbstractAbsent", "find_hints_by", "hint_at", "module_getattr", "nearest",
-           "unknown_name"]  # fmt: skip
-
 
 def _no_hint(owner: str, name: str) -> str | None:
     """What `find_hints_by` replaces."""

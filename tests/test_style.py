@@ -102,6 +102,27 @@ def test_class_names_are_unique() -> None:
     assert twice == {}
 
 
+def imported_secrets(text: str) -> list[str]:
+    """The names with an underscore that a module imports from another one of ours."""
+    return [
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow")
+        for alias in node.names
+        if alias.name.startswith("_") and not alias.name.endswith("__")
+    ]
+
+
+def test_what_a_module_keeps_to_itself_is_not_imported() -> None:
+    wrong = {module: imported_secrets(file.read_text()) for module, file in FILES.items()}
+    assert {module: names for module, names in wrong.items() if names} == {}
+
+
+def test_an_imported_secret_is_seen() -> None:
+    text = "from eagerflow.types import _codes, DTYPES\nfrom numpy import _core\n"
+    assert imported_secrets(text) == ["eagerflow.types._codes"]
+
+
 #: concrete, and neither: users subclass it
 SUBCLASSED = {("eagerflow.nn.module", "Module")}
 

@@ -20,18 +20,6 @@ from eagerflow.ops.state.lists import list_add, list_new
 from eagerflow.source import Source
 from eagerflow.types import LIST, DType, Shape, TensorSpec, same_shape
 
-__all__ = [
-    "Cotangent",
-    "add",
-    "add_at",
-    "dense",
-    "fit",
-    "full_like",
-    "gradients",
-    "pull",
-    "search",
-]
-
 Cotangent = Tensor | IndexedSlices
 _C = TypeVar("_C", Tensor, Tensor | IndexedSlices)
 

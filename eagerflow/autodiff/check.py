@@ -15,8 +15,6 @@ from eagerflow.ops.rules.promotion import cast
 from eagerflow.source import capture
 from eagerflow.types import DTYPES
 
-__all__ = ["check_grads"]
-
 
 @hides_frames
 def check_grads(

@@ -19,8 +19,6 @@ from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.rules.type_rules import ALL, elementwise
 from eagerflow.types import TensorSpec
 
-__all__ = ["custom_vjp", "stop_gradient"]
-
 _stop_gradient: Final = define(
     "stop_gradient",
     infer=elementwise(ALL),

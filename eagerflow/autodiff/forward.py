@@ -25,8 +25,6 @@ from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import GradientError
 from eagerflow.source import Source, capture
 
-__all__ = ["Broken", "Forward", "Tangent", "transposed"]
-
 _stop_gradient: Final = declare("stop_gradient")
 
 

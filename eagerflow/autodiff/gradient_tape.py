@@ -15,8 +15,6 @@ from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError
 
-__all__ = ["GradientTape"]
-
 
 @final
 class GradientTape:

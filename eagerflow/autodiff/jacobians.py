@@ -18,8 +18,6 @@ from eagerflow.errors import GradientError, hides_frames
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import Shape
 
-__all__ = ["hessian", "jacobian"]
-
 
 def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """The function that gives all derivatives of all elements of the result of ``f``.

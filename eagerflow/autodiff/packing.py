@@ -9,8 +9,6 @@ from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 
-__all__ = ["Packing", "pack"]
-
 
 class Packing(NamedTuple):
     """A tree without its tensors.

@@ -24,8 +24,6 @@ from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.source import position
 
-__all__ = ["Recording"]
-
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the place
 REPLAYS: Final = "at"
 

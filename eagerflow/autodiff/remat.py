@@ -15,8 +15,6 @@ from eagerflow.core.interpreter import Composite, Passed, installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import hides_frames
 
-__all__ = ["recorded", "remat"]
-
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
     """``f``, but a tape keeps only its inputs, and computes the rest again for the gradient.

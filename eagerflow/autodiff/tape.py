@@ -23,20 +23,6 @@ from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Mark, Tensor, handle_of
 from eagerflow.source import Source, capture, position
 
-__all__ = [
-    "FIRST_INPUT",
-    "PER_INPUT",
-    "UNKNOWN",
-    "Link",
-    "Owner",
-    "Record",
-    "Tape",
-    "attach",
-    "find",
-    "strip",
-    "warn_of_read",
-]
-
 # --- notes on values ---
 
 # A handle carries the notes of interpreters on the value that it holds: a linked list of `Mark`s,

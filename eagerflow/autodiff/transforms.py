@@ -20,18 +20,6 @@ from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_f
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import TensorSpec
 
-__all__ = [
-    "Arguments",
-    "VariableTree",
-    "check_inexact",
-    "finished",
-    "grad",
-    "is_variable",
-    "jvp",
-    "value_and_grad",
-    "vjp",
-]
-
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
     """Refuse to differentiate by integers.

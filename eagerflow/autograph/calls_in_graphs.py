@@ -27,8 +27,6 @@ from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import TensorSpec
 
-__all__ = ["call", "call_in_scope"]
-
 
 def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """``f(*args, **kwargs)``; in a traced function as one node, whose graph all calls share.

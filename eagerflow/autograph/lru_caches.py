@@ -20,8 +20,6 @@ from eagerflow.errors import TraceError
 from eagerflow.source import Source, capture
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["cached_results", "check_remembered"]
-
 
 class _Given(NamedTuple):
     """The result of a cached function in a trace.

@@ -22,8 +22,6 @@ from eagerflow.errors import TraceError, hide_frames, relocate
 from eagerflow.source import Source
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["run"]
-
 #: exceptions that the handlers of the user do not catch
 setattr(operators, "passing", (Escaped, Again, NeedsArray, Raised))  # noqa: B010 - as the others
 

@@ -15,8 +15,6 @@ from eagerflow.capture.reads import Collecting, Finding, Holder
 from eagerflow.capture.snapshot import slots_of
 from eagerflow.source import Source
 
-__all__ = ["Attributes"]
-
 #: methods that Python calls by itself when an object is made
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 #: and those whose results do not get into a graph

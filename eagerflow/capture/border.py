@@ -10,8 +10,6 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape
 
-__all__ = ["CapturedInput", "Output", "Pattern", "Store", "fits"]
-
 #: a shape with None for each symbolic size
 Pattern = tuple[int | None, ...]
 

@@ -12,8 +12,6 @@ from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["Facts", "Load", "facts_of", "nested", "sets_computed_names"]
-
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"})

@@ -21,8 +21,6 @@ from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import ATOMS, Held, differs
 from eagerflow.source import Source
 
-__all__ = ["Mutation", "Rebinding", "Watch", "substituted", "watching"]
-
 _NUMBERS: Final = frozenset({int, float, complex})
 #: names without which no code sets attributes or items by other means than statements
 _SETTERS: Final = frozenset({"setattr", "vars", "operator", "exec", "eval", "globals",

@@ -33,8 +33,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DType
 
-__all__ = ["collect"]
-
 _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset(
     {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}

@@ -14,8 +14,6 @@ from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 
-__all__ = ["Apart", "Containers", "Own", "is_container", "merged"]
-
 
 def is_container(value: Any) -> bool:
     """Whether ``value`` is an object that holds others and can be changed."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
-__all__ = ["content_of", "same_items", "same_value"]
-
 _FLOATS: Final = (float, complex)
 
 

@@ -22,8 +22,6 @@ from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
 from eagerflow.source import Source
 
-__all__ = ["asks_types", "find_calls", "is_handed_over", "unwatched"]
-
 _ONCE: Final = "runs only while tracing"
 _TRACING: Final = "has an effect only while tracing"
 _EMPTY: Final = "runs only while tracing, when a text of a tensor has no value yet"

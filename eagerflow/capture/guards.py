@@ -42,8 +42,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 if TYPE_CHECKING:
     from eagerflow.capture.modules.structure import Structures
 
-__all__ = ["Guard", "Guards"]
-
 
 @final
 class Guard:

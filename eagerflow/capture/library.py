@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
-__all__ = ["EXAMPLES", "is_bare_class", "is_library", "is_library_class"]
-
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
 EXAMPLES: Final = "eagerflow.demo"

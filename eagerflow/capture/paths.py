@@ -13,8 +13,6 @@ from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-__all__ = ["GONE", "AccessPath", "Location", "Root", "instance_dict", "joined", "read_item"]
-
 #: characters of a path in messages
 _LONG: Final = 200
 

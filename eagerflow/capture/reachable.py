@@ -20,8 +20,6 @@ from eagerflow.capture.paths import Location
 from eagerflow.capture.snapshot import Held, is_memory
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-__all__ = ["CACHED", "AbstractStandIn", "Reachable", "cells_of", "handle_location"]
-
 #: the class of functions with a cache
 CACHED: Final = type(lru_cache(lambda: None))
 #: the most objects that are followed

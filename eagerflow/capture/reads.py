@@ -16,8 +16,6 @@ from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.source import Source
 
-__all__ = ["Collecting", "Finding", "Holder", "Read", "Reads", "Site"]
-
 
 class Read(NamedTuple):
     """One access path, with its value when the function is traced and what a trace relies on.

@@ -18,8 +18,6 @@ from typing import Any, Final, final
 from eagerflow.capture.equality import same_items, same_value
 from eagerflow.capture.paths import GONE, Location, instance_dict
 
-__all__ = ["ATOMS", "Held", "differs", "is_memory", "slots_of"]
-
 #: types of plain values, which are compared
 ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: kinds of what is held by name or key, and that of its locations

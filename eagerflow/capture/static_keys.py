@@ -12,8 +12,6 @@ from eagerflow.capture.library import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
-__all__ = ["IdentityKey", "static_key"]
-
 _BY_VALUE: Final = frozenset(
     {bool, str, bytes, NoneType, EllipsisType, int, range, DType, Device, type}
 )

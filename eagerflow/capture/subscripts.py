@@ -12,8 +12,6 @@ from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
 from eagerflow.capture.reads import Collecting, Finding, Reads
 
-__all__ = ["LIMIT", "Usage"]
-
 #: items of a container that are watched
 LIMIT: Final = 1000
 #: items from which on a container of plain values is compared as one

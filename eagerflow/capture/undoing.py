@@ -12,8 +12,6 @@ from weakref import WeakKeyDictionary, ref
 
 from eagerflow.resources.variable import VariableState
 
-__all__ = ["undo_by", "undoing"]
-
 #: an object and the function of its method, neither kept alive; a `WeakMethod` would complain if
 #: class and object are collected at once
 _Action: TypeAlias = tuple[ref[Any], ref[Any]]

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final, final
 
-__all__ = ["PIECE", "Checksum", "hashing", "pieces"]
-
 PIECE: Final = 1 << 22
 _SMALL: Final = 1 << 15  # less is quicker done than handed to another thread
 _WORKERS: Final = 8

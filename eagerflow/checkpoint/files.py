@@ -22,11 +22,6 @@ from eagerflow.errors import CheckpointError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["LOCK", "MANIFEST", "START", "Damaged", "Lock", "check_folder", "is_published",
-           "locked", "named",
-           "new_file", "publish", "remove", "remove_left_over", "reported", "shard_name",
-           "sync_folder", "token"]  # fmt: skip
-
 MANIFEST: Final = "manifest.json"
 START: Final = b'{\n "checksum": "'  #: of a manifest
 LOCK: Final = ".lock"

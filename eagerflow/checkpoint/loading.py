@@ -20,8 +20,6 @@ from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
 from eagerflow.extending import warn
 from eagerflow.states import some
 
-__all__ = ["checkpoints_in", "load", "newest_intact", "read_into"]
-
 
 @hides_frames
 def load(

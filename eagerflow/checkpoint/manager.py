@@ -25,8 +25,6 @@ from eagerflow.errors import (
 )
 from eagerflow.extending import unwritable, warn
 
-__all__ = ["Manager", "Restored"]
-
 _NAME: Final = re.compile(r"step-(\d+)")
 
 Best = str | tuple[str, Literal["max", "min"]]

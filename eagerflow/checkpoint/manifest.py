@@ -26,8 +26,6 @@ from eagerflow.checkpoint.nodes import TreeNode, build, from_json
 from eagerflow.checkpoint.shards import Shard, Stored, verify
 from eagerflow.types import as_dtype
 
-__all__ = ["VERSION", "Manifest", "read_manifest", "text_of", "verify_all"]
-
 VERSION: Final = 1
 _FORMAT: Final = "eagerflow checkpoint"
 _UNSUMMED: Final = "0" * 64

@@ -26,18 +26,6 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.errors import CheckpointError
 
-__all__ = [
-    "ARRAYS",
-    "LEAVES",
-    "TreeNode",
-    "build",
-    "describe",
-    "encode",
-    "from_json",
-    "leaves",
-    "walk",
-]
-
 _PLAIN: Final = (type(None), bool, int, float, complex, str)
 ARRAYS: Final = ("tensor", "variable")
 LEAVES: Final = (*ARRAYS, "plain", "generator")

@@ -19,8 +19,6 @@ from eagerflow.errors import CheckpointError
 from eagerflow.states import alike, some
 from eagerflow.types import TensorType
 
-__all__ = ["Partial", "Rename", "RestorePlan", "fit", "put"]
-
 Partial = bool | Callable[[str], bool]
 Rename = Mapping[str, str] | Callable[[str], str | None] | None
 

@@ -19,8 +19,6 @@ from eagerflow.checkpoint.nodes import ARRAYS, TreeNode, describe, encode, leave
 from eagerflow.errors import TensorValueError, TraceError, hides_frames
 from eagerflow.extending import is_traced, unwritable
 
-__all__ = ["GIGABYTE", "outside_traces", "save", "save_noted"]
-
 GIGABYTE: Final = 10**9
 
 

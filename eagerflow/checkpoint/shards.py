@@ -29,8 +29,6 @@ from eagerflow.checkpoint.files import Damaged, new_file, reported
 from eagerflow.extending import pack, packed_size, progress_bar, unpack
 from eagerflow.types import BYTES, DType
 
-__all__ = ["Shard", "Stored", "assign", "read", "verify", "watched", "write"]
-
 _ALIGNMENT: Final = 64
 _LARGE: Final = 256 << 20
 _DELAY: Final = 1.0

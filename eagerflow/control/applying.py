@@ -22,8 +22,6 @@ from eagerflow.graph.ir import Node
 from eagerflow.runtime.replay import symbolic
 from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["append", "apply", "mixed", "of_node"]
-
 
 def apply(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size] | None = None

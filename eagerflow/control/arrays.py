@@ -22,8 +22,6 @@ from eagerflow.ops.state.lists import (
 )
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
-__all__ = ["TensorArray"]
-
 _INT64 = DTYPES["int64"]
 
 

@@ -30,8 +30,6 @@ from eagerflow.runtime.python_control import choose
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["NO_TEXT", "cond", "switch"]
-
 #: the advice where branches give different texts
 NO_TEXT: Final = (
     "a text cannot be chosen by a tensor: choose a number with ef.where(condition, 0, 1), return "

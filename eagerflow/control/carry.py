@@ -30,8 +30,6 @@ from eagerflow.tracing.numbers import VARIES
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["Carry", "check_iteration", "own_leaves"]
-
 _Parts = TypeVar("_Parts", bound=tuple[Subgraph, ...])
 
 

@@ -33,8 +33,6 @@ from eagerflow.runtime.python_control import go_along, repeat
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
-__all__ = ["map", "scan", "while_loop"]
-
 _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPES["complex64"]}
 
 

@@ -29,8 +29,6 @@ from eagerflow.runtime.replay import symbolic
 from eagerflow.tracing.symbols import composites
 from eagerflow.tracing.tracer import Tracer
 
-__all__: list[str] = []
-
 #: runs a subgraph of a node
 Run = Callable[[Graph, Sequence[Any]], list[Any]]
 

@@ -23,8 +23,6 @@ from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["Places", "Structured", "all_nodes", "effects_of", "is_smooth", "names_of", "sizes_in"]
-
 #: the numbers of operands; -1, -2, ... for values read from variables
 Places = frozenset[int]
 _NONE: Places = frozenset()

@@ -29,10 +29,6 @@ from eagerflow.tracing.symbols import Operand
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = ["LeafOutcome", "Outcome", "ResultLeaf", "Subgraph", "argument_names", "as_truth",
-           "check_callable", "is_number", "join", "kind_of", "line_of", "outcome_of", "own_handles",
-           "same_number", "trace_subgraph", "whole_number", "within"]  # fmt: skip
-
 _NUMBERS = (int, float, complex)
 
 

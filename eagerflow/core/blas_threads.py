@@ -7,8 +7,6 @@ from typing import Any
 from eagerflow import settings
 from eagerflow.settings import Settings
 
-__all__: list[str] = []
-
 _limiter: Any = None  # of threadpoolctl, while there is a limit
 
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from eagerflow.core.interpreter import stack
 
-__all__ = ["may_reuse"]
-
 
 @final
 class _Slot:

@@ -12,8 +12,6 @@ import numpy as np
 
 from eagerflow.errors import DTypeError, TensorValueError
 
-__all__ = ["byte_array", "byte_count", "pack", "packed_size", "unpack"]
-
 _LENGTH: Final = np.dtype("<i8")
 
 Array = np.ndarray[Any, Any]

@@ -19,8 +19,6 @@ from eagerflow.types import BYTES, TensorSpec, TensorType
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
 
-__all__ = ["AbstractConversions"]
-
 
 class AbstractConversions(AbstractMethods):
     """The conversions; they go by `numpy` and by indexing."""

@@ -23,16 +23,6 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
-__all__ = [
-    "TensorLike",
-    "array_tensor",
-    "as_tensor",
-    "bytes_tensor",
-    "check_holds",
-    "scalar",
-    "tensor_of",
-]
-
 #: What public functions take for an array. Objects of other libraries come as `object`s with
 #: ``__dlpack__`` or ``__array__``, which no annotation can list.
 TensorLike = Any

@@ -15,24 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from eagerflow.types import TensorType
 
-__all__ = [
-    "FREE",
-    "Cost",
-    "CostRule",
-    "Types",
-    "bytes_of",
-    "decomposition",
-    "fourier",
-    "moving",
-    "per_input",
-    "per_output",
-    "picking",
-    "product",
-    "searching",
-    "size_of",
-    "sorting",
-]
-
 Types = Sequence[TensorType]
 
 

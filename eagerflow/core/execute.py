@@ -33,8 +33,6 @@ from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["ResolvedKernel", "execute", "explain", "resolve", "resolve_kernel"]
-
 _LOW = frozenset(d for d in DTYPES.values() if not d.is_native)
 _FLOAT16 = DTYPES["float16"]
 #: shows an error in IPython, without frames of eagerflow

@@ -12,29 +12,6 @@ from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 from eagerflow.core.cost_rules import FREE, CostRule, moving, per_input
 from eagerflow.types import TensorType
 
-__all__ = [
-    "ELEMENTWISE",
-    "GENERAL",
-    "MOVING",
-    "REDUCTION",
-    "VIEW",
-    "AlgebraFacts",
-    "FailsOn",
-    "InlineRule",
-    "InlineSite",
-    "Neutral",
-    "OpFacts",
-    "Order",
-    "Precision",
-    "Raised",
-    "Saved",
-    "StackRule",
-    "Storage",
-    "family_of",
-    "neutral",
-    "of_family",
-]
-
 #: where the memory of a result comes from: ``"fresh"`` is an array of its own, ``"same"`` the first
 #: input as it is, ``"view"`` the memory of the first input, and ``"either"`` says nothing
 Storage = Literal["fresh", "same", "view", "either"]

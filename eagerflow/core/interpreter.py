@@ -15,28 +15,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-__all__ = [
-    "BASE",
-    "AbstractDifferentiator",
-    "AbstractInterpreter",
-    "AbstractTracer",
-    "Brake",
-    "Composite",
-    "Passed",
-    "applying_rules",
-    "current",
-    "installed",
-    "is_differentiated",
-    "is_followed",
-    "is_traced",
-    "monitored",
-    "monitors",
-    "set_process_monitors",
-    "stack",
-    "tracer_among",
-    "use",
-]
-
 
 @final
 class _Stack:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from eagerflow.hardware import Device
     from eagerflow.types import DType, Shape
 
-__all__ = ["AbstractMethods"]
-
 Axis = int | tuple[int, ...] | None
 
 

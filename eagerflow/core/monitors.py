@@ -24,8 +24,6 @@ from eagerflow.settings import Settings
 from eagerflow.source import capture
 from eagerflow.types import LIST, TensorSpec
 
-__all__ = ["CheckNan", "Timing", "Verify", "timed"]
-
 
 def _tensors(result: Any) -> Sequence[Tensor]:
     return result if type(result) is tuple else (result,)

@@ -38,27 +38,6 @@ if TYPE_CHECKING:
     )
     from eagerflow.core.tensor import Tensor
 
-__all__ = [
-    "OPS_OF_BYTES",
-    "Effect",
-    "Op",
-    "all_ops",
-    "bind",
-    "bind_several",
-    "common_device",
-    "declare",
-    "define",
-    "describe",
-    "find_op",
-    "functions",
-    "get_op",
-    "infer",
-    "infer_devices",
-    "infer_specs",
-    "is_part",
-    "joint",
-]
-
 Effect = Literal["pure", "reads", "writes", "fence", "blocks"]
 Rule = Callable[..., Any]  # rules take tensors by position and the op's attributes by keyword
 

@@ -14,8 +14,6 @@ from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
 from eagerflow.types import DType, Shape, TensorSpec, TensorType, same_shape
 
-__all__ = ["IndexedSlices"]
-
 
 @final
 class IndexedSlices:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
     from eagerflow.hardware import Lane
 
-__all__ = ["AbstractNumber", "AbstractSymbol", "number_now"]
-
 
 class AbstractSymbol(ABC):
     """The data of a symbolic tensor: it is in the place of an array.

@@ -25,8 +25,6 @@ from eagerflow.unknown_names import hint_at
 if TYPE_CHECKING:
     from eagerflow.types import Shape
 
-__all__ = ["AbstractArray", "Mark", "Tensor", "handle_of", "make_tensor", "type_of"]
-
 #: what an interpreter notes of a value: whose note it is, the note, and what others noted
 Mark = tuple[Any, Any, "Mark | None"]
 

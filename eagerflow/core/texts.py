@@ -17,15 +17,6 @@ from weakref import WeakValueDictionary
 from eagerflow.errors import TraceError
 from eagerflow.source import is_framework_frame
 
-__all__ = [
-    "Placeholder",
-    "has_placeholder",
-    "holds_placeholder",
-    "joined",
-    "placeholder",
-    "text_parts",
-]
-
 _OPEN: Final = "«"
 _CLOSE: Final = "»"
 _WHOLE: Final = re.compile(f"({_OPEN}[^{_OPEN}{_CLOSE}]*{_CLOSE})")

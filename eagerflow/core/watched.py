@@ -11,8 +11,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-__all__ = ["WatchedArray"]
-
 #: attributes that say nothing of the elements, or that conversions ask for
 _SAFE: Final = frozenset({
     "__array_function__", "__array_interface__", "__array_priority__", "__array_struct__",

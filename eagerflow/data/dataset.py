@@ -32,8 +32,6 @@ from eagerflow.errors import LengthError, TensorValueError
 from eagerflow.extending import capture, hint_at
 from eagerflow.hardware import Device, as_device
 
-__all__ = ["Dataset"]
-
 
 @final
 class Dataset:

@@ -15,8 +15,6 @@ from eagerflow.extending.pipelines import QueueState, ending, to_html
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset
 
-__all__ = ["DatasetIterator"]
-
 
 @final
 class DatasetIterator:

@@ -16,8 +16,6 @@ from eagerflow.demo import digits as example
 from eagerflow.demo.digits import CLASSES, Digits, Result
 from eagerflow.extending import replaced
 
-__all__ = ["draw", "main"]
-
 _COLOURS = ("#8a8f98", "#2563eb")
 _BOXES = 100  # in the picture of the graph; scopes with more nodes are closed
 _SHOWN = 10  # images in the picture

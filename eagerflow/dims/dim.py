@@ -21,24 +21,6 @@ from eagerflow.dims.polynomial import Terms
 from eagerflow.errors import DataDependentError, DimError, UnhashableError
 from eagerflow.source import is_framework_frame
 
-__all__ = [
-    "Dim",
-    "Size",
-    "broadcast",
-    "evaluate",
-    "exact_quotient",
-    "maximum",
-    "may_equal",
-    "minimum",
-    "number_of",
-    "parse_dim",
-    "resolving",
-    "same",
-    "substitute",
-    "symbols",
-    "unknown",
-]
-
 
 @final
 class Dim:

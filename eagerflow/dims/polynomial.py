@@ -16,31 +16,6 @@ from typing import Any, Final
 
 from eagerflow.errors import DimError, ShapeError
 
-__all__ = [
-    "BUILD",
-    "Atom",
-    "Monomial",
-    "Terms",
-    "add",
-    "at_most",
-    "broadcast",
-    "constant",
-    "divide",
-    "equal",
-    "evaluate",
-    "extreme",
-    "floordiv",
-    "less",
-    "mod",
-    "multiply",
-    "name_atoms",
-    "number",
-    "replace",
-    "scale",
-    "subtract",
-    "symbol",
-]
-
 Atom = tuple[Any, ...]
 Monomial = tuple[Atom, ...]
 Terms = tuple[tuple[Monomial, int], ...]

@@ -28,8 +28,6 @@ from eagerflow.dims.polynomial import (
 )
 from eagerflow.errors import DimError
 
-__all__ = ["parse", "to_text"]
-
 _LENGTH_LIMIT: Final = 2000
 
 

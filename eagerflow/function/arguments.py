@@ -24,8 +24,6 @@ from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane, current_device
 from eagerflow.types import Shape, TensorType
 
-__all__ = ["FOREIGN", "Call", "Leaf", "Signature"]
-
 _NUMBERS: Final = (float, int, complex)
 #: types of arguments that hold no others
 _FLAT: Final = frozenset({Tensor, float, int, complex, bool, str, type(None)})

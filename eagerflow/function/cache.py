@@ -29,8 +29,6 @@ from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 
-__all__ = ["Cache", "CacheEntry", "TraceGroup"]
-
 #: traces that a function keeps
 LIMIT: Final = 128
 _FEW: Final = LIMIT // 4

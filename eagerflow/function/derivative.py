@@ -27,8 +27,6 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 
-__all__ = ["Derivative"]
-
 
 @final
 class Derivative:

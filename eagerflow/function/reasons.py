@@ -11,8 +11,6 @@ from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache, CacheEntry, same_number
 from eagerflow.function.records import LeafRecord
 
-__all__ = ["Reason", "reason_of"]
-
 _SHOWN: Final = 4  # differences that a reason names
 
 

@@ -10,9 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-__all__ = ["Explanation", "LeafRecord", "TraceRecord"]
-
-
 #: notebooks put the texts of tables at the right
 _LEFT: Final = ' style="text-align: left"'
 

@@ -39,8 +39,6 @@ from eagerflow.tracing.tracer import Tracer
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
-__all__ = ["Outside", "identifier", "kept_lists"]
-
 _ARRAY: Final = as_device("cpu:0").backend.array_type
 
 

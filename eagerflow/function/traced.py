@@ -32,8 +32,6 @@ from eagerflow.profiling import NodeStatistics
 from eagerflow.source import capture, cell_name
 from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["BoundFunction", "TracedFunction", "trace"]
-
 Compile = Literal["background", "now", "off"]
 _COMPILE: Final = ("background", "now", "off")
 _FIRST: Final = Reason("the first call")

@@ -37,8 +37,6 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["TraceRequest", "make_entry"]
-
 #: the names of symbolic sizes, in the order in which they are given
 _LETTERS: Final = "nmpqrstuvw"
 _IMMUTABLE: Final = (bool, int, float, complex, str, bytes, type(None), type, FunctionType,

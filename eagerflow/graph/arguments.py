@@ -17,8 +17,6 @@ from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.hardware import as_device
 from eagerflow_kernels import table
 
-__all__ = ["check_arguments"]
-
 
 class _Arguments(NamedTuple):
     """What there may be.

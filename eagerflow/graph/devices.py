@@ -17,8 +17,6 @@ from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
 
-__all__ = ["decision", "devices_in", "is_derivable", "move_operands", "places_of", "settle"]
-
 
 def places_of(
     op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]

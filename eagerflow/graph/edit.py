@@ -10,22 +10,6 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = [
-    "clone",
-    "copied",
-    "copy_node",
-    "flat_items",
-    "in_sizes",
-    "lone_names",
-    "named_sizes",
-    "needed",
-    "size_values",
-    "sizes_named_by",
-    "substitute_sizes",
-    "with_graphs",
-]
-
-
 # --- looking ----------------------------------------------------------------------------------
 
 

@@ -45,8 +45,6 @@ from eagerflow.hardware import Device
 from eagerflow.source import Source
 from eagerflow.types import text_of
 
-__all__ = ["Graph", "Node", "Value"]
-
 
 def _above(module: str, function: str) -> Callable[..., Any]:
     """A function of a module above this one, which is loaded when the function is called."""

@@ -7,8 +7,6 @@ from typing import ClassVar, Literal, final
 
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["NumberType", "Reference", "ValueSpec", "ValueType"]
-
 
 @final
 @dataclass(slots=True, unsafe_hash=True, repr=False)

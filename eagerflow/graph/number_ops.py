@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from eagerflow.core.facts import AlgebraFacts
 
-__all__ = ["NUMBER_OPS", "RANKS", "Number", "NumberOp"]
-
 Number = type[int] | type[float] | type[complex]
 #: gives the kind of the result from those of the operands
 KindRule = Callable[[Sequence[Number]], Number]

@@ -9,8 +9,6 @@ from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
 
-__all__ = ["current_scope", "free_name", "name_of", "name_scope", "resource_names"]
-
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
 #: names of resources, by id, for a trace that meets them under their own for the first time

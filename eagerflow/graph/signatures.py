@@ -18,9 +18,6 @@ from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
 from eagerflow.types import TensorSpec
 
-__all__ = ["NodeKind", "NodeSignature", "fits", "has_type", "is_control", "is_loop", "is_number",
-           "is_structured", "kind_of", "signature", "signatures"]  # fmt: skip
-
 #: what a node is: of an op, or
 #:
 #: - ``"constant"``;

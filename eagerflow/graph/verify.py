@@ -19,8 +19,6 @@ from eagerflow.graph.text.printer import print_node
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 
-__all__ = ["check_all_arguments", "verify"]
-
 #: how many nodes before and after the wrong one a message shows
 _AROUND: Final = 2
 _SAMPLE: Final = 5

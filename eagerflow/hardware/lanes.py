@@ -10,8 +10,6 @@ from eagerflow.types import DType
 if TYPE_CHECKING:
     from eagerflow.hardware.registry import Device
 
-__all__ = ["Lane", "known_operator", "operator_number"]
-
 
 @final
 class Lane:

@@ -21,23 +21,6 @@ from eagerflow.errors import DeviceError
 from eagerflow.hardware.lanes import Lane, known_operator
 from eagerflow.types import BYTES, DTYPES, LIST
 
-__all__ = [
-    "AbstractBackend",
-    "CpuBackend",
-    "Device",
-    "MemoryStats",
-    "NullArray",
-    "NullBackend",
-    "as_device",
-    "current_device",
-    "device",
-    "devices",
-    "forget_kernel",
-    "memory",
-    "register_backend",
-    "release",
-]
-
 
 @final
 @dataclass(frozen=True, slots=True)

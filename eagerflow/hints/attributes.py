@@ -9,8 +9,6 @@ from typing import Final
 
 from eagerflow.hints.names import LOSS
 
-__all__ = ["ACCUMULATORS", "ARRAYS", "QUEUES"]
-
 _ASKED: Final = (
     "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
     "out of net.trainable"

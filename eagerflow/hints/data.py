@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["DATA", "DATASETS"]
-
 _PARTS: Final = "x[order[:n]] and x[order[n:]], with order = ef.random.permutation(len(x))"
 #: of ``ef.data``
 DATA: Final = {

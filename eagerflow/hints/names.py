@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["FUNCTIONS", "LOSS", "RANDOM", "SPELLINGS"]
-
 LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
 _SCOPED: Final = (
     "nothing is recorded outside of ef.grad, ef.value_and_grad and ef.GradientTape; "

@@ -8,8 +8,6 @@ import eagerflow as ef
 from eagerflow.hints.names import LOSS
 from eagerflow.hints.optim import VALUES
 
-__all__ = ["MODULES", "NN", "function_hint"]
-
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
 _LOOP: Final = f"the loop is written out: {LOSS}; optimiser.update(grads)"
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"

@@ -4,8 +4,6 @@ from typing import Final
 
 from eagerflow.hints.names import LOSS
 
-__all__ = ["LBFGS", "OPTIM", "OPTIMISERS", "VALUES"]
-
 _SCHEDULE: Final = "a schedule is the learning rate: lr=ef.optim.{}"
 _STEP: Final = f"{LOSS}; optimiser.update(grads)"
 VALUES: Final = "gradients are values that ef.value_and_grad gives, none is kept that could add up"

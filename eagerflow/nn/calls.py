@@ -10,8 +10,6 @@ from typing import Any, Final
 import eagerflow as ef
 from eagerflow.extending.tracing import call_in_scope, children, walk
 
-__all__ = ["call", "noting"]
-
 #: what the modules are called that the running module holds, by id
 _names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 _notes: Final[ContextVar[list[tuple[Any, Any]] | None]] = ContextVar("notes", default=None)

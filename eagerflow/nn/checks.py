@@ -13,9 +13,6 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 
-__all__ = ["check_channels", "check_nonlinearity", "check_one", "check_positions",
-           "check_probability", "check_sizes", "linear_error"]  # fmt: skip
-
 _PLACES = ("height", "width")
 _LAYERS = "eagerflow.nn.layers."
 

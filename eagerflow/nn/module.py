@@ -16,8 +16,6 @@ from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
 from eagerflow.states import put
 
-__all__ = ["Module"]
-
 
 class Module:
     """The base of layers and models: subclass it, set attributes, and write ``forward``.

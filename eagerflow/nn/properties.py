@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from eagerflow.errors import UnknownNameError
 
-__all__ = ["never_called"]
-
 _S = TypeVar("_S")
 _R = TypeVar("_R")
 

@@ -13,9 +13,6 @@ import eagerflow as ef
 from eagerflow.nn import functional as F  # noqa: N812 - its usual name
 from eagerflow.nn import init
 
-__all__ = ["GATES", "State", "StepWeights", "Weights", "make_weights", "one_step", "run",
-           "suffixes", "weights_of"]  # fmt: skip
-
 #: the carry: the hidden state, which is what a step gives; of an LSTM that of the cell, too
 State: TypeAlias = tuple[ef.Tensor, ...]
 Step: TypeAlias = Callable[[ef.Tensor, State], State]

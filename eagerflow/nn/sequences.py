@@ -10,8 +10,6 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import Size, TensorLike, in_range, matched, may_equal, same
 from eagerflow.types import DType
 
-__all__ = ["check_rows", "check_sequences", "first_state", "mask_of"]
-
 
 def check_sequences(name: str, x: ef.Tensor, size: int, batch_first: bool) -> None:
     """Raise unless ``x`` is a sequence, or a batch of them, of rows of that size."""

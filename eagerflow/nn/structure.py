@@ -9,8 +9,6 @@ from typing import Any, Final, TypeVar
 
 from eagerflow.extending import tracing
 
-__all__ = ["made", "note_modules", "note_walk"]
-
 _T = TypeVar("_T")
 #: flags of modules in messages: what is so now, by name and value
 _FLAGS: Final = {

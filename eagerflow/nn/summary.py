@@ -15,8 +15,6 @@ from eagerflow.extending.tracing import children, walk
 from eagerflow.nn.calls import noting
 from eagerflow.nn.text import short_type
 
-__all__ = ["Summary", "SummaryRow", "summarise"]
-
 _HEADINGS: Final = ("layer", "class", "output", "parameters", "bytes")
 _NUMBERS: Final = 3  # from this column on, cells are flush right
 #: colours of the notebook's theme, light or dark, with lines half as strong as the text

@@ -8,8 +8,6 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.extending.tracing import children
 
-__all__ = ["outline", "short_type"]
-
 _PLAIN = (bool, int, float, str, type(None))
 
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from eagerflow.errors import TensorValueError
 
-__all__ = ["fraction", "not_negative"]
-
 
 def not_negative(what: str, **options: Any) -> None:
     """Raise if an option is no number from zero on."""

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import eagerflow as ef
 
-__all__ = ["Point", "SearchResult", "strong_wolfe"]
-
 _SUFFICIENT = 1e-4
 _CURVATURE = 0.9
 #: what is being looked for: an interval, a point within it, nothing more

@@ -24,8 +24,6 @@ from eagerflow.optim.parameters import (
 from eagerflow.states import put
 from eagerflow.types import DType
 
-__all__ = ["AbstractOptimiser", "Accumulators", "Rate"]
-
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
 Accumulators: TypeAlias = Sequence[AbstractRows]

@@ -11,18 +11,6 @@ from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexErr
 from eagerflow.extending import is_traced, tree
 from eagerflow.types import DType, Shape
 
-__all__ = [
-    "AbstractRows",
-    "AllRows",
-    "Parameter",
-    "Parameters",
-    "PerVariable",
-    "SomeRows",
-    "named_variables",
-    "outline",
-    "per_variable",
-]
-
 _WIDTH: Final = 120  # characters of a structure in a message
 
 #: a number, or what gives one for each variable, from its path and itself

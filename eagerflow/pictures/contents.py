@@ -15,8 +15,6 @@ from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
 
-__all__ = ["Box", "Contents", "Edge", "clip", "contents_of", "visible"]
-
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
 

@@ -13,8 +13,6 @@ from eagerflow.graph.ir import Graph
 from eagerflow.pictures.contents import Box, Contents, Edge, clip, contents_of, visible
 from eagerflow.pictures.groups import Group
 
-__all__ = ["DEVICE_COLORS", "graphviz_svg", "to_dot", "write_dot"]
-
 #: middle tones, which can be told from white and from black; one for each device, in turn
 DEVICE_COLORS: Final = ("#4c78a8", "#e58606", "#2f9e74", "#b5539b", "#a0893b", "#cf4b4b")
 

@@ -15,8 +15,6 @@ from typing import Final, Literal, TypeVar, final
 from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
 
-__all__ = ["ENDS", "Group", "group_nodes", "is_on_several"]
-
 GroupKind = Literal["graph", "device", "scope", "node", "body", "run"]
 
 #: more inputs, outputs or resources than this become one box

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
 
-__all__ = ["Layout", "lay_out"]
-
 _SWEEPS: Final = 6
 _GAP: Final = 18.0  # between boxes of a layer
 _POINT_GAP: Final = 10.0  # next to a point of an edge

@@ -15,8 +15,6 @@ from eagerflow.pictures.contents import Box, Contents, Edge, contents_of, visibl
 from eagerflow.pictures.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.pictures.layout import lay_out
 
-__all__ = ["Svg", "draw", "mimebundle", "to_svg"]
-
 #: colours follow the notebook's theme where it has one, else what the reader's system prefers
 _STYLE: Final = """<style>
 .ef-graph { --ef-text: #1f2328; --ef-line: #6e7781;

@@ -26,8 +26,6 @@ from eagerflow.events import (
     TransferEvent,
 )
 
-__all__ = ["to_chrome"]
-
 _MICRO: Final = 1e6
 
 

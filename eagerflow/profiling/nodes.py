@@ -11,8 +11,6 @@ from typing import Final, final
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent
 
-__all__ = ["NodeRow", "NodeStatistics", "median"]
-
 _KEPT: Final = 1000  # times of one node, of which the median is taken
 
 

@@ -28,8 +28,6 @@ from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
 
-__all__ = ["OpStatistics", "Profile", "profile"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

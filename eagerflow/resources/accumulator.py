@@ -13,8 +13,6 @@ from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 from eagerflow.resources.requests import check_count
 from eagerflow.types import TensorType
 
-__all__ = ["AccumulatorState"]
-
 
 @final
 class _Take(AbstractAttempt):

@@ -12,9 +12,6 @@ from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
 
-__all__ = ["ToldAttempt", "begin_told", "end_wait", "level_event", "operation_event",
-           "tell_operation", "wait_event"]  # fmt: skip
-
 
 class _Resource(Protocol):
     """A queue or its like."""

@@ -32,9 +32,6 @@ from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["AbstractAttempt", "AbstractMeeting", "Interruptible", "interruptible", "limited",
-           "slept"]  # fmt: skip
-
 #: makes the error where it is raised, so that it shows the line of the caller that waits
 Failure = Callable[[], Exception]
 

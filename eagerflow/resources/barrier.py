@@ -16,8 +16,6 @@ from eagerflow.resources.queue_stores import PriorityStore
 from eagerflow.resources.requests import check_count
 from eagerflow.types import DTYPES, DType, TensorSpec, TensorType
 
-__all__ = ["BarrierState"]
-
 _MISSING: Final = object()
 Key = int | bytes
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, final
 
-__all__ = ["FILES", "FileSystem"]
-
 
 @final
 class FileSystem:

@@ -8,8 +8,6 @@ from typing import Final, final
 
 from eagerflow.errors import TensorValueError
 
-__all__ = ["GeneratorState"]
-
 _LIMIT: Final = 2**64
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-__all__ = ["Level", "to_html"]
-
 _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
 
 

@@ -11,8 +11,6 @@ from eagerflow.events import QueueEvent
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 
-__all__ = ["MutexState", "this_thread"]
-
 _serial: Final = count(1)
 
 

@@ -20,8 +20,6 @@ from eagerflow.resources.queue_stores import AbstractStore
 from eagerflow.resources.requests import check_count
 from eagerflow.types import TensorType
 
-__all__ = ["QueueState"]
-
 _PUT: Final = 0
 _TAKE: Final = 1
 _NO_PRIORITY: Final = (0,)

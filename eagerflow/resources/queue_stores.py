@@ -11,8 +11,6 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any, final
 
-__all__ = ["AbstractStore", "FifoStore", "PriorityStore", "SequenceStore", "ShuffleStore"]
-
 
 class AbstractStore(ABC):
     """The elements of a queue, as *entries*: what a store needs to put one back is part of it.

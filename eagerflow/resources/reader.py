@@ -28,15 +28,6 @@ from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.requests import check_count
 from eagerflow_kernels.records import read_record
 
-__all__ = [
-    "AbstractFormat",
-    "BlockFormat",
-    "LineFormat",
-    "ReaderState",
-    "RecordFormat",
-    "WholeFormat",
-]
-
 #: a key and the bytes of a record
 Record = tuple[bytes, bytes]
 

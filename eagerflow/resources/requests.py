@@ -6,8 +6,6 @@ import threading
 
 from eagerflow.errors import TensorValueError
 
-__all__ = ["check_count", "check_seconds"]
-
 
 def check_count(what: str, count: int) -> None:
     """Refuse a number of elements that only the run has told.

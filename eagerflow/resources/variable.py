@@ -12,8 +12,6 @@ from eagerflow.hardware import Lane
 from eagerflow.source import capture
 from eagerflow.types import Shape, TensorType
 
-__all__ = ["VariableGroup", "VariableState", "in_order"]
-
 
 @final
 class VariableState:

@@ -10,8 +10,6 @@ from eagerflow.errors import TraceError
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 
-__all__ = ["Closing"]
-
 _lock: Final = threading.Lock()
 _users: Final[dict[int, int]] = {}  # of how many runners, by the identity of what is closed
 

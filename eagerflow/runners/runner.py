@@ -30,8 +30,6 @@ from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.source import place_of_thread
 
-__all__ = ["STOPPED", "Runner"]
-
 _serial: Final = itertools.count(1)
 STOPPED: Final = "its runner was stopped"
 #: seconds after which it is told that a runner that was stopped goes on

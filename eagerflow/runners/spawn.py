@@ -25,8 +25,6 @@ from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.ending import ending
 from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["spawn"]
-
 
 @final
 class _Steps:

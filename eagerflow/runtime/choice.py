@@ -26,8 +26,6 @@ from eagerflow.runtime.scheduled.node_seconds import (
 )
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
-__all__ = ["Choice", "Trial"]
-
 #: runs of either way that are timed before the faster is taken
 _RUNS: Final = 3
 #: the part of the other's time that running by entries must stay below

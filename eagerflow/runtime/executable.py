@@ -27,8 +27,6 @@ from eagerflow.runtime.threads.deadline import blocks
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
-__all__ = ["Executable", "Tier"]
-
 _serial: Final = count(1)
 #: held for a comparison and an assignment alone: code that a finaliser runs may ask for it
 _lock: Final = RLock()

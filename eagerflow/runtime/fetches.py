@@ -25,8 +25,6 @@ from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 from eagerflow.unknown_names import nearest
 
-__all__ = ["extract", "run"]
-
 _LIMIT: Final = 32  # executables of one graph
 _SHOWN: Final = 4  # names in a message
 _NUMBERS: Final = (bool, int, float, complex)

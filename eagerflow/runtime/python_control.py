@@ -13,8 +13,6 @@ from eagerflow.errors import TensorIndexError
 from eagerflow.loop_errors import iteration_note
 from eagerflow.types import LIST
 
-__all__ = ["choose", "choose_branch", "go_along", "repeat"]
-
 _Branch = TypeVar("_Branch")
 
 

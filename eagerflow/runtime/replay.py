@@ -29,8 +29,6 @@ from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source
 from eagerflow.types import TensorType
 
-__all__ = ["is_watched", "replay", "symbolic"]
-
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the position
 REPLAYS: Final = "at"
 

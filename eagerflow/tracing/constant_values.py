@@ -13,8 +13,6 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import kind_of
 from eagerflow.types import TensorType
 
-__all__ = ["Constants", "NotConstantError", "remedy_of"]
-
 
 @final
 class NotConstantError(Exception):

@@ -13,8 +13,6 @@ from eagerflow.errors import TraceError
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["control_dependencies"]
-
 
 @final
 class control_dependencies:  # noqa: N801 - used like a function

@@ -15,8 +15,6 @@ from typing import Any, Final, final
 from eagerflow.core.op import Effect
 from eagerflow.graph.ir import Node
 
-__all__ = ["EffectOrder", "Effectful", "unordered"]
-
 _unordered: Final[ContextVar[bool]] = ContextVar("unordered", default=False)
 _FENCES: Final = ("fence", "blocks")
 

@@ -31,15 +31,6 @@ if TYPE_CHECKING:
     from eagerflow.hardware import Lane
     from eagerflow.tracing.tracer import Tracer
 
-__all__ = [
-    "VARIES",
-    "AbstractRoot",
-    "NumberRoot",
-    "ResultRoot",
-    "SizeRoot",
-    "TracedNumber",
-]
-
 #: what the error ends in for a number that differs from iteration to iteration or from branch to
 #: branch
 VARIES: Final = "of a number that is known only when the graph runs"

@@ -16,16 +16,6 @@ from eagerflow.source import Source
 if TYPE_CHECKING:
     from eagerflow.tracing.tracer import Tracer
 
-__all__ = [
-    "Capture",
-    "Operand",
-    "Symbol",
-    "composites",
-    "leaked_error",
-    "leaked_number",
-    "unknown_size",
-]
-
 #: how a branch or a body keeps a composite with a derivative of its own; a module above fills it:
 #: ``composites["keep"](tracer, composite, inputs)`` gives the outputs
 composites: Final[dict[str, Callable[..., tuple[Any, ...]]]] = {}

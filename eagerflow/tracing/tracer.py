@@ -48,8 +48,6 @@ from eagerflow.tracing.symbols import (
 )
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
-__all__ = ["Tracer", "tracer_of"]
-
 _owners: Final = itertools.count(1)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["blank"]
-
 Array = Any  # of whatever namespace xp is
 
 

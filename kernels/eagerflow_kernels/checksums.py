@@ -13,8 +13,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["crc32c", "masked"]
-
 _POLYNOMIAL: Final = 0x82F63B78
 _BLOCK: Final = 1024  # bytes of a block; its table has 1 MB
 _ALL: Final = 0xFFFFFFFF

@@ -19,8 +19,6 @@ import numpy as np
 
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["KINDS", "read_example", "write_example"]
-
 #: the kinds of lists, by the number of their field
 KINDS: Final = {1: "bytes", 2: "float32", 3: "int64"}
 

@@ -19,8 +19,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-__all__ = ["LIST_DTYPE", "ListData"]
-
 Array = Any
 #: what is to be in some places, None for absent; None in place of all of them likewise
 _Values = Sequence[Array | None] | None

@@ -14,8 +14,6 @@ import numpy as np
 
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["MissingError", "pixels"]
-
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_HEAD: Final = 33
 #: colour types of the file format, and what Pillow calls them

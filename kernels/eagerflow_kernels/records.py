@@ -12,8 +12,6 @@ from typing import IO, Final, final
 
 from eagerflow_kernels.checksums import masked
 
-__all__ = ["DamagedError", "framed", "read_record"]
-
 _HEAD: Final = struct.Struct("<QI")
 _TAIL: Final = struct.Struct("<I")
 _SIZE: Final = struct.Struct("<Q")

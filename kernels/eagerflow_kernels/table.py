@@ -13,18 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, TypeVar
 
-__all__ = [
-    "Array",
-    "Kernel",
-    "find",
-    "names",
-    "on_change",
-    "original_kernel",
-    "portable",
-    "portable_kernel",
-    "special",
-]
-
 Array = Any  # of whatever namespace a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)

@@ -18,8 +18,6 @@ from typing import Any, Final
 
 from eagerflow.autograph.conversion.syntax import function, own_nodes
 
-__all__ = ["REDUCTIONS", "as_function", "binds", "is_plain"]
-
 #: functions of one iterable that stop at the first item which decides, with what decides
 _DECIDED: Final = {"any": True, "all": False}
 #: functions that are converted if they are called with a comprehension in parentheses

@@ -26,18 +26,6 @@ from eagerflow.autograph.conversion.source_code import NotConvertible, compiled,
 from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.capture.library import EXAMPLES, is_library
 
-__all__ = [
-    "branches",
-    "call",
-    "converted",
-    "converted_argument",
-    "operator",
-    "operators",
-    "replacements",
-    "why_not",
-    "wrappers",
-]
-
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)

@@ -14,8 +14,6 @@ from typing import Any, Final, final
 from eagerflow.autograph.conversion.source_code import NotConvertible
 from eagerflow.autograph.conversion.syntax import JUMPS, LOOPS, is_always, located, operator_call
 
-__all__ = ["RESULT", "lower_jumps"]
-
 #: the result of the function, and whether it has returned
 RESULT: Final = "@result"
 _RETURNED: Final = "@returned"

@@ -35,8 +35,6 @@ from eagerflow.autograph.conversion.syntax import (
     own_nodes,
 )
 
-__all__ = ["LATER", "rewrite"]
-
 #: the parameter that marks lambdas that the user did not write
 LATER: Final = "@later"
 

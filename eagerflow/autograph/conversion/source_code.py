@@ -19,15 +19,6 @@ from typing import Any, Final, final
 from eagerflow.autograph.conversion.syntax import OPERATORS, function
 from eagerflow.source import cell_name
 
-__all__ = [
-    "NO_SOURCE",
-    "NotConvertible",
-    "compiled",
-    "definition",
-    "first_line",
-    "line_text",
-]
-
 _FACTORY: Final = "@factory"
 _OWN: Final = "@function"
 _FUTURES: Final = sum(

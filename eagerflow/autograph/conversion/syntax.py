@@ -6,9 +6,6 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar, final
 
-__all__ = ["JUMPS", "LOOPS", "OPERATORS", "Liveness", "augmented", "bound", "declared", "function",
-           "holds_jumps", "is_always", "located", "operator_call", "own_nodes"]  # fmt: skip
-
 #: the free variable through which converted code calls operators
 OPERATORS: Final = "@operators"
 JUMPS: Final = (ast.Return, ast.Break, ast.Continue)

@@ -34,10 +34,6 @@ from eagerflow.graph.signatures import kind_of
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["Escaped", "catching", "ended", "leaving", "managed", "manager", "missed",
-           "refuse_caught"]  # fmt: skip
-
-
 #: effects that do not happen where a run fails before them
 _EFFECTS: Final = ("writes", "fence", "blocks")
 #: the classes of handlers for any exception

@@ -21,15 +21,6 @@ from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, is_framework_frame
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = [
-    "belongs_to_graph",
-    "check_in_graph",
-    "is_stated",
-    "is_users",
-    "line_of",
-    "raise_in_graph",
-]
-
 #: attributes that are not in the `__dict__` of an exception
 _LINKS: Final = ("__cause__", "__context__", "__suppress_context__")
 _RAISE: Final = dis.opmap["RAISE_VARARGS"]

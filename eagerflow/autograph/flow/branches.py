@@ -33,19 +33,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.ops.elementwise.logic import logical_not
 
-__all__ = [
-    "Branches",
-    "and_",
-    "choose",
-    "compare",
-    "failed",
-    "flag",
-    "going",
-    "if_",
-    "not_",
-    "or_",
-]
-
 _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "==": python.eq, "!=": python.ne, "<": python.lt, "<=": python.le, ">": python.gt,
     ">=": python.ge, "is": python.is_, "is not": python.is_not,

@@ -30,8 +30,6 @@ from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, capture
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["printed"]
-
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
 
 #: by trace, the lines that print in each run: file and number

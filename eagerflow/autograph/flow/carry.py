@@ -41,8 +41,6 @@ from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 
-__all__ = ["Loop", "Names", "until_known"]
-
 _Result = TypeVar("_Result")
 
 #: how often a part is traced until its effects on Python are known

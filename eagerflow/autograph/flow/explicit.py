@@ -29,8 +29,6 @@ from eagerflow.loop_errors import iteration_note
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.runtime.python_control import choose_branch
 
-__all__: list[str] = []
-
 _Function = Callable[..., Any]
 
 

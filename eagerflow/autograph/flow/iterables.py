@@ -16,8 +16,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, same
 from eagerflow.errors import TraceError
 
-__all__ = ["AbstractSource", "as_range", "as_source", "source"]
-
 
 class AbstractSource(ABC):
     """A source of one item for each iteration of a loop in the graph.

@@ -31,9 +31,6 @@ from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = ["LARGE", "endless", "first_iteration", "for_", "loops", "raise_in_first_iteration",
-           "unrolled_loops", "while_"]  # fmt: skip
-
 #: nodes of an unrolled loop from which on the user is told
 LARGE: Final = 3000
 #: the most iterations that are traced one by one where their number is unknown

@@ -18,21 +18,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
-__all__ = [
-    "Again",
-    "Found",
-    "HeldTensor",
-    "TracedBlock",
-    "UserCode",
-    "as_test",
-    "attempt",
-    "held",
-    "is_reached",
-    "references_of_blocks",
-    "refuse_reached",
-    "tracer_here",
-]
-
 #: the effects of a block: the locations by their identities, with their values, in handles of their
 #: own and as they were
 Found = dict[Any, tuple[Location, Any, Any]]

@@ -14,8 +14,6 @@ from eagerflow.capture.paths import GONE, Location
 from eagerflow.errors import TraceError
 from eagerflow.tracing.tracer import Tracer
 
-__all__ = ["early_read", "forget_name", "unbound_reason"]
-
 #: why names are not bound in a trace, by their texts
 _reasons: Final[WeakKeyDictionary[Tracer, dict[str, TraceError]]] = WeakKeyDictionary()
 _NAME: Final = re.compile(r"'([^']+)'")

@@ -12,8 +12,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.source import capture, is_framework_frame, variables_of
 
-__all__ = ["is_from_outside", "is_new", "is_pinned", "is_shared", "pin_choice"]
-
 
 def _references(box: list[Any]) -> int:
     """The number of references to the item of a list, including that of the list."""

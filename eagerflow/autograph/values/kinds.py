@@ -16,8 +16,6 @@ from eagerflow.dims import Dim, symbols
 from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
 
-__all__ = ["are_alike", "different_objects", "kind_text", "zeros_as"]
-
 
 def are_alike(a: Any, b: Any) -> bool:
     """Whether a graph can choose: of one structure, but for values of a graph the same objects."""

@@ -25,19 +25,6 @@ from eagerflow.source import is_framework_frame, variables_of
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-__all__ = [
-    "Appended",
-    "Grown",
-    "Growth",
-    "NeedsArray",
-    "as_lists",
-    "grow",
-    "grown_in",
-    "is_outside",
-    "one_each",
-    "outside_lists",
-]  # fmt: skip
-
 _ARRAY: Final = "array"
 #: by trace, the ids of lists that existed before it: only others get a length of the graph
 outside_lists: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDictionary()

@@ -17,8 +17,6 @@ from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 
-__all__ = ["is_symbolic", "percent", "shown", "text"]
-
 #: modules whose functions take paths
 _OF_PATHS: Final = ("os", "posix", "nt", "posixpath", "ntpath", "genericpath", "pathlib",
                     "pathlib._local", "glob", "shutil")  # fmt: skip

@@ -19,8 +19,6 @@ from weakref import ref
 from eagerflow.ops.state.variables import Variable
 from eagerflow.types import DType
 
-__all__ = ["ATOMS", "Probe"]
-
 #: types of plain values, which are kept as they are
 ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), range, slice,
                            DType})  # fmt: skip

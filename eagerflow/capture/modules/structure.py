@@ -18,8 +18,6 @@ from eagerflow.capture.reads import Reads
 from eagerflow.core import interpreter
 from eagerflow.tracing.tracer import tracer_of
 
-__all__ = ["Structures", "note_set", "note_walk"]
-
 #: what is so of a part, by the name and the value of a flag, in words that follow its path
 _Words: TypeAlias = Mapping[tuple[str, Any], str]
 _NO_WORDS: Final[_Words] = {}

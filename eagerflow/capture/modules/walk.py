@@ -12,8 +12,6 @@ from typing import Any
 
 from eagerflow.ops.state.variables import Variable
 
-__all__ = ["children", "walk"]
-
 
 def _items(value: Any, kind: type) -> Iterator[tuple[str, Any]]:
     """The attributes or items in which parts and variables are looked for."""

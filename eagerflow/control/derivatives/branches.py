@@ -21,8 +21,6 @@ from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
 from eagerflow.runtime.replay import replay
 
-__all__ = ["BranchDerivative"]
-
 
 @final
 class BranchDerivative:

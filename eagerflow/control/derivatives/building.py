@@ -21,9 +21,6 @@ from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.tracing.tracer import Tracer, tracer_of
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
-__all__ = ["Apply", "Residuals", "as_residual", "build", "flowing_gradients", "from_residual",
-           "names_in", "zeros_of"]  # fmt: skip
-
 #: appends a node to the trace that is under way, and gives its outputs
 Apply = Callable[[Structured, Sequence[Any], Mapping[str, Size]], list[Any]]
 _WIDE = {int: "int64", float: "float64", complex: "complex128"}

@@ -24,8 +24,6 @@ from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.signatures import NodeKind, is_loop, kind_of
 
-__all__ = ["differentiate"]
-
 
 @final
 class CallDerivative:

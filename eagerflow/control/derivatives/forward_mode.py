@@ -21,8 +21,6 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import NodeKind, kind_of
 from eagerflow.runtime.replay import replay
 
-__all__ = ["push"]
-
 _FLOWS: Final = True
 #: what accompanies a value: a tensor, a reason why the derivative breaks off, or nothing
 _Along = bool | Broken | None

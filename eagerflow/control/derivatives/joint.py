@@ -30,8 +30,6 @@ from eagerflow.runtime.replay import replay
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import Shape, same_shape
 
-__all__ = ["Gradient", "Joint", "close_constants", "part_of"]
-
 
 class Gradient(NamedTuple):
     """The source of the cotangent of an input.

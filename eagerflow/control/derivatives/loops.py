@@ -27,8 +27,6 @@ from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorSpec
 
-__all__ = ["LoopDerivative"]
-
 _INT = NumberType(int)
 
 

@@ -16,8 +16,6 @@ from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.state.lists import list_concat, list_new, list_push
 from eagerflow.types import LIST, TensorSpec
 
-__all__ = ["Sink"]
-
 
 def _rows_of(
     gradients: Sequence[Gradient], known: frozenset[str]

@@ -14,8 +14,6 @@ from eagerflow.errors import TensorValueError
 from eagerflow.events import SkipEvent, end
 from eagerflow.extending import Source
 
-__all__ = ["AbstractMapped", "OnError", "UserCall", "skips"]
-
 #: what becomes of an element that cannot be made: it stops the iteration, is left out, or is left
 #: out after a function has been told the error
 OnError: TypeAlias = Literal["raise", "skip"] | Callable[[Exception], object]

@@ -11,9 +11,6 @@ from eagerflow.data.base.calls import OnError
 from eagerflow.data.base.stage import AbstractStage
 from eagerflow.errors import DTypeError, SettingError, TensorValueError
 
-__all__ = ["check_map", "check_policy", "check_stage", "count_of", "length_of",
-           "unknown"]  # fmt: skip
-
 
 def check_stage(stage: AbstractStage) -> AbstractStage:
     """Refuse what no method of datasets has made."""

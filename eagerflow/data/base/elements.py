@@ -13,8 +13,6 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
 from eagerflow.types import TensorType
 
-__all__ = ["Fill", "as_element", "join", "nbytes", "stack", "type_of", "with_bytes"]
-
 _NUMBERS = (bool, int, float, complex)
 _ARRAYS = (*_NUMBERS, np.ndarray, np.generic)
 _TEXTS = (str, bytes)

@@ -11,8 +11,6 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 
-__all__ = ["Seed", "generator", "permutation", "words_of"]
-
 _WORD: Final = 2**64
 _BLOCK: Final = 1024  # draws at once
 

@@ -19,26 +19,6 @@ from eagerflow.data.base.orders import Seed
 from eagerflow.errors import TensorValueError
 from eagerflow.extending.pipelines import QueueState
 
-__all__ = [
-    "AbstractCounter",
-    "AbstractCursor",
-    "AbstractDerived",
-    "AbstractFollower",
-    "AbstractIndexed",
-    "AbstractReplayed",
-    "AbstractSourceStage",
-    "AbstractStage",
-    "AbstractStep",
-    "AbstractView",
-    "Length",
-    "Rows",
-    "Threads",
-    "behind_end",
-    "once",
-    "seeds",
-    "threaded",
-]
-
 #: a number of elements: infinite for endless ones, None where that is not known
 Length: TypeAlias = int | float | None
 #: which elements of a view: an interval, or any in any order

@@ -17,8 +17,6 @@ from eagerflow.data.base.elements import as_element, stack
 from eagerflow.data.base.stage import Rows
 from eagerflow.errors import DTypeError, SettingError, ShapeError, TensorValueError
 
-__all__ = ["Column", "arrow", "column", "columns", "element", "form", "gathered", "held", "taken"]
-
 Column: TypeAlias = np.ndarray[Any, Any] | list[Any] | dict[str, Any]
 
 

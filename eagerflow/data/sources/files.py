@@ -16,8 +16,6 @@ from eagerflow.errors import RecordError, TensorValueError, relocate
 from eagerflow.extending import capture, replaced
 from eagerflow_kernels.records import framed, read_record
 
-__all__ = ["LineStage", "Paths", "RecordStage", "files", "write_records"]
-
 #: a file, several of them, or a pattern such as ``"train-*.txt"``
 Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 

@@ -9,8 +9,6 @@ from eagerflow.errors import RecordError, SettingError
 from eagerflow_kernels.pictures import MissingError, pixels
 from eagerflow_kernels.records import DamagedError
 
-__all__ = ["decode_image"]
-
 
 def decode_image(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,

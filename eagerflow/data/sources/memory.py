@@ -20,8 +20,6 @@ from eagerflow.data.base.stage import (
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
 
-__all__ = ["IterableStage", "SequenceStage", "TensorStage", "iterable_stage"]
-
 
 @final
 class TensorStage(AbstractSourceStage):

@@ -33,8 +33,6 @@ from eagerflow.data.sources.files import Paths, files
 from eagerflow.errors import EagerflowError, RecordError, TensorValueError
 from eagerflow.extending import capture
 
-__all__ = ["GroupStage", "ParquetStage", "TableStage"]
-
 #: bytes of groups of rows that are held: a buffer that shuffles asks for many of them in turn
 _HELD: Final = 256 << 20
 

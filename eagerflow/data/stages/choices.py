@@ -25,8 +25,6 @@ from eagerflow.data.workers.opening import open_stage
 from eagerflow.events import LevelEvent
 from eagerflow.extending.pipelines import QueueState, ShuffleStore
 
-__all__ = ["BufferCursor", "ShuffleStage", "SliceStage"]
-
 
 @final
 @dataclass(eq=False, repr=False)

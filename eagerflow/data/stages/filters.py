@@ -9,8 +9,6 @@ from eagerflow.data.base.calls import UserCall
 from eagerflow.data.base.stage import AbstractCounter, AbstractCursor, AbstractStep, Length
 from eagerflow.data.workers.opening import open_stage
 
-__all__ = ["FilterStage"]
-
 
 @final
 @dataclass(eq=False, repr=False)

@@ -26,8 +26,6 @@ from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError
 from eagerflow.extending.pipelines import QueueState
 
-__all__ = ["BatchStage", "BucketStage", "RepeatStage", "ZipStage"]
-
 _ENDLESS_EPOCH: Final = 2**32  # passes that an epoch of an endless dataset has numbers for
 
 

@@ -23,8 +23,6 @@ from eagerflow.data.workers.opening import open_stage
 from eagerflow.data.workers.parallel import ParallelMapCursor
 from eagerflow.data.workers.processes import Pool
 
-__all__ = ["How", "MapStage"]
-
 
 @final
 @dataclass(frozen=True, slots=True)

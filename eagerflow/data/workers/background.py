@@ -15,8 +15,6 @@ from eagerflow.data.workers.opening import open_stage
 from eagerflow.extending import tree
 from eagerflow.extending.pipelines import QueueState, ending
 
-__all__ = ["PrefetchStage"]
-
 _NAME: Final = "prefetch"
 
 

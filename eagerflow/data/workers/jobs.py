@@ -29,8 +29,6 @@ from eagerflow.extending.pipelines import (
     slept,
 )
 
-__all__ = ["AbstractOutcome", "Crew", "Handover", "Job", "observed"]
-
 #: seconds after which a thread that has nothing to do ends: there may be no more reads
 _IDLE: Final = 1.0
 

@@ -7,8 +7,6 @@ from typing import Any, final
 from eagerflow.data.base.stage import AbstractCursor, AbstractIndexed, AbstractStage
 from eagerflow.data.workers.parallel import ParallelViewCursor
 
-__all__ = ["open_stage"]
-
 
 def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
     """The elements of ``stage`` in ``epoch``."""

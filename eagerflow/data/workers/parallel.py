@@ -22,8 +22,6 @@ from eagerflow.data.base.stage import (
 from eagerflow.data.workers.jobs import Crew, Handover, Job
 from eagerflow.extending.pipelines import QueueState
 
-__all__ = ["ParallelMapCursor", "ParallelViewCursor"]
-
 _AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for it
 _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number
 

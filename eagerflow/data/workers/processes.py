@@ -18,8 +18,6 @@ from eagerflow.data.workers.wire import IDLE, Wire, dump, load
 from eagerflow.errors import CancelledError, SettingError, WorkerError, relocate
 from eagerflow.extending import Source
 
-__all__ = ["Pool", "stop_server"]
-
 _WAIT: Final = 5.0  # seconds that an ended process may take to be gone
 _PROGRAM: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[2]); "

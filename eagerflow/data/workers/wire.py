@@ -25,8 +25,6 @@ import eagerflow as ef
 from eagerflow.errors import DTypeError
 from eagerflow.extending import pack, tree, unpack
 
-__all__ = ["IDLE", "Rebuilt", "Wire", "dump", "load"]
-
 #: seconds after which a worker that is asked for nothing ends
 IDLE: Final = 30.0
 _KEPT: Final = 512  # structures; more are sent again and again

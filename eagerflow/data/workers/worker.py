@@ -32,8 +32,6 @@ from eagerflow.data.base.orders import generator
 from eagerflow.data.workers.wire import IDLE, Rebuilt, Wire, dump, load
 from eagerflow.errors import DTypeError
 
-__all__ = ["serve"]
-
 #: seconds after which a server without workers ends
 _IDLE_SERVER: Final = 10.0
 _TICK: Final = 0.5  # seconds between two looks whether a worker has ended

@@ -12,9 +12,6 @@ from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.scopes import free_name
 from eagerflow.types import TensorType
 
-__all__ = ["FlatGraph", "FramePath", "axes_of", "sizes_of",
-           "used_inputs"]  # fmt: skip
-
 
 @final
 class FlatGraph:

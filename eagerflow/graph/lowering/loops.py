@@ -19,8 +19,6 @@ from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import as_device
 from eagerflow.types import DTYPES, LIST, TensorType
 
-__all__ = ["lower_loop"]
-
 _INT: Final = NumberType(int)
 _TRUTH: Final = TensorType(DTYPES["bool"], ())
 _PARALLEL: Final = 10  # iterations at once, by default

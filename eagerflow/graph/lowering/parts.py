@@ -12,8 +12,6 @@ from eagerflow.graph.lowering.flat import FlatGraph, FramePath, sizes_of, used_i
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
-__all__ = ["BranchBuilder", "LoweredPart"]
-
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
 BranchBuilder = Callable[[FramePath, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 

@@ -11,8 +11,6 @@ from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.signatures import kind_of, signature
 from eagerflow.types import TensorSpec
 
-__all__ = ["is_steering"]
-
 _INT: Final = NumberType(int)
 
 

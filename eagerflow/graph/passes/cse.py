@@ -20,8 +20,6 @@ from eagerflow.graph.text.constants import content_name, has_values
 from eagerflow.hardware import Device
 from eagerflow.types import DType
 
-__all__ = ["cse", "share"]
-
 #: arrays of more bytes are the same only if they are the same object
 _CONTENT_LIMIT: Final = 1 << 20
 

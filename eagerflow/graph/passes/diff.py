@@ -11,8 +11,6 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, optimise, run_passes
 from eagerflow.graph.text.printer import Printer
 
-__all__ = ["GraphDiff", "diff", "diff_graphs"]
-
 _CONTEXT: Final = 1
 _Line = tuple[str, str]  # the mark and the line
 

@@ -15,8 +15,6 @@ from eagerflow.hardware import as_device
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
-__all__ = ["donate"]
-
 
 def donate(graph: Graph) -> tuple[Graph, Report]:
     """Say in `Node.reuses` which input's buffer a node may write its output into.

@@ -20,8 +20,6 @@ from eagerflow.graph.text.constants import has_values
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["fold"]
-
 #: bytes that a constant may have even if it is larger than what it is computed from
 _LIMIT: Final = 1 << 12
 #: bits of the integers that powers are computed of

@@ -21,8 +21,6 @@ from eagerflow.types import TensorType
 if TYPE_CHECKING:
     from eagerflow.core.facts import Order
 
-__all__ = ["Memory", "MemoryLayout", "has_one_axis", "is_flat", "is_fresh", "on_cpu", "same_shape"]
-
 
 @final
 class MemoryLayout(IntEnum):

@@ -15,8 +15,6 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, effect_of, shown
 from eagerflow.graph.signatures import kind_of
 
-__all__ = ["prune"]
-
 #: numbers of inputs or outputs, in order
 Indices = tuple[int, ...]
 

@@ -14,9 +14,6 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.signatures import kind_of
 from eagerflow.source import Source
 
-__all__ = ["RANKS", "Change", "Form", "Origin", "Pass", "Report", "Rewriter", "effect_of",
-           "is_large", "is_pure", "shown"]  # fmt: skip
-
 _LARGE: Final = 1 << 16  # bytes
 #: effects on state, from the weakest
 RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")

@@ -12,16 +12,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.hardware import as_device
 from eagerflow.types import BYTES, DType, Shape
 
-__all__ = [
-    "content_name",
-    "from_bytes",
-    "from_numbers",
-    "has_values",
-    "numbers",
-    "size_in_bytes",
-    "to_bytes",
-]
-
 #: arrays of more elements are kept beside the text
 _LITERAL_SIZE: Final = 16
 #: and byte strings that are longer together

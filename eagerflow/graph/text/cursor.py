@@ -9,8 +9,6 @@ from typing import Any, Final, NoReturn, final
 
 from eagerflow.errors import GraphSyntaxError
 
-__all__ = ["WORD", "Cursor"]
-
 WORD: Final = re.compile(r"[^\W\d]\w*")
 _SPACE: Final = re.compile(r"\s*")
 _STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"')

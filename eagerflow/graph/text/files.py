@@ -35,8 +35,6 @@ from eagerflow.graph.text.printer import Printer
 from eagerflow.source import warn
 from eagerflow.types import BYTES
 
-__all__ = ["VERSION", "load_graph", "save_graph"]
-
 VERSION: Final = 2
 _FORMAT: Final = "eagerflow graph"
 _ALIGNMENT: Final = 64

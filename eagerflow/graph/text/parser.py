@@ -17,8 +17,6 @@ from eagerflow.graph.text.cursor import WORD, Cursor
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorSpec, TensorType
 
-__all__ = ["parse_graph"]
-
 _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf\b|nan\b)")
 _OUTPUT: Final = re.compile(r"\.(\d+)")
 _TYPE: Final = re.compile(r"(\w+)(?:\[([^\[\]]*)\](?:@([\w.:*/]+))?)?")

@@ -17,8 +17,6 @@ from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.hardware import Device
 from eagerflow.types import DType, text_of
 
-__all__ = ["Printer", "print_graph", "print_node", "quote"]
-
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _INDENT: Final = "  "
 

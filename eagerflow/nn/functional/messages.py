@@ -9,8 +9,6 @@ from typing import ParamSpec, TypeVar
 from eagerflow.errors import EagerflowError, hide_frames
 from eagerflow.extending import is_part
 
-__all__: list[str] = []
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -12,8 +12,6 @@ from typing import Any, Final, final
 
 from eagerflow.types import DTYPES, DType
 
-__all__ = ["relabel", "relabelled_dtype"]
-
 #: DLDataTypeCode of the dtypes that NumPy does not exchange
 _CODES: Final = {
     DTYPES["bfloat16"]: 4,

@@ -22,8 +22,6 @@ from eagerflow.ops.shape.axes import reshape
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType
 
-__all__ = ["SWAPPED", "transform", "transform_hermitian", "transform_real"]
-
 #: The adjoint of a transform is the opposite one, scaled where this one is not.
 SWAPPED: Final[dict[str, str]] = {
     "backward": "forward",

@@ -22,23 +22,6 @@ from eagerflow.types import DTYPES, DType, TensorType
 if TYPE_CHECKING:
     from typing import Unpack
 
-__all__ = [
-    "add_if",
-    "check_matrix",
-    "check_same_dtype",
-    "check_square",
-    "complex_dtype",
-    "conj_transpose",
-    "gaps",
-    "hermitian_part",
-    "identity_like",
-    "matrix_op",
-    "multilinear_jvp",
-    "quotient",
-    "scale_columns",
-    "scale_rows",
-]
-
 _COMPLEX = {"float64": "complex128", "complex128": "complex128"}
 
 

@@ -11,8 +11,6 @@ from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.sizes import surely_less
 from eagerflow.types import Shape
 
-__all__ = ["Pairs", "check_axes", "joined", "per_axis", "places"]
-
 Pairs = tuple[tuple[int, int], ...]
 
 

@@ -36,28 +36,6 @@ from eagerflow_kernels.portable.random import CLAIMS
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
-__all__ = [
-    "BITS",
-    "EXPONENTIAL",
-    "GUMBEL",
-    "INTEGERS",
-    "NORMAL",
-    "TRUNCATED_NORMAL",
-    "UNIFORM",
-    "affine",
-    "checked_scale",
-    "default_state",
-    "device_of",
-    "draw",
-    "in_range",
-    "is_deferred",
-    "is_number",
-    "is_weak",
-    "key_of",
-    "parameters",
-    "uniform_draw",
-]
-
 _FLOAT32: Final = DTYPES["float32"]
 _FLOAT64: Final = DTYPES["float64"]
 _UINT64: Final = DTYPES["uint64"]

@@ -26,9 +26,6 @@ from eagerflow.ops.rules.extents import is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
 
-__all__ = ["as_index", "as_number", "as_shape", "axes_of", "axis_of", "sequence_of"]
-
-
 #: what Python is told that asks for an integer which is not known while tracing
 _UNKNOWN = (TraceError, LeakedTensorError, DimError)
 

@@ -13,17 +13,6 @@ from eagerflow.dims import Dim, maximum, may_equal, minimum, same
 from eagerflow.errors import ShapeError
 from eagerflow.types import Shape
 
-__all__ = [
-    "Slice",
-    "check_not_negative",
-    "is_symbolic",
-    "joined_shape",
-    "may_be",
-    "place_within",
-    "slice_size",
-    "with_size",
-]
-
 Slice = tuple[int | None, int | None, int | None]
 
 

@@ -16,8 +16,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import maximum, same
 from eagerflow.types import Shape, same_shape
 
-__all__ = ["conjugate", "count_of", "spread", "sum_to_like", "where"]
-
 
 def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     """``g`` summed over the axes along which ``like`` was broadcast to its shape."""

@@ -20,20 +20,6 @@ from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, default_dtype, promote_dtypes
 
-__all__ = [
-    "cast",
-    "fits_kind",
-    "floating",
-    "host_check",
-    "known_number",
-    "operands",
-    "pair",
-    "promote",
-    "promote_floating",
-    "promoted_dtype",
-    "weak_fits",
-]
-
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))

@@ -15,8 +15,6 @@ from eagerflow.dims import Size
 from eagerflow.errors import ShapeError
 from eagerflow.types import TensorType
 
-__all__ = ["at_least", "matched", "surely_at_most", "surely_less"]
-
 Given = str | Callable[[], str]
 
 

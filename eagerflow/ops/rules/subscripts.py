@@ -33,8 +33,6 @@ from eagerflow.ops.rules.extents import Slice, is_symbolic, slice_size
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import DTYPES, Shape, TensorSpec, TensorType, broadcast_shapes
 
-__all__ = ["ARRAY", "Index", "Key", "along", "index_shape", "parse", "signed"]
-
 Item = int | str | Slice | None
 Key = tuple[Item, ...]
 

@@ -21,32 +21,6 @@ if TYPE_CHECKING:
 
     from eagerflow.core.tensor import Tensor
 
-__all__ = [
-    "ALL",
-    "ANY",
-    "BOOL",
-    "COMPLEX",
-    "FLOATING",
-    "INEXACT",
-    "INTEGER",
-    "INTEGER_OR_BOOL",
-    "NUMERIC",
-    "REAL",
-    "check_kind",
-    "count_type",
-    "effect_op",
-    "elementwise",
-    "normalize_axes",
-    "normalize_axis",
-    "nothing_type",
-    "of_state",
-    "public",
-    "real_dtype",
-    "reduced_shape",
-    "repeats_to",
-    "unary",
-]
-
 BOOL: Final = frozenset({"bool"})
 INTEGER: Final = frozenset({"signed integer", "unsigned integer"})
 INTEGER_OR_BOOL: Final = INTEGER | BOOL

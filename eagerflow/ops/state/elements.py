@@ -19,18 +19,6 @@ from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype
 
-__all__ = [
-    "Elements",
-    "as_spec",
-    "check",
-    "check_names",
-    "check_part",
-    "checked",
-    "fresh_types",
-    "part_of",
-    "told",
-]
-
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
 _PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype of NumPy

@@ -19,20 +19,6 @@ from eagerflow.errors import DTypeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DTYPES, LIST, DType, Shape, TensorSpec, TensorType
 
-__all__ = [
-    "list_add",
-    "list_concat",
-    "list_new",
-    "list_pop",
-    "list_push",
-    "list_read",
-    "list_size",
-    "list_split",
-    "list_stack",
-    "list_unstack",
-    "list_write",
-]
-
 _INT64 = DTYPES["int64"]
 
 

@@ -28,17 +28,6 @@ from eagerflow.ops.rules.type_rules import REAL, effect_op, of_state
 from eagerflow.resources.requests import check_count, check_seconds
 from eagerflow.types import DTYPES, TensorType
 
-__all__ = [
-    "WAITING",
-    "bind_wait",
-    "check_asked",
-    "checked_count",
-    "integer",
-    "size_of",
-    "timeout_of",
-    "waiting_op",
-]
-
 #: what ops raise that wait for others
 WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
 _COUNT: Final = DTYPES["int64"]

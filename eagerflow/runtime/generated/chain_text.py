@@ -34,8 +34,6 @@ from eagerflow.runtime.generated.chains import (
 from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 
-__all__ = ["ChainText"]
-
 
 @final
 class ChainText:

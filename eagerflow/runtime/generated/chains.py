@@ -27,8 +27,6 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
-__all__ = ["Chain", "assigns", "blocks", "find_chains", "function_of", "scratch", "sweep"]
-
 _DTYPES: Final = ("float32", "float64")
 #: how many ops make a chain worth a call of its own
 _LEAST: Final = 3

@@ -40,8 +40,6 @@ from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["Code", "generate"]
-
 #: instructions of one function
 _CHUNK: Final = 256
 _FENCES: Final = ("fence", "blocks")

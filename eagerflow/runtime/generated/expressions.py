@@ -24,17 +24,6 @@ from eagerflow.runtime.generated.instructions import Instruction, Instructions, 
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
 
-__all__ = [
-    "GENERATED",
-    "Expressions",
-    "broadcast_sizes",
-    "is_own",
-    "pays",
-    "power",
-    "reusing",
-    "to_array",
-]
-
 #: bytes of an array from which on it costs more to get new memory than to look for old
 LIMIT: Final = 1 << 16
 

@@ -20,8 +20,6 @@ from eagerflow.runtime.generated.writes import Written
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["failure"]
-
 _SHOWN: Final = 200  # characters of a node in a note
 
 Frames = Sequence[FrameType]

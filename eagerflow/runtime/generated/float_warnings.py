@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["QUIET", "error_state"]
-
 
 def _find() -> tuple[ContextVar[Any], Any]:
     """The context variable in which NumPy keeps what to do about errors, and "ignore all" in it.

@@ -18,9 +18,6 @@ from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = ["Block", "Instruction", "Instructions", "check_given", "flatten",
-           "has_dims", "named_axes", "on_device", "parts"]  # fmt: skip
-
 
 @final
 @dataclass(slots=True, eq=False)

@@ -14,8 +14,6 @@ from eagerflow.core.op import find_op, get_op
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.types import LIST, TensorType
 
-__all__ = ["Stacks", "find_stacks", "stack_lines"]
-
 
 class Stacks(NamedTuple):
     """What `find_stacks` gives.

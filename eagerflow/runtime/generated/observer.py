@@ -18,13 +18,6 @@ from eagerflow.runtime.generated.instructions import Instructions
 from eagerflow.source import Source, variables_of
 from eagerflow.types import TensorSpec, TensorType
 
-__all__ = [
-    "Observer",
-    "described",
-    "position_in",
-]
-
-
 #: instructions and shapes that an observer remembers at most
 _MOST_KNOWN: Final = 1024
 

@@ -27,11 +27,6 @@ from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
 
-__all__ = [
-    "GeneratedTier",
-    "RegionCode",
-]
-
 
 @final
 class RegionCode:

@@ -14,8 +14,6 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.source import Source, cell_name
 
-__all__ = ["Written"]
-
 _EFFECTS: Final = ("writes", "fence", "blocks")
 _SURE, _PERHAPS = 2, 1
 

@@ -14,8 +14,6 @@ from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH
 from eagerflow.types import TensorType
 
-__all__ = ["HEAVY", "HERE", "LIGHT", "Action", "asynchronous", "placed_error", "steering"]
-
 Call = Callable[[list[Any]], Any]
 
 LIGHT: Final = 0

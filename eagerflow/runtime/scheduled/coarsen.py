@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, final
 
-__all__ = ["coarsen"]
-
 #: seconds to schedule one region
 _ENTRY: Final = 20e-6
 #: how many regions are looked at; the work grows with the square

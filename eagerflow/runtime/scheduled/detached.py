@@ -16,8 +16,6 @@ from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads.workers import Workers, shared
 
-__all__ = ["DetachedStep", "Result", "serving"]
-
 #: gives the outputs of a step, or raises its error
 Result = Callable[[], tuple[Any, ...]]
 

@@ -19,8 +19,6 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import kind_of
 from eagerflow.types import TensorType
 
-__all__ = ["HEAVY_SECONDS", "node_seconds", "op_threads", "worker_count"]
-
 #: seconds from which on a part of a graph is worth a thread of its own
 HEAVY_SECONDS: Final = 200e-6
 

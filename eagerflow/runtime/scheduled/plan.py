@@ -15,8 +15,6 @@ from typing import Final, final
 
 from eagerflow.errors import GraphError
 
-__all__ = ["ENTER", "EXIT", "MERGE", "NEXT", "RUN", "SWITCH", "FramePlan", "Plan", "ScheduledNode"]
-
 #: runs, then gives a token on each of its edges
 RUN: Final = 0
 #: runs, then gives live tokens on the edges of one port, and dead ones on those of the others

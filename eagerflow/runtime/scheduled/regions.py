@@ -19,8 +19,6 @@ from eagerflow.graph.passes.rewrite import effect_of, is_pure
 from eagerflow.runtime.scheduled.coarsen import coarsen
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
-__all__ = ["Places", "find_regions"]
-
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
 

@@ -27,8 +27,6 @@ from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
 from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
 
-__all__ = ["FrameLayout", "ScheduledNodes"]
-
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
 

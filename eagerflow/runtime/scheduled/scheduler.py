@@ -29,19 +29,6 @@ from typing import Any, Final, NoReturn, final
 from eagerflow.errors import SchedulerError
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, RUN, SWITCH, FramePlan, Plan
 
-__all__ = [
-    "Scheduler",
-    "SchedulerEvent",
-    "SchedulerInstruction",
-    "SchedulerLog",
-    "cancel",
-    "chose",
-    "done",
-    "failed",
-    "rerun",
-    "start",
-]
-
 SchedulerEvent = tuple[Any, ...]
 SchedulerInstruction = tuple[Any, ...]
 #: what happened in a step: each event, and the instructions that it led to

@@ -39,8 +39,6 @@ from eagerflow.runtime.threads.workers import shared
 if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.tier import ScheduledTier
 
-__all__ = ["SYSTEM_CLOCK", "Completion", "ScheduledStep"]
-
 SYSTEM_CLOCK: Final = SystemClock()
 
 #: a node to run: its tag, its number, and what it takes, the last first

@@ -9,8 +9,6 @@ from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.scheduled.scheduled_nodes import FrameLayout
 from eagerflow.runtime.scheduled.scheduler import SchedulerInstruction
 
-__all__ = ["FrameValues", "StepValues"]
-
 
 @final
 class FrameValues:

@@ -19,8 +19,6 @@ from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.types import TensorType
 
-__all__ = ["ScheduledTier"]
-
 
 def waits_nowhere(node: Node) -> bool:
     """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""

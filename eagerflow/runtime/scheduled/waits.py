@@ -26,8 +26,6 @@ from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
-__all__ = ["has_free_waits"]
-
 
 @final
 class _Wait:

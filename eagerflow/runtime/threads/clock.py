@@ -7,8 +7,6 @@ from abc import ABC, abstractmethod
 from time import monotonic
 from typing import final
 
-__all__ = ["AbstractClock", "SystemClock"]
-
 
 class AbstractClock(ABC):
     """Tells the time, and waits."""

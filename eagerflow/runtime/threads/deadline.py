@@ -14,9 +14,6 @@ from eagerflow.errors import CancelledError, DeadlineError, TensorValueError
 from eagerflow.events import step_of
 from eagerflow.resources.attempts import limited
 
-__all__ = ["LATE", "active", "blocks", "broken_off", "check", "deadline", "ends_at", "ends_when",
-           "moment", "too_late"]  # fmt: skip
-
 #: why a step was cancelled whose deadline has passed
 LATE: Final = "its deadline has passed"
 

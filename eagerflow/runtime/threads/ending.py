@@ -16,8 +16,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final, TypeVar, final
 
-__all__ = ["Ending", "ending"]
-
 _T = TypeVar("_T")
 #: seconds in which threads may end by themselves
 _GRACE: Final = 0.5

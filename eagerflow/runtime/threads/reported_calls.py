@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-__all__ = ["call_and_report"]
-
 
 def call_and_report(job: Callable[[], object]) -> None:
     """Call ``job``; what it raises goes to ``threading.excepthook``, and the thread goes on."""

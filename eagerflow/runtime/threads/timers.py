@@ -12,8 +12,6 @@ from typing import Any, Final, final
 from eagerflow.runtime.threads.clock import AbstractClock, SystemClock
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
-__all__ = ["Timer", "Timers", "timers"]
-
 #: how many cancelled calls may be kept until their time
 _SLACK: Final = 64
 

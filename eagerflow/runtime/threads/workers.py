@@ -11,8 +11,6 @@ from typing import Final, final
 from eagerflow.runtime.threads.ending import ending
 from eagerflow.runtime.threads.reported_calls import call_and_report
 
-__all__ = ["Workers", "shared"]
-
 #: seconds after which a thread that has nothing to do ends
 _IDLE: Final = 1.0
 

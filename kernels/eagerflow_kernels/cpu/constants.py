@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["constant"]
-
 
 @cache
 def constant(value: int, dtype: Any) -> Any:

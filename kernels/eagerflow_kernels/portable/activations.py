@@ -8,9 +8,6 @@ from typing import Any
 from eagerflow_kernels.portable.special import erfc, sigmoid
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["elu", "gelu_by_tanh", "softplus"]
-
-
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
 _TANH_END = 10.0  # beyond, the tanh is 1 in all dtypes, while squares could overflow

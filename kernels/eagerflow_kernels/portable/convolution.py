@@ -21,8 +21,6 @@ from typing import Any, NamedTuple, final
 
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["Sizes", "Windows", "slide"]
-
 Sizes = tuple[int, ...]
 Pairs = tuple[tuple[int, int], ...]
 

@@ -13,8 +13,6 @@ from typing import Any, final
 
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["Plan", "follow", "make_plan"]
-
 Shape = tuple[int, ...]
 Labels = str  # a letter for each axis
 

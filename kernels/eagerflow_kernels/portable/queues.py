@@ -18,8 +18,6 @@ from typing import Any, Final, TypeVar, final
 from eagerflow_kernels.blanks import blank
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["begin", "waiting"]
-
 #: makes the arrays that an op gives
 Finish = Callable[[Any], tuple[Array, ...]]
 _Start = TypeVar("_Start", bound=Callable[..., tuple[Any, Finish]])

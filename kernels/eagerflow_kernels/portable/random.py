@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["CLAIMS", "CONVERSIONS", "integers", "is_wide", "normal_probability", "philox"]
-
 Shape = tuple[int, ...]
 
 _MULTIPLIERS: Final = (0xD2E7470EE14C6C93, 0xCA5A826395121157)

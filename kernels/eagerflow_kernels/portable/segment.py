@@ -7,8 +7,6 @@ from typing import Any
 
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["check_ids"]
-
 
 def check_ids(xp: Any, values: Array, ids: Array, num_segments: int) -> None:
     """Refuse ids that are out of range, or not as many as there are values."""

@@ -9,9 +9,6 @@ from typing import Any
 
 from eagerflow_kernels.table import Array, portable
 
-__all__ = ["as_before", "by_class", "gradient_of", "loss", "loss_gradient", "reduced",
-           "standardized"]  # fmt: skip
-
 
 def _shifted(xp: Any, x: Array, axis: int) -> Array:
     """``x`` minus its largest element along the axis, in memory of its own."""

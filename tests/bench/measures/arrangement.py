@@ -41,7 +41,11 @@ import importlib, json, sys, types
 import eagerflow as ef
 values = [getattr(ef, n) for n in sys.argv[2].split()]
 spaces = [v for v in values if isinstance(v, types.ModuleType)]
-inner = [getattr(s, n) for s in spaces for n in getattr(s, "__all__", ())]
+inner = [
+    getattr(space, name)
+    for space in spaces
+    for name in getattr(space, "__all__", None) or [n for n in vars(space) if n[0] != "_"]
+]
 public = {id(v) for v in [*values, *inner]}
 hidden = []
 for pair in sys.argv[1].split():

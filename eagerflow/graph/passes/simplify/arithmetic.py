@@ -9,9 +9,6 @@ from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.passes.simplify.site import RuleSite, gives_input, is_number, rule
 from eagerflow.types import DType, TensorType
 
-__all__: list[str] = []
-
-
 # --- facts ------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,6 @@ from eagerflow.graph.passes.memory_order import MemoryLayout
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.passes.simplify.site import RuleSite, rule
 
-__all__: list[str] = []
-
 
 @rule("copy")
 def copied(at: RuleSite) -> Value | None:

@@ -15,9 +15,6 @@ from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat, s
 from eagerflow.graph.passes.rewrite import Form, Rewriter
 from eagerflow.types import BYTES, DType, TensorType
 
-__all__ = ["NodesBefore", "RuleSite", "fact_rules", "facts_of", "gives_input", "is_number", "rule",
-           "rules"]  # fmt: skip
-
 #: gives what the node may be replaced by: a value of the same type, or another form; or None
 Rule = Callable[["RuleSite"], Value | Form | None]
 _R = TypeVar("_R", bound=Rule)
