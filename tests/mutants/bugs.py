@@ -63,7 +63,7 @@ BUGS: Final = (
     ),
     Bug(
         "a guard takes -0.0 for 0.0",
-        "eagerflow/capture/compare.py",
+        "eagerflow/capture/equality.py",
         "return repr(a) == repr(b)",
         "return a == b or (a != a and b != b)",
         ("capture/test_guards.py", "function/test_expectations.py"),
@@ -85,15 +85,15 @@ BUGS: Final = (
     Bug(
         "a loop on tensors is taken to have had an iteration",
         "eagerflow/autograph/flow/loops.py",
-        "known=iterations.count > 0)",
-        "known=True)",
+        "    known = python\n",
+        "    known = True\n",
         ("autograph",),
     ),
     Bug(
         "a return in a loop does not end what is behind it",
         "eagerflow/autograph/conversion/jumps.py",
-        "flags = [RETURNED] if self.early and _has(node, ast.Return, _FUNCTIONS) else []",
-        "flags = [RETURNED] if self.early and isinstance(node, ast.If) else []",
+        "flags = [_RETURNED] if self.early and _jumps(node, ast.Return) else []",
+        "flags = [_RETURNED] if self.early and isinstance(node, ast.If) else []",
         ("autograph/test_programs.py", "autograph/test_constructs.py"),
     ),
     Bug(
@@ -126,7 +126,7 @@ BUGS: Final = (
     ),
     Bug(
         "generated code writes into an array that somebody else holds",
-        "eagerflow/runtime/generated/buffers.py",
+        "eagerflow/runtime/generated/expressions.py",
         "getrefcount(out) > _alone[0] or not _fits(out, arrays)",
         "not _fits(out, arrays)",
         ("runtime/test_memory.py", "runtime/generated"),
