@@ -1,5 +1,7 @@
 """`Guards`: what a trace relied on outside, checked again at each call.
 
+Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
+
 A guard is an access path, a kind and what is expected there:
 
 ==============  ===============================================================================
@@ -21,7 +23,7 @@ A guard is an access path, a kind and what is expected there:
 
 The checks are written as straight Python code, compiled at the first check: a loop over guards
 would take three times as long, at each call of a traced function. They hold the user's objects
-weakly where Python allows that. Which kind of guard a value gets: `capture/collect.py`.
+weakly where Python allows that.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """Files and folders of checkpoints: locks, durable writing, and what a killed process left.
 
+Their formats: `eagerflow.checkpoint.shards` and `eagerflow.checkpoint.manifest`.
+
 No file is looked at before a manifest names it, so that the rename of a manifest is the moment
 in which a checkpoint appears. Only the holder of the lock of a folder writes in it; locks end with
 their process, however it ends. What lies there unnamed while the lock is held is left over.

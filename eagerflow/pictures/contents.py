@@ -1,4 +1,7 @@
-"""What a picture of a graph shows: boxes, the edges between them, and the groups around them."""
+"""What a picture of a graph shows: kinds of boxes and edges, and the groups around them.
+
+How each kind looks: `eagerflow.pictures.dot` and `eagerflow.pictures.svg`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Graphs in the DOT language, and pictures that Graphviz draws of them."""
+"""Graphs in the DOT language, and pictures that Graphviz draws of them.
+
+Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
+in `eagerflow.pictures.svg`.
+"""
 
 from __future__ import annotations
 

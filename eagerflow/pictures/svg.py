@@ -1,4 +1,8 @@
-"""Pictures of graphs as SVG: by Graphviz where there is one, else by a layout of our own."""
+"""Pictures of graphs as SVG: by Graphviz where there is one, else by a layout of our own.
+
+Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
+in `eagerflow.pictures.dot`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Where a queue keeps its elements: in order, to be drawn from at random, by priority or number.
 
+A kind of queue is one of these stores, by the name that `eagerflow.ops.state.queues` gives it.
+
 What must happen together is written without a call in between (see `eagerflow.resources.attempts`).
 """
 

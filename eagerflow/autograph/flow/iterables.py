@@ -1,4 +1,7 @@
-"""Sources for a `for` on tensors: rows of tensors, ranges, and zips and enumerations of them."""
+"""Sources for a `for` on tensors: rows of tensors, ranges, and zips and enumerations of them.
+
+What Python iterates over, such as a dict, is left to it: `eagerflow.autograph.flow.loops`.
+"""
 
 from __future__ import annotations
 

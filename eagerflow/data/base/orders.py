@@ -90,7 +90,7 @@ def permutation(count: int, size: int | None, draws: ef.random.Generator) -> np.
         return ef.random.permutation(count, generator=draws, device="cpu:0").numpy()
     held, words = list(range(min(size, count))), words_of(draws)
     order = []
-    for following, word in zip(range(size, count), words, strict=False):  # as a buffer does
+    for following, word in zip(range(size, count), words, strict=False):  # as `ShuffleStore` does
         chosen = word % size
         order.append(held[chosen])
         held[chosen] = held[-1]

@@ -1,4 +1,7 @@
-"""Reductions that describe data: spread, order, and those that leave out NaN."""
+"""Reductions that describe data: spread, order, and those that leave out NaN.
+
+Medians and quantiles stand on `order_statistics` (`eagerflow.ops.ordering.sort`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Queues: elements on their way from producers to consumers, which wait for each other."""
+"""Queues: elements on their way from producers to consumers, which wait for each other.
+
+The kinds of queues have their names here; each keeps its elements in a store of its own
+(`eagerflow.resources.queue_stores`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kernels of the sorting, searching and set ops. NaN counts as the largest value."""
+"""Kernels of the sorting, searching and set ops, of medians and quantiles (`order_statistics`).
+
+NaN counts as the largest value.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rules of `simplify`: what follows from facts of ops, choices and conversions."""
+"""Rules of `simplify`: what follows from facts of ops, choices and conversions.
+
+Which numbers are neutral, and for which dtypes, is a fact of each op (`eagerflow.core.facts`).
+"""
 
 from __future__ import annotations
 

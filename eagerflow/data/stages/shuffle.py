@@ -1,8 +1,10 @@
-"""Stages that choose elements and their order: shuffle, take and skip."""
+"""The stage that shuffles: all at once, or by a buffer.
+
+Both draw alike: `eagerflow.data.base.orders.permutation` tells beforehand what a buffer gives.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -11,15 +13,12 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.data.base.orders import Seed, generator, permutation, words_of
 from eagerflow.data.base.stage import (
-    AbstractCounter,
     AbstractCursor,
     AbstractDerived,
     AbstractReplayed,
     AbstractStep,
     AbstractView,
-    Length,
     Rows,
-    behind_end,
 )
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.events import LevelEvent
@@ -120,82 +119,3 @@ class BufferCursor(AbstractReplayed):
     @property
     def queues(self) -> list[QueueState]:
         return [*self._source.queues, self.queue]
-
-
-@final
-@dataclass(eq=False, repr=False)
-class SliceStage(AbstractStep):
-    """The elements from one index up to another, which may be infinite."""
-
-    start: int
-    stop: float
-
-    @property
-    def length(self) -> Length:
-        length = self.of.length
-        if length is None:
-            return 0 if self.stop <= self.start else None
-        return max(0, min(length, self.stop) - self.start)
-
-    def view(self, epoch: int) -> AbstractView | None:
-        view = self.of.view(epoch)
-        return None if view is None else _SliceView(view, self.start, self.stop)
-
-    def cursor(self, epoch: int) -> AbstractCursor:
-        return _SliceCursor(open_stage(self.of, epoch), self.start, self.stop)
-
-    def __str__(self) -> str:
-        call = f"skip({self.start})" if self.stop == math.inf else f"take({self.stop})"
-        return f"{self.of}.{call}"
-
-
-@final
-class _SliceView(AbstractDerived):
-    def __init__(self, source: AbstractView, start: int, stop: float) -> None:
-        super().__init__(source)
-        self._start = start
-        self._length = max(0, int(min(source.length, stop)) - start)
-
-    @property
-    def length(self) -> int:
-        return self._length
-
-    def element(self, index: int) -> Any:
-        return self._source.element(self._start + index)
-
-    def rows(self, rows: Rows) -> Any:
-        start = self._start
-        if isinstance(rows, range):
-            return self._source.rows(range(rows.start + start, rows.stop + start))
-        return self._source.rows(rows + start)
-
-
-@final
-@dataclass(eq=False, repr=False)
-class _SliceCursor(AbstractCounter):
-    _start: int
-    _stop: float
-
-    def restore(self, state: dict[str, Any]) -> None:
-        if state["index"] > self._stop:
-            raise behind_end(state["index"], int(self._stop))
-        super().restore(state)
-
-    def next(self) -> Any:
-        while self._index < self._start:
-            self._index += 1
-            self._source.next()
-        if self._index >= self._stop:
-            raise StopIteration
-        self._index += 1
-        return self._source.next()
-
-    def chunk(self, count: int) -> tuple[Any, int]:
-        if self._index < self._start:
-            return super().chunk(count)
-        count = int(min(count, self._stop - self._index))
-        if count <= 0:
-            raise StopIteration
-        rows, taken = self._source.chunk(count)
-        self._index += taken
-        return rows, taken
