@@ -14,6 +14,27 @@ import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import module_getattr
 
+__all__ = [
+    "constant",
+    "fans",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "kaiming_normal",
+    "kaiming_uniform",
+    "lecun_normal",
+    "lecun_uniform",
+    "normal",
+    "ones",
+    "orthogonal",
+    "truncated_normal",
+    "uniform",
+    "xavier_normal",
+    "xavier_uniform",
+    "zeros",
+]
+
 Mode = Literal["fan_in", "fan_out"]
 _Generator = ef.random.Generator
 _Shape = tuple[int, ...]

@@ -14,6 +14,20 @@ import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.extending import matched, may_equal
 
+__all__ = [
+    "Accuracy",
+    "ConfusionMatrix",
+    "Mean",
+    "Perplexity",
+    "accuracy",
+    "auc",
+    "confusion_matrix",
+    "f1_score",
+    "perplexity",
+    "roc_auc",
+    "top_k_accuracy",
+]
+
 Average = Literal["binary", "macro", "micro", "weighted"] | None
 _AVERAGES: Final = ("binary", "macro", "micro", "weighted", None)
 

@@ -289,8 +289,10 @@ class Broken:
 
 
 @pytest.mark.parametrize("kind", [ef.events.WaitEvent, ef.events.QueueEvent, ef.events.NodeEvent])
-def test_a_wait_ends_if_telling_of_its_end_fails(kind: type[AbstractEvent]) -> None:
-    """Where warnings are errors, as in tests, the step that is told of gets the error."""
+def test_a_wait_ends_if_telling_of_its_end_fails(
+    kind: type[AbstractEvent], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The step does not learn of it: where warnings are errors, as in tests, stderr says it."""
     first, second = [ef.Queue(1, ef.tensor(0)) for _ in range(2)]
 
     @ef.trace
@@ -307,11 +309,11 @@ def test_a_wait_ends_if_telling_of_its_end_fails(kind: type[AbstractEvent]) -> N
         waiting = Waiting(both, first)
         until(lambda: second.resource.waiting(1) == 1)
         first.resource.put_at_once((ef.tensor(3).numpy(),))
-        with pytest.raises(RuntimeWarning, match="as planned"):
-            waiting.result()
+        second.resource.put_at_once((ef.tensor(4).numpy(),))
+        assert [x.item() for x in waiting.result()] == [3, 4]
     finally:
         ef.events.remove_instrument(broken)
-    assert (first.resource.size(), second.resource.waiting(1)) == (1, 0)  # it went back
+    assert "as planned" in capfd.readouterr().err
 
 
 def test_a_callback_that_fails_keeps_no_other_one_waiting() -> None:
@@ -328,14 +330,16 @@ def test_a_callback_that_fails_keeps_no_other_one_waiting() -> None:
     assert called == ["first", "second"]
 
 
-def test_who_waits_by_itself_is_called_though_telling_fails() -> None:
+def test_a_wait_of_its_own_is_called_though_telling_fails(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     queue, called = QueueState(1, FifoStore(), name="told"), list[int]()
     broken = Broken(ef.events.WaitEvent)
     ef.events.add_instrument(broken)
     try:
         begin_told(queue.dequeue(), lambda: called.append(1))
-        with pytest.raises(RuntimeWarning, match="as planned"):
-            queue.put_at_once(1)
+        queue.put_at_once(1)
     finally:
         ef.events.remove_instrument(broken)
     assert called == [1]
+    assert "as planned" in capfd.readouterr().err
