@@ -12,6 +12,8 @@ from eagerflow.types import DType, TensorSpec, TensorType
 if TYPE_CHECKING:
     import optree
 
+__all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "unflatten"]
+
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "eagerflow"
 
