@@ -204,7 +204,7 @@ def check_sizes(case: OpCase, order: int = 0) -> None:
     assert (calls.second is None and bool(_tensors(calls.first))) == bool(case.fixed), case.id
     function = _whole(case, calls, order)
     f, state = traced(function), State(calls.first)
-    more = calls.more if order < 2 else calls.more[-2:]
+    more = calls.more if order < 2 or case.specialises else calls.more[-2:]
     rows = [calls.first, calls.second or calls.first, *more]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         if case.specialises:  # which is told from the third trace on
