@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -187,3 +188,18 @@ def test_an_instrument_that_hears_of_a_step_may_stop_its_runner() -> None:
         ef.events.remove_instrument(instrument)
     assert runners[0].steps == 1
     assert numbers(queue.size()) == 1
+
+
+def test_a_queue_that_closes_ends_any_number_of_waits() -> None:
+    """The end of one wait is no call within the end of another."""
+    queue = ef.Queue(1, ef.tensor(0))
+
+    @ef.trace
+    def take() -> Any:
+        return queue.dequeue()
+
+    runners = [ef.spawn(take) for _ in range(sys.getrecursionlimit())]
+    queue.close()
+    for runner in runners:
+        runner.join()
+    assert not any(runner.running for runner in runners)

@@ -97,7 +97,7 @@ class _Wait:
         attempt.cancel(lambda: attempt.late(seconds))
 
     def _ended(self) -> None:
-        """The attempt has ended: the step gets the values, or the error, be it an instrument's."""
+        """The attempt has ended: the step gets the values, or the error."""
         if self._timer is not None:
             self._timer.cancel()
         values: Sequence[Any] = ()
@@ -111,12 +111,11 @@ class _Wait:
                 self._told.end("" if failed is None else describe(failed))
             if failed is None and NodeEvent.listeners:
                 self._tell(values)
-        except Exception as error:
-            failed = failed or error
-        if failed is None:
-            self._completion.done(*values)
-        elif self._completion.failed(failed):
-            self._attempt.abandon()
+        finally:
+            if failed is None:
+                self._completion.done(*values)
+            elif self._completion.failed(failed) and self._attempt.failure is None:
+                self._attempt.abandon()  # what it took goes back
 
     def _events(self) -> ToldAttempt:
         """Tells of the operation and of its wait."""
