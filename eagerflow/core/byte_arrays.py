@@ -50,7 +50,7 @@ def _as_bytes(x: Any) -> bytes:
     if isinstance(x, str):
         shown = x if len(x) < 20 else f"{x[:20]}…"
         raise DTypeError(
-            "texts are no tensors, their bytes are",
+            "text cannot be a tensor, its bytes can",
             given=repr(shown),
             hint="text.encode() gives its bytes; numpy.char.encode(array) those of an array",
         )

@@ -12,7 +12,7 @@ import sys
 
 from tests.bench.harness import Contender, Contest, arguments, installed, run
 
-TURNS = 1_000
+ITERATIONS = 1_000
 
 #: three ops on a scalar and a counter: Newton's steps for a square root
 NEWTON = """
@@ -21,7 +21,7 @@ def newton(x):
         lambda y, i: i < {iterations}, lambda y, i: (0.5 * (y + x / y), i + 1), (x, {zero})
     )[0]
 """
-#: a test that looks at what goes round
+#: a test that looks at the carry
 HALVING = """
 def halving(x):
     return {while_loop}(
@@ -59,7 +59,7 @@ LOOPS = {
 }
 
 
-def contests(iterations: int = TURNS) -> list[Contest]:
+def contests(iterations: int = ITERATIONS) -> list[Contest]:
     """The table; ours first."""
     found = []
     for name, (text, ours, theirs) in LOOPS.items():

@@ -40,7 +40,7 @@ from tests.bench.harness import arguments
 from tests.runtime.graphs import by_entries, straight
 
 ENTRIES = 10_000
-TURNS = 1_000
+ITERATIONS = 1_000
 #: the cores that this process may use, where the system tells
 EVERY = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
@@ -145,7 +145,7 @@ def two_chains() -> str:
 def main() -> None:
     """Print a table."""
     smallest = arguments("Scheduler and executor").parse_args().smallest
-    entries, iterations, repeat = (100, 10, 1) if smallest else (ENTRIES, TURNS, 15)
+    entries, iterations, repeat = (100, 10, 1) if smallest else (ENTRIES, ITERATIONS, 15)
     where = cores(1)
     print(f"| what | {where} |\n|---|---|")
     plan = random_plan(entries)

@@ -1,4 +1,4 @@
-"""`while_loop`: what goes round, effects in bodies, memory of gradients, errors of iterations."""
+"""`while_loop`: the carry, effects in bodies, memory of gradients, errors of iterations."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def test_to_recompute_keeps_the_carry_alone() -> None:
 
 
 def test_what_turns_do_not_need_is_freed() -> None:
-    """The graph holds one value of what goes round, and the tape's lists end with the gradient."""
+    """The graph holds one value of the carry, and the tape's lists end with the gradient."""
     text = Executable(
         ef.trace(lambda x: ef.while_loop(lambda y: y.sum() < 5, lambda y: ef.sin(y) + 1, x))
         .graph(ef.ones(2))

@@ -83,7 +83,7 @@ def test_memory_is_their_own() -> None:
         (lambda: ef.tensor("abc"), errors.DTypeError, r"text.encode\(\)"),
         (lambda: ef.tensor(["abc"]), errors.DTypeError, "'abc'"),
         (lambda: ef.tensor(np.array(["abc"])), errors.DTypeError, "numpy.char.encode"),
-        (lambda: ef.tensor(np.array([], "U1")), errors.DTypeError, "texts are no tensors"),
+        (lambda: ef.tensor(np.array([], "U1")), errors.DTypeError, "text cannot be a tensor"),
         (lambda: ef.tensor([b"a", 1]), errors.DTypeError, "a int among the elements"),
         (lambda: ef.tensor([1, b"a"]), errors.DTypeError, "do not mix"),
         (lambda: ef.tensor([b"a", None]), errors.DTypeError, "a NoneType"),

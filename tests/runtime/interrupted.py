@@ -28,7 +28,7 @@ sent = False
 
 def counted(xp: Any, x: Any) -> Any:
     calls["after" if sent else "before"] += 1
-    if calls["before"] == 10:  # the loop goes round: Ctrl-C comes soon
+    if calls["before"] == 10:  # the loop runs: Ctrl-C comes soon
         calls["before"] += 1
         signal.setitimer(signal.ITIMER_REAL, 0.1)
     return np.sin(x)

@@ -244,7 +244,7 @@ SIZE = 300_000
 
 
 def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other part goes round for ever; what it wrote is told as well."""
+    """The other part iterates for ever; what it wrote is told as well."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(choice, "_GAIN", float("inf"))
     v = ef.Variable(0.0, name="v")

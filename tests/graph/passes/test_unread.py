@@ -129,7 +129,7 @@ def test_effects_stay_with_what_they_need() -> None:
 
 
 def test_loops_without_a_result() -> None:
-    """What is left has an effect in each iteration, and nothing goes round."""
+    """What is left has an effect in each iteration, and nothing is carried."""
     v = ef.Variable(0)
 
     @ef.trace

@@ -345,7 +345,7 @@ def test_wrong_indices_are_explained(key, error, words, through_ops) -> None:
         ("int8", np.ones(4), errors.DTypeError, "f64 do not fit into i8"),
         ("uint8", np.ones(4, "int8"), errors.DTypeError, "i8 do not fit into u8"),
         ("bool", 1, errors.DTypeError, "i64 do not fit into bool"),
-        ("float32", "a", errors.DTypeError, "texts are no tensors"),
+        ("float32", "a", errors.DTypeError, "text cannot be a tensor"),
     ],
 )
 def test_wrong_values_are_explained(dtype, value, error, words, through_ops) -> None:
