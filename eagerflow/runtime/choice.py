@@ -166,8 +166,9 @@ class Choice:
         With inputs of these sizes, or of larger ones where they are symbolic.
         """
         graph, sizes = self._graph, _sizes(self._graph, inputs)
-        needed = _is_wide(graph, sizes) or (
-            bool(sizes) and _is_wide(graph, {name: _GROWTH * n for name, n in sizes.items()})
+        largest = _lengths(graph, {name: _GROWTH * n for name, n in sizes.items()})
+        needed = largest[0] >= HEAVY_SECONDS and (
+            _is_wide(graph, largest) or (bool(sizes) and _is_wide(graph, _lengths(graph, sizes)))
         )
         if needed:
             self._axes = [(i, axis) for i, axis, _ in _named(graph)]
@@ -175,12 +176,9 @@ class Choice:
 
     def _make(self, inputs: Sequence[Any]) -> ScheduledTier | None:
         workers, sizes = worker_count(), _sizes(self._graph, inputs)
-        if workers == 1 or not _is_wide(self._graph, sizes):
+        if workers == 1 or not _is_wide(self._graph, _lengths(self._graph, sizes)):
             return None
-        threads = op_threads()
-
-        def seconds(node: Node) -> float:
-            return node_seconds(node, threads, sizes)
+        seconds = node_seconds(op_threads(), sizes)
 
         def whole(node: Node) -> bool:
             """A pure loop stays whole, all else if there is nothing in it to be run at once."""
@@ -196,21 +194,25 @@ class Choice:
         return tier if tier.parallel and tier.branches else None
 
 
-def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:
-    """Whether enough of a graph is off its critical path."""
-    whole, longest = _lengths(graph, lambda node: node_seconds(node, 1, sizes))
+def _is_wide(graph: Graph, lengths: tuple[float, float]) -> bool:
+    """Whether enough of a graph is off its critical path, by its `_lengths`."""
+    whole, longest = lengths
     whole_with_calls = whole + _CALL * len(graph.nodes)
     return whole - longest >= max(HEAVY_SECONDS, (1 - _GAIN) * whole_with_calls)
 
 
-def _lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float, float]:
+def _lengths(graph: Graph, sizes: Mapping[str, int]) -> tuple[float, float]:
     """How long all nodes take one after the other, and those on the critical path."""
+    return _path_lengths(graph, node_seconds(1, sizes))
+
+
+def _path_lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float, float]:
     whole, longest = 0.0, 0.0
     ends: dict[Node, float] = {}
     for node in graph.nodes:
         own = least = seconds(node)
         if own >= HEAVY_SECONDS and any(node.subgraphs()):
-            inside = [_lengths(inner, seconds) for _, inner in node.subgraphs()]
+            inside = [_path_lengths(inner, seconds) for _, inner in node.subgraphs()]
             least *= min([part / total for total, part in inside if total], default=1.0)
         before = [v.node for v in node.inputs if v.node is not None]
         begin = max([ends[n] for n in (*before, *node.control_inputs)], default=0.0)
