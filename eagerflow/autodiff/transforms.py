@@ -93,9 +93,9 @@ class Arguments:
         self.inputs: list[Tensor] = []
         self.variables: tuple[Any, ...] = ()
         self._one = isinstance(argnums, int)
-        self._places = _places(what, argnums, len(args))
+        self._argnums = _argnums(what, argnums, len(args))
         self._defs = []
-        for i in self._places:
+        for i in self._argnums:
             inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
             self.inputs += inputs
             self._defs.append(treedef)
@@ -107,8 +107,8 @@ class Arguments:
 
     def name(self, index: int) -> str:
         """The name of an input in messages."""
-        places = zip(self._places, self._defs, strict=True)
-        return [f"argument {i}{path}" for i, d in places for path in _paths(d)][index]
+        positions = zip(self._argnums, self._defs, strict=True)
+        return [f"argument {i}{path}" for i, d in positions for path in _paths(d)][index]
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """The leaves, one for each input, in the structure of the arguments."""
@@ -194,10 +194,10 @@ def finished(
     return result
 
 
-def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def _argnums(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
     """``argnums`` counted from the front."""
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    places = []
+    positions = []
     for i in given:
         if not isinstance(i, int) or not -count <= i < count:
             raise GradientError(
@@ -205,10 +205,10 @@ def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, .
                 given=f"{count} positional arguments",
                 hint="arguments passed by keyword are not differentiated by",
             )
-        places.append(i % count)
-    if len(set(places)) != len(places):
+        positions.append(i % count)
+    if len(set(positions)) != len(positions):
         raise GradientError(f"{what}: argnums names an argument twice", given=str(argnums))
-    return tuple(places)
+    return tuple(positions)
 
 
 def grad(

@@ -360,7 +360,7 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:
-    """What is the same for two arrays of the same elements at the same place."""
+    """What is the same for two arrays of the same elements at the same address."""
     data = x._data
     interface = getattr(data, "__array_interface__", None)
     if interface is None:

@@ -80,7 +80,7 @@ def strong_wolfe(
     the function once.
 
     Args:
-        objective: the function; it is asked at one place at a time.
+        objective: the function; it is asked at one point at a time.
         start: the point at 0, where the slope is negative.
         gradient: the gradient there.
         t: where to look first.

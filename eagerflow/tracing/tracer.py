@@ -28,7 +28,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
-from eagerflow.graph.devices import places_of
+from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.scopes import current_scope, name_of
@@ -279,7 +279,7 @@ class Tracer(AbstractTracer):
         if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
             device, stated = devices[0], None  # most ops
         else:
-            device, stated = places_of(op, devices, attrs, types)
+            device, stated = devices_of(op, devices, attrs, types)
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)

@@ -35,11 +35,11 @@ WRONG_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     "Conv2d": (
         lambda: nn.Conv2d(3, 2, 3)(ef.zeros((1, 8, 8, 3))),
         r"expected: \[batch, 3, height, width\] or \[3, height, width\]\n"
-        r"  hint: channels come before places: ef.moveaxis\(x, -1, 1\)",
+        r"  hint: channels come before the spatial axes: ef.moveaxis\(x, -1, 1\)",
     ),
     "Conv2d of one picture": (
         lambda: nn.Conv2d(3, 2, 3)(ef.zeros((8, 8, 3))),
-        r"hint: channels come before places: ef.moveaxis\(x, -1, 0\)",
+        r"hint: channels come before the spatial axes: ef.moveaxis\(x, -1, 0\)",
     ),
     "Conv2d of pictures without channels": (
         lambda: nn.Conv2d(1, 2, 3)(ef.zeros((8, 16, 16))),

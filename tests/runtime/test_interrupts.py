@@ -61,7 +61,7 @@ def test_deadlines(f: Callable[..., Any], size: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     x = ef.tensor(LARGE[:size])
     want = f(x, 3).numpy()
-    for _ in range(2):  # as one function, and by entries
+    for _ in range(2):  # as one function, and by scheduled nodes
         with (
             pytest.raises(errors.DeadlineError, match="its deadline has passed") as caught,
             ef.deadline(0.05),

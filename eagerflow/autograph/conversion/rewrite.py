@@ -236,15 +236,15 @@ class _Function(ast.NodeTransformer):
         last = node.finalbody
         if not kinds:
             return self._finally(self._bodies(node), last)
-        place = node.handlers[0]
-        caught = located(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
+        first = node.handlers[0]
+        caught = located(ast.Tuple(copy.deepcopy(kinds), ast.Load()), first)
         later = _later(caught)
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator_call("catching", [later], node), None)], node.body)
         node.body = [located(block, node)]
         if isinstance(node, ast.Try):  # internal signals pass a bare `except:`
             passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
-            node.handlers.insert(0, located(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
+            node.handlers.insert(0, located(ast.ExceptHandler(passing, None, [ast.Raise()]), first))
         return self._finally(node, last)
 
     visit_TryStar = visit_Try  # noqa: N815 - a class of `ast`
@@ -258,13 +258,13 @@ class _Function(ast.NodeTransformer):
         return located(ast.With([ast.withitem(leaving, None)], [node]), node)
 
     def visit_With(self, node: ast.With) -> Any:
-        place = node.items[0].context_expr
+        first = node.items[0].context_expr
         for item in node.items:
-            item.context_expr = operator_call("manager", [self.visit(item.context_expr)], place)
+            item.context_expr = operator_call("manager", [self.visit(item.context_expr)], first)
             if item.optional_vars is not None:
                 item.optional_vars = self.visit(item.optional_vars)
-        leaving = operator_call("leaving", [_later(located(ast.Constant(None), place))], place)
-        block = operator_call("managed", [], place)
+        leaving = operator_call("leaving", [_later(located(ast.Constant(None), first))], first)
+        block = operator_call("managed", [], first)
         node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
         node.body = self._block(node.body)
         return node

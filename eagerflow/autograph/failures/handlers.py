@@ -170,8 +170,8 @@ def refuse_caught(error: BaseException) -> None:
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way
-    place = line_of(error) or capture()
-    raised = "" if place is None else f", raised at {line_text(place.code, place.line)}"
+    line = line_of(error) or capture()
+    raised = "" if line is None else f", raised at {line_text(line.code, line.line)}"
     raise TraceError(
         "an exception is raised under a condition on a tensor, and caught",
         given=f"{type(error).__name__}{raised}\n    and caught at {handler.line}",
@@ -188,11 +188,11 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     """A statement with a block and an end that runs whatever happens in the block.
 
     Args:
-        place: gives the line of its end, for messages.
+        line: gives the line of its end, for messages.
     """
 
-    def __init__(self, place: Callable[[], Any]) -> None:
-        self._place = place
+    def __init__(self, line: Callable[[], Any]) -> None:
+        self._line = line
         self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
         self.block: catching | None = None
 
@@ -204,7 +204,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     def begin(self) -> None:
         """Note that the block begins."""
         if self.kinds:
-            code: Any = getattr(self._place, "__code__")  # noqa: B009 - of a callable
+            code: Any = getattr(self._line, "__code__")  # noqa: B009 - of a callable
             self.block = catching(UserCode(code, lambda: self.kinds))
             self.block.__enter__()
 

@@ -167,12 +167,12 @@ def _picked(
             expected=f"labels of shape [{', '.join(map(str, samples))}], one for each sample",
             hint="take the last axis away: target.squeeze(-1)" if _is_column(classes) else None,
         )
-    places = ef.expand_dims(ef.where(counted, classes, 0), axis)
+    positions = ef.expand_dims(ef.where(counted, classes, 0), axis)
     shares = counted.astype(logs.dtype)
     if weights is not None:
         flat = ef.broadcast_to(weights, logs.shape)
-        shares = shares * ef.squeeze(ef.take_along_axis(flat, places, axis=axis), axis)
-    picked = ef.squeeze(ef.take_along_axis(logs, places, axis=axis), axis)
+        shares = shares * ef.squeeze(ef.take_along_axis(flat, positions, axis=axis), axis)
+    picked = ef.squeeze(ef.take_along_axis(logs, positions, axis=axis), axis)
     return ef.where(counted, -picked * shares, 0), shares
 
 

@@ -68,7 +68,7 @@ def interpolate(
 
     Returns:
         ``[n, channels, *size]``. The values are those of PyTorch, but for two things. Where a
-        place of the nearest modes begins just at an element, PyTorch's quotients in float32 may
+        position of the nearest modes begins just at an element, PyTorch's quotients in float32 may
         fall short of it, and take the one before. And in pictures, its mode ``"nearest"`` does not
         follow a factor along an axis that keeps its size or just doubles it.
 

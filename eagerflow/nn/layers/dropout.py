@@ -14,7 +14,7 @@ __all__ = ["Dropout"]
 
 @final
 class Dropout(Module):
-    """In training mode, zeros at random places, and ``1 / (1 - p)`` times the input elsewhere.
+    """In training mode, zeros at random positions, and ``1 / (1 - p)`` times the input elsewhere.
 
     (Srivastava et al., 2014.) After ``eval()`` it gives its input.
 
