@@ -63,7 +63,7 @@ class Tracer(AbstractTracer):
         graph: what was traced so far.
         parent: the trace that it is a part of, None if of none.
         operands: what a part uses of the trace around it.
-        thread: the one that traces.
+        thread: that of the trace.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
         sizes: the sizes of symbolic dims, by name, in the call that traces.

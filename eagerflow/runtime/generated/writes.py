@@ -62,7 +62,7 @@ class Written:
 
         Args:
             program: all instructions.
-            index: of the one that failed.
+            index: of the instruction that failed.
             iterations: by the index of a loop around it, how many iterations of that were over.
             done: whether it had run itself.
         """
