@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.autodiff.transforms import check_function, jvp, vjp
+from eagerflow.autodiff.grad import check_function
+from eagerflow.autodiff.vjp_jvp import jvp, vjp
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import functions

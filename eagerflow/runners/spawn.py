@@ -49,8 +49,8 @@ class _Steps:
         """Begin the next one."""
         function, runner = self._function, self._runner
         with device(self._device):
-            call = function._signature.parse(self._args, self._kwargs)
-            entry, captured = function._find(call)
+            call = function._lookup.signature.parse(self._args, self._kwargs)
+            entry, captured = function._lookup.find(call)
         leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:

@@ -204,7 +204,7 @@ def test_the_cache_is_bounded(monkeypatch) -> None:
         warnings.simplefilter("ignore", TraceWarning)
         for n in range(20):
             assert f(x, n).item() == n * n
-    assert len(list(f._cache.entries())) == 5
+    assert len(list(f._lookup.cache.entries())) == 5
     assert f(x, 19).item() == 361
     assert len(f.traces) == 20
 

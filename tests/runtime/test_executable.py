@@ -318,7 +318,7 @@ def test_statistics_of_a_function_whose_ops_wait_beside_each_other() -> None:
     for queue in (a, b):
         queue.enqueue_many([0.0, 0.0])
     f()
-    assert [e.executable.tier.name for e in f._cache.entries()] == ["scheduled"]
+    assert [e.executable.tier.name for e in f._lookup.cache.entries()] == ["scheduled"]
     with f.stats() as stats:
         f()
     counts = sorted((row.op, row.count) for row in stats.table())
