@@ -324,30 +324,41 @@ def convolution_transpose(
     attrs = _given(name, a, b, None, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
     added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
-    steps = list(zip(added, attrs["stride"], attrs["dilation"], strict=True))
-    if not all(n < max(s, d) for n, s, d in steps):
-        raise TensorValueError(
-            f"{name}: the output padding is too large",
-            given=f"output_padding={added}, stride={attrs['stride']}, dilation={attrs['dilation']}",
-            expected="less than the stride or the dilation",
-        )
+    _check_output_padding(added, attrs["stride"], attrs["dilation"])
     # what is at least the stride would hold another position of the kernel: it takes the place of
     # padding, or is added as zeros
-    excess = tuple(n if n >= s else 0 for n, s, _ in steps)
+    excess = tuple(n if n >= s else 0 for n, s in zip(added, attrs["stride"], strict=True))
     ends = [after for _, after in attrs["padding"]]
     kept = [min(n, end) for n, end in zip(excess, ends, strict=True)]
     attrs["padding"] = tuple(
         (before, after - n) for (before, after), n in zip(attrs["padding"], kept, strict=True)
     )
-    size = tuple(
-        (m - 1) * s + d * (k - 1) + 1 - before - after + (0 if more else n)
-        for m, k, (n, s, d), (before, after), more in zip(
-            _sizes(a), _sizes(b), steps, attrs["padding"], excess, strict=True
-        )
-    )
+    added = tuple(0 if more else n for n, more in zip(added, excess, strict=True))
+    size = _transposed_sizes(a, b, added, attrs["stride"], attrs["padding"], attrs["dilation"])
     result = bind(_transpose, a, b, size=size, **attrs)
     widths = [n - k for n, k in zip(excess, kept, strict=True)]
     return pad(result, [(0, 0), (0, 0), *((0, n) for n in widths)]) if any(widths) else result
+
+
+def _check_output_padding(added: Shape, stride: Shape, dilation: Shape) -> None:
+    if not all(n < max(s, d) for n, s, d in zip(added, stride, dilation, strict=True)):
+        raise TensorValueError(
+            "convolution_transpose: the output padding is too large",
+            given=f"output_padding={added}, stride={stride}, dilation={dilation}",
+            expected="less than the stride or the dilation",
+        )
+
+
+def _transposed_sizes(
+    y: Tensor, w: Tensor, added: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> Shape:
+    """The sizes of which `convolution` makes those of ``y``, with some ``added`` at the ends."""
+    return tuple(
+        (m - 1) * s + d * (k - 1) + 1 - before - after + n
+        for m, k, n, s, (before, after), d in zip(
+            _sizes(y), _sizes(w), added, stride, padding, dilation, strict=True
+        )
+    )
 
 
 @public
