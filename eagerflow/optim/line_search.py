@@ -94,11 +94,12 @@ def strong_wolfe(
     def iteration(s: _Search) -> _Search:
         new, g = objective(s.t)
         s = s._replace(evaluations=s.evaluations + 1)
-        return ef.cond(  # type: ignore[no-any-return]  # what its functions give
+        after: _Search = ef.cond(
             s.phase == _BRACKETING,
             lambda: _next_trial(_bracketed(s, start, gradient, new, g, most), smallest),
             lambda: _next_trial(_zoomed(s, start, new, g), smallest),
         )
+        return after
 
     zero, no = ef.zeros_like(most), ef.zeros_like(most, dtype=ef.bool)
     first = _Search(zero + _BRACKETING, t, start, gradient, start, ~no, no, zero)

@@ -154,12 +154,12 @@ def main() -> None:
     print(f"| the random graph | {nodes:,} nodes, {edges:,} edges |")
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: schedule(plan, log), repeat)  # type: ignore[misc]
+        seconds = best(lambda log=log: schedule(plan, log), repeat)
         print(f"| scheduler {name} | {nodes / seconds:,.0f} nodes/s |")
     flow = null_flow(plan)
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: ScheduledStep(flow, log=log).run([]), repeat)  # type: ignore[misc]
+        seconds = best(lambda log=log: ScheduledStep(flow, log=log).run([]), repeat)
         print(f"| executor {name} | {nodes / seconds:,.0f} null nodes/s |")
     run = straight_line(nodes)
     print(f"| one region | {nodes / best(run, repeat):,.0f} null ops/s |")
@@ -171,7 +171,7 @@ def main() -> None:
     }
     inputs = [value if v.name == "x" else iterations for v in looped.inputs]
     for name, runner in runs.items():
-        seconds = best(lambda runner=runner: runner(*inputs), repeat)  # type: ignore[misc]
+        seconds = best(lambda runner=runner: runner(*inputs), repeat)
         print(f"| while_loop, {name}, {iterations} iterations | {seconds * 1e3:.2f} ms |")
     where = cores(2)
     with ef.config(threads=1):

@@ -158,4 +158,4 @@ def test_a_block_may_be_entered_again() -> None:
         ef.trace(ef.exp)(ef.zeros(2))
     for wrong in (0, -1.0, "3", True, float("nan")):
         with pytest.raises(errors.TensorValueError):
-            ef.deadline(wrong)  # type: ignore[arg-type]  # that is the point
+            ef.deadline(wrong)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import line_of
-from eagerflow.autograph.tracking.blocks import UserCode, tracer_here
+from eagerflow.autograph.tracking.blocks import UserCode, code_of, tracer_here
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter
 from eagerflow.core.op import find_op
@@ -139,7 +139,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     @property
     def line(self) -> str:
         """Where the handlers are, for messages."""
-        code: CodeType = getattr(self._kinds, "__code__")  # noqa: B009 - of a callable
+        code = code_of(self._kinds)
         return line_text(code, code.co_firstlineno)
 
 
@@ -204,8 +204,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     def begin(self) -> None:
         """Note that the block begins."""
         if self.kinds:
-            code: Any = getattr(self._line, "__code__")  # noqa: B009 - of a callable
-            self.block = catching(UserCode(code, lambda: self.kinds))
+            self.block = catching(UserCode(code_of(self._line), lambda: self.kinds))
             self.block.__enter__()
 
     def end(self) -> None:

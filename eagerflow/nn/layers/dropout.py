@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn.checks import check_probability
 from eagerflow.nn.module import Module
 
