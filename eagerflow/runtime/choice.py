@@ -1,8 +1,8 @@
-"""Whether a step is run in generated code or by entries, some of them at once.
+"""Whether a step is run in generated code or by scheduled nodes, some of them at once.
 
-Estimates propose, measurements decide: entries are tried only where two parts of at least 200 us
-each do not need each other, and kept only if they are faster. The results are the same bit for bit,
-so that it does not matter which of both a call takes.
+Estimates propose, measurements decide: scheduled nodes are tried only where two parts of at least
+200 us each do not need each other, and kept only if they are faster. The results are the same bit
+for bit, so that it does not matter which of both a call takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 #: runs of either way that are timed before the faster is taken
 _RUNS: Final = 3
-#: the part of the other's time that running by entries must stay below
+#: the part of the other's time that running by scheduled nodes must stay below
 _GAIN: Final = 0.95
 #: up to which growth of symbolic sizes it is checked whether anything is to be decided
 _GROWTH: Final = 64
@@ -41,9 +41,9 @@ class Decision:
     """What is known of the two ways for inputs of about one size.
 
     Attributes:
-        scheduled: runs the graph by entries; None where it has no parts that are worth it.
-        seconds: of the steps that were timed, in generated code and by entries; None once it is
-            decided.
+        scheduled: runs the graph by scheduled nodes; None where it has no parts that are worth it.
+        seconds: of the steps that were timed, in generated code and by scheduled nodes; None once
+            it is decided.
     """
 
     __slots__ = ("scheduled", "seconds")
@@ -62,13 +62,13 @@ class Decision:
         straight, cut = seconds
         return Trial(scheduled if len(cut) <= len(straight) else generated, self)
 
-    def took(self, by_entries: bool, seconds: float) -> None:
+    def took(self, scheduled: bool, seconds: float) -> None:
         """Note how long a step took."""
         timed = self.seconds
         if timed is None:
             return
         straight, cut = timed
-        (cut if by_entries else straight).append(seconds)
+        (cut if scheduled else straight).append(seconds)
         if min(len(straight), len(cut)) > _RUNS:  # the first of each, which compiles, is left out
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
@@ -109,8 +109,8 @@ class Choice:
     """What is known of the two ways to run one graph.
 
     Where inputs have symbolic sizes, it is known for each power of four of what these come to
-    together: entries that gain with long inputs are in the way of short ones, and what is not worth
-    it with the sizes of the first call may be with others.
+    together: scheduled nodes that gain with long inputs are in the way of short ones, and what is
+    not worth it with the sizes of the first call may be with others.
 
     Args:
         generated: the tier that runs the graph as one function.

@@ -185,8 +185,8 @@ def _entry(
     f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[CacheEntry, list[Any]]:
     """The trace for these arguments, and the inputs of its graph."""
-    call = f._signature.parse(tuple(args), kwargs)
-    entry, captured = f._find(call)
+    call = f._lookup.signature.parse(tuple(args), kwargs)
+    entry, captured = f._lookup.find(call)
     return entry, [*[call.leaves[i].value for i in entry.leaves], *captured]
 
 

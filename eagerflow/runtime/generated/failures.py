@@ -74,7 +74,7 @@ def _explained(
 
     Args:
         program: the instructions.
-        line: the one that failed.
+        line: the instruction that failed.
         node: its node.
         values: the local variables of the generated code.
         error: what it raised.

@@ -213,8 +213,8 @@ class ScheduledStep:
                     return
             tag, node, given = job
             del job
-            place = values[tag]
-            action = place.actions[node]
+            iteration = values[tag]
+            action = iteration.actions[node]
             if timed and self._is_late():
                 self._give_up(tag, node)
                 continue
@@ -229,7 +229,7 @@ class ScheduledStep:
                 self._failed(tag, node, error)
                 continue
             with lock:
-                done(tag, node, place, action, result, given)
+                done(tag, node, iteration, action, result, given)
             del given
             result = None  # it may be large
 
@@ -346,13 +346,13 @@ class ScheduledStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, node: int, place: FrameValues, action: Action, result: Any,
+        self, tag: int, node: int, iteration: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """A node has run, and took what was ``given``. The lock is held."""
         if self._ended:
             return
-        slots = place.slots
+        slots = iteration.slots
         if action.chooses:
             slot = action.outputs[result]
             if slot >= 0:
@@ -392,8 +392,8 @@ class ScheduledStep:
         action = self._values[tag].actions[node]
         if action.region is None and action.node is not None:
             placed_error(error, action.node)
-        for place in self._held.around(tag):
-            error.add_note(place.iteration_note())
+        for iteration in self._held.around(tag):
+            error.add_note(iteration.iteration_note())
         self._error = error
 
     def _give_up(self, tag: int, node: int) -> None:
@@ -447,8 +447,8 @@ class ScheduledStep:
                 return False
             del self._waits[tag, node]
             if error is None:
-                place = self._values[tag]
-                self._done(tag, node, place, place.actions[node], values)
+                iteration = self._values[tag]
+                self._done(tag, node, iteration, iteration.actions[node], values)
             else:
                 self._blame(tag, node, error)
                 self._tell(failed(tag, node))
@@ -465,9 +465,9 @@ class ScheduledStep:
             for instruction in self._handle(event):
                 if instruction[0] == "run":
                     tag, node = instruction[1], instruction[2]
-                    place = values[tag]
-                    action = place.actions[node]
-                    queues[action.queue].append((tag, node, place.take(action.takes)))
+                    iteration = values[tag]
+                    action = iteration.actions[node]
+                    queues[action.queue].append((tag, node, iteration.take(action.takes)))
                 elif instruction[0] == "stop":
                     self._stop(instruction)
                 else:
