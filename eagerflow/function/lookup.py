@@ -23,7 +23,7 @@ from eagerflow.source import capture, cell_name
 
 _FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning
-_STORM: Final = 3
+_WARNED_AT: Final = 3
 #: records of traces that a function keeps, the last ones
 _RECORDS: Final = 1024
 #: one trace at a time: what the function reads from outside is replaced during it
@@ -125,18 +125,18 @@ class Lookup:
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
-        self._note_storm(reason, entry.record)
+        self._warn_of_retracing(reason, entry.record)
         self._tell(entry.record)
         self.cache.add(call, entry)
         captured = entry.read()
         # the function may have changed what it reads; then the next call traces again
         return entry, captured if captured is not None else first
 
-    def _note_storm(self, reason: Reason, record: TraceRecord) -> None:
+    def _warn_of_retracing(self, reason: Reason, record: TraceRecord) -> None:
         if not reason.culprit:
             return
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
-        if count == _STORM:
+        if count == _WARNED_AT:
             static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
             _warn(
                 f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"

@@ -54,11 +54,11 @@ def test_100_floats_are_one_trace() -> None:
 
 def test_a_full_cache_drops_what_was_used_longest_ago() -> None:
     kept = cache.Cache({})
-    for i in range(cache.LIMIT):
+    for i in range(cache.MOST_TRACES):
         kept.add(_call("first" if i < 2 else i), f"trace {i}")
-    assert len(kept) == cache.LIMIT
+    assert len(kept) == cache.MOST_TRACES
     kept.add(_call("last"), "last")
-    assert len(kept) == cache.LIMIT
+    assert len(kept) == cache.MOST_TRACES
     assert "trace 1" in kept.entries()
     assert "trace 0" not in kept.entries()
 

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError
+from eagerflow.errors import CancelledError, EagerflowError, relocate
 from eagerflow.events import AbstractEvent, step_of
+from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.scheduled.actions import Action, placed_error
+from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -391,7 +392,9 @@ class ScheduledStep:
             return
         action = self._values[tag].actions[node]
         if action.region is None and action.node is not None:
-            placed_error(error, action.node)
+            if isinstance(error, EagerflowError):
+                relocate(error, action.node.source)
+            error.add_note(node_note(action.node))
         for iteration in self._held.around(tag):
             error.add_note(iteration.iteration_note())
         self._error = error
