@@ -41,17 +41,27 @@ def verify(graph: Graph) -> None:
         _Check(graph, frozenset(), {}).run()
 
 
-def check_all_arguments(graph: Graph) -> None:
-    """Check the numbers of operands and the attributes in ``graph`` and its subgraphs.
+def check_nodes(graph: Graph) -> None:
+    """Check each node of ``graph`` and its subgraphs by the rules of its op, and nothing else.
 
     Raises:
-        GraphError: a node has others than its op takes; shows the nodes around.
+        GraphError: operands, attributes, devices or types of a node are not those that its op
+            takes and gives; shows the nodes around.
     """
-    check = _Check(graph, frozenset(), {})
+    with resolving(_undecided):
+        _check_nodes(graph, frozenset())
+
+
+def _check_nodes(graph: Graph, sizes: frozenset[Atom]) -> None:
+    check = _Check(graph, sizes, {})
+    check.sizes.update(*[_atoms(v.type.shape) for v in graph.inputs])
     for position, node in enumerate(graph.nodes):
         check.arguments(node, position)
         for _, inner in node.subgraphs():
-            check_all_arguments(inner)
+            _check_nodes(inner, frozenset(check.sizes))
+        check.devices(node, position)
+        check.types(node, position)
+        check.sizes.update(*[_atoms(v.type.shape) for v in node.outputs])
 
 
 @final
