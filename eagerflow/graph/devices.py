@@ -6,9 +6,9 @@ and the `devices` of a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
@@ -17,6 +17,8 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
+
+_NOWHERE: Final[Mapping[Value, Value]] = {}
 
 
 def places_of(
@@ -164,18 +166,51 @@ def is_derivable(node: Node) -> bool:
     return bool(_split(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
 
 
-def decision(value: Value) -> Value:
+def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
     """The value by whose device it was decided where ``value`` is.
 
-    It is an input of the graph, or made by a node that was not put where its operands are: one
-    that makes or moves a tensor, takes it from state, or was placed.
+    It is an input of the whole graph, or made by a node that was not put where its operands are:
+    one that makes or moves a tensor, takes it from state, or was placed. Calls, branches and loops
+    decide nothing: an output of theirs is where that of their subgraph is, an input of that where
+    the operand is.
+
+    Args:
+        value: the value.
+        around: for inputs of the subgraph that it is in, and of those around, the operands.
     """
-    while value.node is not None and value.stated is None and not value.node.reason:
-        before = next((v for v in value.node.inputs if v.device is not None), None)
+    bound: dict[Value, Value] = {}  # those of the subgraphs that it leads into
+    while True:
+        node = value.node
+        if node is None:
+            before = bound.get(value) or around.get(value)
+        elif is_structured(node.op):
+            bound.update(bindings(node))
+            results = [] if node.inner is None else node.inner.outputs
+            before = results[value.index] if value.index < len(results) else None
+        elif value.stated is not None or node.reason:
+            before = None
+        else:
+            before = next((v for v in node.inputs if v.device is not None), None)
         if before is None:
-            break
+            return value
         value = before
-    return value
+
+
+def bindings(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The inputs of the subgraphs of a node, each with the operand that it is, or begins with."""
+    operands = node.inputs[1:] if kind_of(node.op) == "branches" else node.inputs
+    for _, graph in node.subgraphs():
+        yield from zip(graph.inputs, operands, strict=False)  # `verify` counts them
+
+
+def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
+    """Where a value is, and the line that decided it, for messages."""
+    origin = decision(value, around)
+    if origin.node is not None:
+        by = f", by {origin.node.reason or origin.node.source or f'&{origin.node.name}'}"
+    else:
+        by = "" if origin is value else f", by the input %{origin.name}"
+    return f"%{value.name} on {value.device}{by}"
 
 
 def devices_in(nodes: Iterable[Node]) -> set[Any]:
