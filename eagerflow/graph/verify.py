@@ -227,19 +227,22 @@ class _Check:
                 sizes = _Sample()
                 with resolving(lambda dim, why: dim.evaluate(sizes)):
                     want = _want(node)
+            if want is None or _agree(got, want, sizes):
+                return
+            what = "devices" if _agree(got, want, sizes, has_type) else "types"
+            shown = ", ".join(map(str, want)) or "no output"
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
             if sizes is not None or any(_atoms(kind.shape) - self.sizes for kind in got):
                 return
             self.fail(position, error.wrong, error.expected, error.hint)
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
-                ValueError):  # fmt: skip
+        except RecursionError:
+            raise
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError,
+                TypeError, ValueError):  # fmt: skip
             values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
             self.fail(position, f"&{node.name}: {node.op} cannot have these attributes: {values}")
-        if want is not None and not _agree(got, want, sizes):
-            shown = ", ".join(map(str, want)) or "no output"
-            what = "devices" if _agree(got, want, sizes, has_type) else "types"
-            self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
+        self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
 
 
 @final
