@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from threading import get_ident
 from time import perf_counter
 from typing import ClassVar, Final, Protocol, final, runtime_checkable
@@ -27,7 +28,7 @@ __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
     "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
     "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "next_step", "remove_instrument", "step_of", "told",
+    "end", "next_step", "open_waits", "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -116,6 +117,11 @@ class AbstractEvent:
     def was_told(self) -> bool:
         """Whether its beginning was told."""
         return self._told is not None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether its beginning was told to nobody, as its end will be."""
+        return self._told == ()
 
     @property
     def frame(self) -> str:
@@ -437,6 +443,45 @@ def remove_instrument(instrument: Instrument) -> None:
     """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
     with _lock:
         _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
+
+
+def open_waits() -> list[WaitEvent]:
+    """The waits that go on now, the oldest first, those too that began when nobody listened.
+
+    So an instrument that comes late, or a look at a program that is stuck, sees what blocks it. A
+    wait has one record, whoever asks and whenever; its ``stop`` is set when it is over, but an end
+    is told only to those that were told of the beginning. The ``step`` of a wait that nobody
+    listened to is 0.
+
+    >>> import threading
+    >>> letters = ef.Queue(1, ef.tensor(0), name="letters")
+    >>> thread = threading.Thread(target=letters.dequeue)
+    >>> thread.start()
+    >>> while not (waits := ef.events.open_waits()):
+    ...     pass
+    >>> [(wait.operation, wait.name, wait.stop) for wait in waits]
+    [('dequeue', 'letters', None)]
+    >>> letters.enqueue(1)
+    >>> thread.join()
+    >>> ef.events.open_waits(), waits[0].stop is None
+    ([], False)
+    """
+    waits = [event for ask in _askers for event in ask()]
+    return sorted(waits, key=attrgetter("start"))
+
+
+#: what `open_waits` asks: those who know of waits
+_askers: Final[list[Callable[[], list[WaitEvent]]]] = []
+
+
+def ask_for_waits(ask: Callable[[], list[WaitEvent]]) -> None:
+    """Let `open_waits` give what ``ask`` gives, too."""
+    _askers.append(ask)
+
+
+def tell_nobody(event: AbstractEvent) -> None:
+    """Note that the beginning of an event was told to nobody, so that its end is not either."""
+    event._told = ()
 
 
 def begin(event: AbstractEvent) -> None:
