@@ -19,7 +19,7 @@ from itertools import count
 from operator import attrgetter
 from threading import get_ident
 from time import perf_counter
-from typing import ClassVar, Final, Protocol, final, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
@@ -148,6 +148,7 @@ class StepEvent(AbstractEvent):
         graph: the name of the graph.
         parent: the number of the step that it was asked for in, 0 if it was in none.
         tier: how it is run.
+        devices: all that it runs on; `device` is empty if they are several.
     """
 
     kind: ClassVar[str] = "step"
@@ -156,6 +157,7 @@ class StepEvent(AbstractEvent):
     graph: str = ""
     parent: int = 0
     tier: str = ""
+    devices: tuple[str, ...] = ()
 
 
 @final
@@ -167,6 +169,7 @@ class RegionEvent(AbstractEvent):
         executable: the number of what ran the step.
         graph: the name of the graph.
         region: its number in the executable.
+        devices: all that it runs on; `device` is empty if they are several.
     """
 
     kind: ClassVar[str] = "region"
@@ -174,6 +177,7 @@ class RegionEvent(AbstractEvent):
     executable: int = 0
     graph: str = ""
     region: int = 0
+    devices: tuple[str, ...] = ()
 
 
 @final
@@ -477,6 +481,11 @@ _askers: Final[list[Callable[[], list[WaitEvent]]]] = []
 def ask_for_waits(ask: Callable[[], list[WaitEvent]]) -> None:
     """Let `open_waits` give what ``ask`` gives, too."""
     _askers.append(ask)
+
+
+def where(devices: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of an event that is on these devices."""
+    return {"device": devices[0] if len(devices) == 1 else "", "devices": devices}
 
 
 def tell_nobody(event: AbstractEvent) -> None:
