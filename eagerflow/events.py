@@ -450,10 +450,10 @@ def remove_instrument(instrument: Instrument) -> None:
 
 
 def open_waits() -> list[WaitEvent]:
-    """The waits that go on now, the oldest first, those too that began when nobody listened.
+    """The waits that go on now, the oldest first, those too that began without a listener.
 
     So an instrument that comes late, or a look at a program that is stuck, sees what blocks it. A
-    wait has one record, whoever asks and whenever; its ``stop`` is set when it is over, but an end
+    wait has one record, the same for each request; its ``stop`` is set when it is over, but an end
     is told only to those that were told of the beginning. The ``step`` of a wait that nobody
     listened to is 0.
 
@@ -474,7 +474,7 @@ def open_waits() -> list[WaitEvent]:
     return sorted(waits, key=attrgetter("start"))
 
 
-#: what `open_waits` asks: those who know of waits
+#: the sources of `open_waits`
 _askers: Final[list[Callable[[], list[WaitEvent]]]] = []
 
 

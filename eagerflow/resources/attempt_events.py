@@ -89,7 +89,7 @@ class _Waiting(Protocol):
 
 
 def late_event(attempt: _Waiting) -> WaitEvent:
-    """The event of a wait that goes on, for those who ask for it; its beginning is not told."""
+    """The event of a wait that goes on, made on request; its beginning is not told."""
     if callable(attempt.waiter):
         known = attempt.waiter()
     else:

@@ -1,4 +1,4 @@
-"""The waits that go on can be asked for, whenever they began and whoever listened then."""
+"""The waits that go on can be asked for, with or without a listener when they began."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_what_waits_without_a_thread(spawned: bool) -> None:
         two.close()
 
 
-def test_one_record_whoever_asks() -> None:
+def test_a_wait_has_one_record() -> None:
     """A wait that was told is the same record, and one that was not has no end to be told."""
     queue = ef.Queue(1, ef.tensor(0), name="letters")
     with running(queue.dequeue):
