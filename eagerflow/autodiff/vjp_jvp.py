@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.autodiff.backward import add_at, fit, full_like, gradients
+from eagerflow.autodiff.backward import fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, pair
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
@@ -50,10 +50,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangents: Any) -> Any:
         gs = _matched("pullback", "cotangents", "the value", cotangents, treedef, types)
-        seeds: dict[int, Any] = {}
-        for slot, g in zip(slots, gs, strict=True):
-            if g is not None and slot != UNKNOWN:
-                add_at(seeds, slot, g)
+        seeds = seeds_of(slots, gs)
         return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
     return (value, pullback, aux) if has_aux else (value, pullback)

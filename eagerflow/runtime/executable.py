@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, StepEvent, step_of, told
+from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
@@ -19,7 +19,7 @@ from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.threads import deadline
@@ -34,6 +34,38 @@ _lock: Final = RLock()
 _executables: Final[WeakValueDictionary[int, Executable]] = WeakValueDictionary()
 
 
+class Detached(Protocol):
+    """A step without a waiting caller."""
+
+    @property
+    def thread(self) -> int:
+        """The thread that works for it now, 0 for none."""
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it, on raw arrays and numbers."""
+
+    def cancel(self, reason: str) -> None:
+        """End it soon."""
+
+
+class Detach(Protocol):
+    """Makes a step without a waiting caller."""
+
+    def __call__(
+        self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
+        runner: str,
+    ) -> Detached:  # fmt: skip
+        """The step, to be begun.
+
+        Args:
+            done: called once, in another thread, with a function that gives the outputs or raises
+                the error of the step.
+            event: of the step, if it has a listener, which the step begins and ends.
+            number: of the step, for events within it.
+            runner: the name of the runner that it is for, in events.
+        """
+
+
 class Tier(Protocol):
     """A way to run a graph."""
 
@@ -44,6 +76,10 @@ class Tier(Protocol):
     @property
     def direct(self) -> Code | None:
         """Code that a step without an observer may call at once if nothing can stop it, or None."""
+
+    @property
+    def detached(self) -> Detach | None:
+        """How it runs a step that no caller waits for; None leaves these to the scheduler."""
 
     @property
     def text(self) -> str:
@@ -64,7 +100,7 @@ class Executable:
     that take at least 200 us each and do not need each other run at once, in threads, where that
     turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
     decided by the sizes of the first call. Where ops wait that must not keep each other waiting,
-    it takes the scheduler.
+    it takes the scheduler, as for steps that no caller waits for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -84,14 +120,14 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_chosen", "_device", "_devices", "_direct", "_picker", "_waiting",
+    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_picker", "_waiting", "_where",
                  "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
         self._device = as_device(None)  # of values that do not say; another may be current later
-        self._devices: str | None = None  # the names of all, once an event needed them
+        self._where: dict[str, Any] | None = None  # what events say of devices, once one did
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
@@ -143,17 +179,17 @@ class Executable:
             for y, lane in zip(raw, self.lanes, strict=True)
         ]
 
-    def detached(self, done: Callable[[Result], object], runner: str = "") -> DetachedStep:
+    def detached(self, done: Callable[[Result], object], runner: str = "") -> Detached:
         """A step without a waiting caller, to be begun.
+
+        The tier runs it if it can do without a thread that waits, else the scheduler.
 
         Args:
             done: called once, in another thread, with a function that gives the outputs or raises
                 the error of the step.
             runner: the name of the runner that it is for, in events.
         """
-        tier = self._waiting
-        if tier is None:  # two threads may make one each
-            tier = self._waiting = ScheduledTier(self.graph, self.number)
+        tier, make = self._detaching()
         event, number = None, 0
         if StepEvent.listeners:
             event = self._event(tier)
@@ -161,7 +197,17 @@ class Executable:
             number = event.step
         elif AbstractEvent.listeners:
             number = events.next_step()
-        return DetachedStep(tier, done, event, number=number, runner=runner)
+        return make(done, event, number=number, runner=runner)
+
+    def _detaching(self) -> tuple[Tier, Detach]:
+        """The tier for steps that no caller waits for, and how it makes them."""
+        (picker,) = self._picker
+        if not isinstance(picker, Choice) and picker.detached is not None:
+            return picker, picker.detached
+        tier = self._waiting
+        if tier is None:  # two threads may make one each
+            tier = self._waiting = ScheduledTier(self.graph, self.number)
+        return tier, tier.detached
 
     @property
     def tier(self) -> Tier:
@@ -231,13 +277,13 @@ class Executable:
 
     def _event(self, tier: Tier | Trial) -> StepEvent:
         """The event of a step that is asked for in this thread."""
-        if self._devices is None:
+        if self._where is None:
             values = [v for v in self.graph.values() if isinstance(v.type, TensorType)]
             devices = dict.fromkeys(str(as_device(v.device or self._device)) for v in values)
-            self._devices = ", ".join(devices)
+            self._where = where(tuple(devices))
         name = self.graph.name
         return StepEvent(
-            name=name or "graph", graph=name, device=self._devices, executable=self.number,
+            name=name or "graph", graph=name, **self._where, executable=self.number,
             tier=tier.name, step=events.next_step(), parent=step_of.step,
         )  # fmt: skip
 

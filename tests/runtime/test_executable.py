@@ -22,6 +22,7 @@ from eagerflow.events import (
 )
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
+from eagerflow.runtime.executable import _executables
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
@@ -50,6 +51,7 @@ class Fake:
     name = "fake"
     text = "fake"
     direct = None
+    detached = None
 
     def __init__(self, found: Any) -> None:
         self.found = found
@@ -185,6 +187,55 @@ def test_a_tier_that_was_set_takes_the_short_way_and_can_be_taken_back() -> None
     assert executable._direct is own.direct
 
 
+@final
+class Counting:
+    """A tier that counts the steps that another one runs."""
+
+    name = "counting"
+    text = ""
+    direct = None
+
+    def __init__(self, inner: ScheduledTier) -> None:
+        self.inner = inner
+        self.steps = self.spawned = 0
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        self.steps += 1
+        return self.inner.run(inputs)
+
+    def detached(self, *args: Any, **kwargs: Any) -> Any:
+        self.spawned += 1
+        return self.inner.detached(*args, **kwargs)
+
+
+def test_a_tier_that_was_set_runs_spawned_steps() -> None:
+    results = ef.Queue(100, ef.tensor(0.0))
+
+    @ef.trace
+    def step() -> None:
+        results.enqueue(ef.tensor(1.0))
+
+    step()
+    (executable,) = [e for e in _executables.values() if e.graph.name == "step"]
+    own = executable.tier
+    executable.tier = mine = Counting(ScheduledTier(executable.graph, executable.number))
+    with recorded(StepEvent) as found:
+        with ef.spawn(step):
+            results.dequeue_many(50)
+        assert mine.spawned >= 50
+    assert {event.tier for event in found.of("step")} == {"counting"}
+    assert mine.steps == 0
+    executable.tier = Fake(())  # it says nothing of such steps: they are scheduled
+    with recorded(StepEvent) as found, ef.spawn(step):
+        results.dequeue_many(50)
+    assert {event.tier for event in found.of("step")} == {"scheduled"}
+    del executable.tier
+    assert executable.tier is own
+    with recorded(StepEvent) as found, ef.spawn(step):
+        results.dequeue_many(50)
+    assert {event.tier for event in found.of("step")} == {"scheduled"}
+
+
 def test_kernels_and_tiers(add_kernel: Any) -> None:
     """A kernel that is registered anew counts from the next step on, whatever ran the last."""
     for executable in (Executable(Graph.parse(TEXT)), straight(Graph.parse(TEXT))):
@@ -216,6 +267,16 @@ def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
     iterations = [e.frames for e in found.of("node", "exp") if e.step == first.step]
     assert iterations == [(("while_loop", i),) for i in range(3)]
     assert found.begun[0] is first
+
+
+def test_steps_and_regions_say_on_which_devices_they_are() -> None:
+    with ef.config(cpu_devices=2), recorded(StepEvent, RegionEvent) as found:
+        ef.trace(lambda x: x * 2)(ef.ones(2, device="cpu:1"))
+        ef.trace(lambda x: (x * 2, ef.exp(x.to("cpu:1"))))(ef.ones(2))
+    for kind in ("step", "region"):
+        one, several = found.of(kind)
+        assert (one.device, one.devices) == ("cpu:1", ("cpu:1",))
+        assert (several.device, several.devices) == ("", ("cpu:0", "cpu:1"))
 
 
 def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
