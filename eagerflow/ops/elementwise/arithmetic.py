@@ -55,6 +55,7 @@ _add = define(
     ieee=True,
     commutative=True,
     neutral=neutral(0, 0, -0.0, left=True),
+    sums=True,
 )
 
 
