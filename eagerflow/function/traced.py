@@ -22,8 +22,8 @@ from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.reasons import Reason, reason_of
-from eagerflow.function.records import Explanation, TraceRecord
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope

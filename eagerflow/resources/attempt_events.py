@@ -8,9 +8,9 @@ from typing import Any, Protocol, final
 
 from eagerflow import events
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
-from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
+from eagerflow.running_node import running_node
 
 
 class _Resource(Protocol):
@@ -55,7 +55,7 @@ def level_event(level: Level, device: Device | None) -> LevelEvent:
 
 
 def _described(resource: _Resource, operation: str) -> dict[str, Any]:
-    at = graph_position(3)
+    at = running_node(3)
     return {
         "name": resource.label,
         "device": "" if resource.device is None else str(resource.device),

@@ -7,6 +7,7 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from tests.bench.measures.checkout import Checkout, Module
@@ -50,7 +51,9 @@ def wording(checkout: Checkout) -> dict[str, Any]:
     for page in sorted((checkout.root / "docs").rglob("*.md")):
         for word in _in_prose(page.read_text().partition(_AVOIDED)[0]):
             counts[f"{word} (docs)"][str(page.relative_to(checkout.root))] += 1
-    files = sorted(m.path for n, m in checkout.modules.items() if n.split(".")[-1] in _FILES)
+    paths = [m.path for m in checkout.modules.values()]
+    paths += [str(p.relative_to(checkout.root)) for p in checkout.root.glob("tests/**/*.py")]
+    files = sorted(p for p in paths if Path(p).stem.removeprefix("test_") in _FILES)
     return {
         "twice": _twice((checkout.root / _GLOSSARY).read_text()),
         "counts": {name: dict(places) for name, places in sorted(counts.items())},

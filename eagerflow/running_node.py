@@ -20,7 +20,7 @@ _ENTRY: Final = "run"  # the function that generated code begins with
 
 @final
 @dataclass(frozen=True, slots=True)
-class GraphPosition:
+class RunningNode:
     """Where a thread is.
 
     Attributes:
@@ -39,18 +39,18 @@ class GraphPosition:
     frames: tuple[tuple[str, int], ...] = ()
 
 
-class PositionedCode(Protocol):
+class CodeWithNodes(Protocol):
     """What knows the nodes of generated code."""
 
-    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
-        """The position of a thread with these frames of its code, the innermost first."""
+    def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
+        """The node at which a thread is that has these frames of its code, the innermost first."""
 
 
-#: what to ask for positions in the code of a file name, as long as it lives
-codes_by_file: Final[WeakValueDictionary[str, PositionedCode]] = WeakValueDictionary()
+#: what to ask for nodes of the code of a file name, as long as it lives
+codes_by_file: Final[WeakValueDictionary[str, CodeWithNodes]] = WeakValueDictionary()
 
 
-def graph_position(depth: int = 1) -> GraphPosition:
+def running_node(depth: int = 1) -> RunningNode:
     """Where this thread is: at a node of the innermost graph that it runs, or in eager code.
 
     Args:
@@ -61,11 +61,11 @@ def graph_position(depth: int = 1) -> GraphPosition:
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
         if owner is not None:
-            position = owner.position(file, _of_one_run(frame))
-            if position is not None:
-                return position
+            node = owner.running_node(file, _of_one_run(frame))
+            if node is not None:
+                return node
         frame = frame.f_back
-    return GraphPosition(capture(depth + 1))
+    return RunningNode(capture(depth + 1))
 
 
 def _of_one_run(frame: FrameType) -> list[FrameType]:
