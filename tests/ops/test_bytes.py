@@ -93,7 +93,11 @@ def test_memory_is_their_own() -> None:
         (lambda: ef.tensor([b"1"], dtype="i64"), errors.DTypeError, "ef.io.parse_numbers"),
         (lambda: ef.tensor(1, dtype="bytes"), errors.DTypeError, "does not turn into bytes"),
         (lambda: ef.tensor([1], dtype="bytes"), errors.DTypeError, "a int among"),
-        (lambda: ef.tensor(np.zeros(2), dtype="bytes"), errors.DTypeError, "float64 does not turn"),
+        (
+            lambda: ef.tensor(np.zeros(2), dtype="bytes"),
+            errors.DTypeError,
+            "float64 does not turn into",
+        ),
         (lambda: ef.full((2,), 1, dtype="bytes"), errors.DTypeError, "do not turn into bytes"),
         (lambda: ef.ones((2,), dtype="bytes"), errors.DTypeError, "do not turn into bytes"),
         (lambda: ef.arange(3, dtype="bytes"), errors.DTypeError, "do not turn into bytes"),

@@ -19,16 +19,16 @@ from eagerflow.runtime.threads import deadline
 from tests.resources.queues.modes import numbers, until
 
 ONE = ef.tensor(1.0)
-Turn = Callable[[], Any]
+Iteration = Callable[[], Any]
 
 
-def _python(turn: Turn) -> None:
+def _python(iteration: Iteration) -> None:
     while True:
-        turn()
+        iteration()
 
 
-def _eager_loop(turn: Turn) -> None:
-    ef.while_loop(lambda x: x > 0, lambda x: (turn(), x * 1.0)[1], ONE)
+def _eager_loop(iteration: Iteration) -> None:
+    ef.while_loop(lambda x: x > 0, lambda x: (iteration(), x * 1.0)[1], ONE)
 
 
 @ef.trace
@@ -81,10 +81,10 @@ def test_a_graph_is_broken_off(run: Callable[[ef.Variable], None], late: bool) -
 
 
 @pytest.mark.parametrize("run", [_python, _eager_loop])
-def test_a_loop_of_ops_is_broken_off(run: Callable[[Turn], None]) -> None:
-    turns: list[ef.Tensor] = []
-    runner = ef.spawn(lambda: run(lambda: turns.append(ONE * 2.0)))
-    until(lambda: len(turns) > 3)
+def test_a_loop_of_ops_is_broken_off(run: Callable[[Iteration], None]) -> None:
+    iterations: list[ef.Tensor] = []
+    runner = ef.spawn(lambda: run(lambda: iterations.append(ONE * 2.0)))
+    until(lambda: len(iterations) > 3)
     assert runner.stop(timeout=30)
     assert runner.error is None
 

@@ -138,7 +138,7 @@ def iterations(error: BaseException) -> list[str]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
-def test_the_line_the_turn_and_the_types(f: Callable[..., Any], way: str) -> None:
+def test_the_line_the_iteration_and_the_types(f: Callable[..., Any], way: str) -> None:
     with pytest.raises(errors.TensorIndexError) as caught:
         WAYS[way](f)
     error = caught.value
@@ -156,7 +156,7 @@ def test_the_line_the_turn_and_the_types(f: Callable[..., Any], way: str) -> Non
 
 
 @pytest.mark.parametrize("lowered", [False, True])
-def test_monitors_say_in_which_turn(lowered: bool) -> None:
+def test_monitors_say_in_which_iteration(lowered: bool) -> None:
     """Under ``check_nan`` each op is looked at, so graphs are replayed."""
     f = ef.trace(not_finite)
     f(ef.tensor(X))

@@ -388,11 +388,11 @@ def program(steps: list[tuple[str, int]], queue: ef.Queue, x: Any) -> list[Any]:
             found.append(ef.cond(x > n, queue.dequeue, lambda: queue.dequeue() * 10))
         else:
 
-            def turn(i: Any, total: Any) -> Any:
+            def body(i: Any, total: Any) -> Any:
                 queue.enqueue(total)
                 return i + 1, total + queue.dequeue()
 
-            found += ef.while_loop(lambda i, total, n=n: i < n, turn, (ef.tensor(0), x))
+            found += ef.while_loop(lambda i, total, n=n: i < n, body, (ef.tensor(0), x))
     return found
 
 

@@ -50,7 +50,7 @@ def _no_threads() -> Iterator[None]:
 # --- errors -----------------------------------------------------------------------------------
 
 
-def test_an_error_has_line_turn_and_what_was_written() -> None:
+def test_an_error_has_line_iteration_and_what_was_written() -> None:
     v = ef.Variable(0.0, name="v")
 
     def body(x: Any, i: Any) -> Any:
@@ -136,7 +136,7 @@ def test_values_go_as_soon_as_nobody_reads_them(ops: Ops) -> None:
     assert max(alive) <= 2  # what it takes, and what it takes it from
 
 
-def test_a_loop_holds_what_its_turns_need(ops: Ops) -> None:
+def test_a_loop_holds_what_its_iterations_need(ops: Ops) -> None:
     seen: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
