@@ -18,7 +18,7 @@ from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
 
 
-def places_of(
+def devices_of(
     op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]
 ) -> tuple[Any, Any]:
     """The device of a node of ``op``, and those that its outputs state, or None.

@@ -28,7 +28,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import TraceError
-from eagerflow.graph.devices import places_of
+from eagerflow.graph.devices import devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.scopes import current_scope, name_of
@@ -63,7 +63,7 @@ class Tracer(AbstractTracer):
         graph: what was traced so far.
         parent: the trace that it is a part of, None if of none.
         operands: what a part uses of the trace around it.
-        thread: the one that traces.
+        thread: that of the trace.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
         sizes: the sizes of symbolic dims, by name, in the call that traces.
@@ -279,7 +279,7 @@ class Tracer(AbstractTracer):
         if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
             device, stated = devices[0], None  # most ops
         else:
-            device, stated = places_of(op, devices, attrs, types)
+            device, stated = devices_of(op, devices, attrs, types)
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)

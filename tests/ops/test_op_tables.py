@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from typing import Final
 
-from tests.bench.measures.checkout import Checkout
+import pytest
+
+from tests.bench.measures.checkout import Checkout, Module
 from tests.bench.measures.op_tables import op_tables
 from tests.source_tree import ROOT
 
@@ -22,26 +22,28 @@ SINGLE: Final = {
 }  # fmt: skip
 
 
-def test_facts_about_ops_stand_in_their_records() -> None:
+@pytest.fixture(scope="module")
+def checkout() -> Checkout:
+    return Checkout(ROOT)
+
+
+def test_facts_about_ops_stand_in_their_records(checkout: Checkout) -> None:
     """A table of names of ops elsewhere would be a fact that `Op` has no field for."""
-    tables = op_tables(Checkout(ROOT))
+    tables = op_tables(checkout)
     inside = [t for t in tables["inside"] if t["name"] not in NO_TABLES]
     found = [f"{t['place']} {t['name']}" for t in (*tables["ops"], *tables["numbers"], *inside)]
     assert not found, "state it in the record (eagerflow/core/facts.py), or in NumberOp"
 
 
-def test_comparisons_with_one_op_have_a_reason() -> None:
+def test_comparisons_with_one_op_have_a_reason(checkout: Checkout) -> None:
     """What is asked of an op is a fact of its record, unless it is about this op alone."""
-    single = {tuple(row.split()) for row in op_tables(Checkout(ROOT))["single"]}
+    single = {tuple(row.split()) for row in op_tables(checkout)["single"]}
     found = {(place.partition(":")[0], name) for place, name in single}
     assert found == set(SINGLE), "ask the record of the op, or give a reason here"
 
 
-def test_a_table_of_ops_is_seen(tmp_path: Path) -> None:
-    for package in ("eagerflow", "kernels"):
-        shutil.copytree(ROOT / package, tmp_path / package)
-    made = tmp_path / "eagerflow" / "runtime" / "made.py"
-    made.write_text(
+def test_a_table_of_ops_is_seen(checkout: Checkout) -> None:
+    text = (
         "SLOW = frozenset({'exp', 'log', 'digamma', 'tanh'})\nEXTRA = {'exp': 1, 'x': 2}\n"
         "MORE = frozenset('exp log tanh'.split())\n"
         "def cost(node):\n"
@@ -49,7 +51,10 @@ def test_a_table_of_ops_is_seen(tmp_path: Path) -> None:
         "    elif 'log' == node.op:\n        return 2\n"
         "    return 0\n"
     )
-    tables = op_tables(Checkout(tmp_path))
+    made = Module("eagerflow.runtime.made", "eagerflow/runtime/made.py", text)
+    other = Checkout(ROOT)
+    other.modules = {**checkout.modules, made.name: made}
+    tables = op_tables(other)
     found = [(table["name"], table["unknown"]) for table in tables["ops"]]
     assert found == [("SLOW", ["digamma"]), ("MORE", [])]
     assert "comparisons of node.op" in [table["name"] for table in tables["inside"]]

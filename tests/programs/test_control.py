@@ -13,7 +13,7 @@ import eagerflow as ef
 from eagerflow.graph.verify import verify
 from tests.exploring import examples
 from tests.programs.control import PROGRAMS, G, JumpError, V, kinds, plain, program, reset
-from tests.runtime.graphs import by_entries
+from tests.runtime.graphs import by_scheduler
 
 START = np.array([[0.4, -0.3], [0.8, 0.2], [-0.6, 0.5]])
 
@@ -96,9 +96,9 @@ def _check_lowered(graph: ef.Graph, x: ef.Tensor, eager: Any, tolerance: float =
     verify(graph)
     assert str(ef.Graph.parse(str(graph), dict(graph.resources))) == str(graph)
     inputs = [x.numpy()]
-    lowered = by_entries(graph, lambda node: False)
+    lowered = by_scheduler(graph, lambda node: False)
     _same(_fresh(lambda: lowered(*inputs)[0]), eager, tolerance)
-    _same(_fresh(lambda: by_entries(graph.optimise())(*inputs)[0]), eager, tolerance)
+    _same(_fresh(lambda: by_scheduler(graph.optimise())(*inputs)[0]), eager, tolerance)
 
 
 def _along(f: Any) -> Any:

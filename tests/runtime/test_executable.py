@@ -26,8 +26,17 @@ from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
-from tests.runtime.graphs import by_entries, straight
-from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, notes, open_up, ops, same
+from tests.runtime.graphs import by_scheduler, straight
+from tests.runtime.scheduled.scheduled_graphs import (
+    Ops,
+    X,
+    heavy,
+    loop_of,
+    notes,
+    open_up,
+    ops,
+    same,
+)
 
 __all__ = ["ops"]  # the fixture
 
@@ -187,11 +196,11 @@ def test_kernels_and_tiers(add_kernel: Any) -> None:
 # --- what is told -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["generated", "entries", "opened"])
+@pytest.mark.parametrize("way", ["generated", "scheduled", "opened"])
 def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
     graph, given = loop_of(lambda x, i: ef.exp(-x), 3)
-    whole = {"entries": lambda node: True, "opened": open_up}
-    executable = straight(graph) if way == "generated" else by_entries(graph, whole[way], heavy)
+    whole = {"scheduled": lambda node: True, "opened": open_up}
+    executable = straight(graph) if way == "generated" else by_scheduler(graph, whole[way], heavy)
     with recorded(StepEvent, RegionEvent, NodeEvent) as found:
         executable(*given)
         executable(*given)
@@ -215,7 +224,7 @@ def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
         return ef.scan(lambda c, x: (ef.exp(c) * x, c), ef.tensor(0.0), xs, reverse=True)
 
     graph = f.graph(ef.ones(3))
-    for executable in (straight(graph), by_entries(graph, open_up)):
+    for executable in (straight(graph), by_scheduler(graph, open_up)):
         with recorded(NodeEvent) as found:
             executable(*[np.ones(v.type.shape, np.float32) for v in graph.inputs])
         assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
@@ -237,7 +246,7 @@ def test_a_loop_has_one_name_whatever_runs_it() -> None:
 
     frames, told = list[Any](), list[Any]()
     graph = f.graph(ef.ones(2), ef.tensor(2))
-    for executable in (straight(graph), by_entries(graph, open_up)):
+    for executable in (straight(graph), by_scheduler(graph, open_up)):
         with recorded(NodeEvent) as found:
             executable(X, np.array(2))
         frames.append([e.frames for e in found.of("node", "exp")])
@@ -309,7 +318,7 @@ def test_statistics_of_a_function_whose_ops_wait_beside_each_other() -> None:
     for queue in (a, b):
         queue.enqueue_many([0.0, 0.0])
     f()
-    assert [e.executable.tier.name for e in f._cache.entries()] == ["scheduled"]
+    assert [e.executable.tier.name for e in f._lookup.cache.entries()] == ["scheduled"]
     with f.stats() as stats:
         f()
     counts = sorted((row.op, row.count) for row in stats.table())
@@ -375,7 +384,7 @@ def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops
     ops.add("test_join", join, "fence")
     graph, given = loop_of(lambda x, i: bind(get_op("test_join"), ef.exp(x)), 2)
     try:
-        by_entries(graph, open_up)(*given)
+        by_scheduler(graph, open_up)(*given)
         assert step_of.frames == ()
     finally:
         remove_instrument(recorder)

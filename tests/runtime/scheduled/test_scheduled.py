@@ -23,8 +23,8 @@ from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
 from tests.numeric import tensors
 from tests.programs.control import G, V, program, random_program, reset
-from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.scheduled.entries import (
+from tests.runtime.graphs import by_scheduler, scheduled
+from tests.runtime.scheduled.scheduled_graphs import (
     CHAINS,
     Ops,
     X,
@@ -60,9 +60,9 @@ def test_lowered_is_structured(source: Source) -> None:
     if len(inputs) != len(graph.inputs):
         return  # some numbers are static
     want = Executable(graph)(*inputs)
-    same(by_entries(graph)(*inputs), want)
-    same(by_entries(graph, open_up)(*inputs), want)
-    same(helped(by_entries(graph, open_up, heavy), inputs), want)
+    same(by_scheduler(graph)(*inputs), want)
+    same(by_scheduler(graph, open_up)(*inputs), want)
+    same(helped(by_scheduler(graph, open_up, heavy), inputs), want)
 
 
 @given(st.integers(0, 10**6), st.booleans())
@@ -78,10 +78,10 @@ def test_nested_programs(seed: int, effects: bool) -> None:
         Executable(graph),
         Executable(graph.optimise()),
         lambda x: raw(replay(graph, [ef.tensor(x)])),
-        by_entries(graph),
-        by_entries(graph, open_up),
-        by_entries(graph.optimise(), open_up),
-        lambda x: helped(by_entries(graph, open_up, heavy), [x]),
+        by_scheduler(graph),
+        by_scheduler(graph, open_up),
+        by_scheduler(graph.optimise(), open_up),
+        lambda x: helped(by_scheduler(graph, open_up, heavy), [x]),
     ]
     for run in runners:
         reset()
@@ -111,7 +111,7 @@ def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- threads ----------------------------------------------------------------------------------
 
 
-def test_heavy_entries_run_at_once(ops: Ops) -> None:
+def test_heavy_scheduled_nodes_run_at_once(ops: Ops) -> None:
     both = threading.Barrier(2, timeout=30)
     names = set()
 
@@ -121,7 +121,7 @@ def test_heavy_entries_run_at_once(ops: Ops) -> None:
         return x * 2
 
     ops.add("test_meet", meet)
-    (found,) = helped(by_entries(fan("test_meet", "test_meet"), seconds=heavy), [X])
+    (found,) = helped(by_scheduler(fan("test_meet", "test_meet"), seconds=heavy), [X])
     assert found.tolist() == [4.0, 8.0]
     assert len(names) == 2
     assert any(name.startswith("eagerflow-worker-") for name in names)
@@ -135,12 +135,12 @@ def test_python_of_the_user_runs_in_the_thread_that_asked(ops: Ops) -> None:
         return x
 
     ops.add("test_look", look, "fence")
-    helped(by_entries(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
+    helped(by_scheduler(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
     assert seen == [threading.main_thread()] * 2
 
 
 def test_python_that_runs_graphs_itself() -> None:
-    inner = by_entries(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
+    inner = by_scheduler(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
 
     def call(x: Any) -> Any:
         two = ef.stack([x, x]).numpy()
@@ -148,12 +148,12 @@ def test_python_that_runs_graphs_itself() -> None:
         return ef.tensor(found).sum(axis=0) / 16
 
     graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
-    one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=1)
+    one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=1)
     same(one.run(given), Executable(graph)(*given))
 
 
 def test_steps_of_many_threads(ops: Ops) -> None:
-    runner = by_entries(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
+    runner = by_scheduler(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
     (want,) = runner(X)
     wrong: list[Any] = []
 
@@ -182,7 +182,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
             seen.append(word)
             return x
 
-        return lambda x: ef.py_call(call, "f32[2]", x)  # type: ignore[return-value]
+        return lambda x: ef.py_call(call, "f32[2]", x)
 
     @ef.trace
     def f(x: Any) -> Any:
@@ -191,7 +191,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
         return before + y + tell("after")(x)
 
     graph = f.graph(ef.tensor(X))
-    runner = by_entries(graph, open_up, heavy)
+    runner = by_scheduler(graph, open_up, heavy)
     seen.clear()
     helped(runner, [X])
     assert seen == ["before", "yes", "after"]
@@ -213,7 +213,7 @@ def test_effects_of_iterations_keep_their_order(parallel: int) -> None:
 
     graph, given = loop_of(body, 4, parallel_iterations=parallel)
     seen.clear()
-    helped(by_entries(graph, open_up, heavy), given)
+    helped(by_scheduler(graph, open_up, heavy), given)
     assert seen == [(i, j) for i in range(4) for j in range(i)]
 
 
@@ -225,7 +225,7 @@ def test_no_iterations() -> None:
         return x + v
 
     graph, given = loop_of(body, 0)
-    same(by_entries(graph, open_up)(*given), [X])
+    same(by_scheduler(graph, open_up)(*given), [X])
     assert v.numpy() == 1.0
 
 
@@ -270,12 +270,12 @@ def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
 
 def test_invariants_go_in_once() -> None:
     graph, given = loop_of(lambda x, i: ef.sin(x) + i, 6)
-    runner = by_entries(graph, open_up)
+    runner = by_scheduler(graph, open_up)
     one = scheduled(runner).step(log=True)
     one.run(given)
     enters = [
         i for i, label in enumerate(scheduled(runner).plan.labels) if label.startswith("enter")
     ]
-    places = {scheduled(runner).plan.places[i][1] for i in enters}
+    numbers = {scheduled(runner).plan.positions[i][1] for i in enters}
     runs = [x for _, out in one.log or [] for x in out if x[0] == "run" and x[1] == 0]
-    assert not any(entry in places for _, _, entry in runs)  # tokens pass, nothing is computed
+    assert not any(node in numbers for _, _, node in runs)  # tokens pass, nothing is computed
