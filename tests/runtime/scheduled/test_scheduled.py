@@ -65,6 +65,27 @@ def test_lowered_is_structured(source: Source) -> None:
     same(helped(by_scheduler(graph, open_up, heavy), inputs), want)
 
 
+def test_what_takes_only_constants_runs_in_each_iteration() -> None:
+    """A loop's body has them of its own; no token comes with them."""
+    graph = Graph.parse("""graph f(%x: f32[2]) {
+      %zero = constant() {value=0} : int
+      %loop.0, %loop.1 = while_loop(%zero, %x) {cond=graph cond(%i: int, %y: f32[2]) {
+        %three = constant() {value=3} : int
+        %less = python_lt(%i, %three) : bool[]
+        return %less
+      }, body=graph body(%i: int, %y: f32[2]) {
+        %one = constant() {value=1} : int
+        %next = python_add(%i, %one) : int
+        %numbers = constant() {value=tensor(f32[2], (0.0, 1.0))} : f32[2]
+        %exp = exp(%numbers) : f32[2]
+        return %next, %exp
+      }} : int, f32[2]
+      return %loop.1
+    }""")
+    (result,) = by_scheduler(graph, open_up)(ef.tensor([1.0, 2.0]).numpy())
+    assert result.tobytes() == ef.exp(ef.tensor([0.0, 1.0])).numpy().tobytes()
+
+
 @given(st.integers(0, 10**6), st.booleans())
 @example(3, True)
 def test_nested_programs(seed: int, effects: bool) -> None:
