@@ -79,6 +79,15 @@ def test_words_are_seen(tmp_path: Path) -> None:
             assert sum(counts[f"{word} ({kind})"].values()) == 1, (word, kind)
 
 
+def test_words_in_tests_are_seen(tmp_path: Path) -> None:
+    checkout = _checkout(tmp_path, "", "")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_sharing.py").write_text("def test_many_turns(): ...\n")
+    measured = wording(checkout)
+    assert measured["counts"]["turn, turns (identifiers)"] == {"tests/test_sharing.py": 1}
+    assert measured["files"] == ["tests/test_sharing.py"]
+
+
 def test_files_are_named_by_what_is_in_them() -> None:
     assert _measured()["files"] == []
 

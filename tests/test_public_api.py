@@ -100,7 +100,7 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "autodiff", "autograph", "capture", "control", "core", "dims", "errors",
-        "events", "fft", "files", "function", "graph", "graph_position", "hardware", "io", "linalg",
+        "events", "fft", "files", "function", "graph", "running_node", "hardware", "io", "linalg",
         "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "extending", "hints", "plugins", "progress", "states", "unknown_names",

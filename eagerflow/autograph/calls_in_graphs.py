@@ -20,7 +20,9 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Size, symbols
+from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.scopes import name_scope, resource_names
+from eagerflow.graph.signatures import is_read
 from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
@@ -116,11 +118,11 @@ class _Capture(NamedTuple):
 
     Attributes:
         value: a tensor or a number; None if it is read from a variable at each call.
-        attrs: of the node that reads.
+        read: the node that reads.
     """
 
     value: Any
-    attrs: dict[str, Any] | None
+    read: Node | None
 
 
 @final
@@ -166,7 +168,7 @@ class _Shared:
                 part.graph.outputs.append(value)
         before = len(tracer.graph.nodes)
         given = join([part], len(tensors))
-        reads = {n.outputs[0]: n.attrs for n in tracer.graph.nodes[before:] if n.op == "read"}
+        reads = {n.outputs[0]: n for n in tracer.graph.nodes[before:] if is_read(n.op)}
         self._captures = [_capture(x, reads) for x in given]
         kinds = [tracer.spec_of(x) for x in (*tensors, *given)]
         self._whole = Structured(
@@ -188,7 +190,7 @@ class _Shared:
         """The results for other arguments of the same types."""
         tensors = [x for x in leaves if type(x) is Tensor]
         captured = [
-            one.value if one.attrs is None else bind(get_op("read"), **one.attrs)
+            one.value if one.read is None else bind(get_op(one.read.op), **one.read.attrs)
             for one in self._captures
         ]
         outputs = iter(apply(self._fresh(tracer), [*tensors, *captured]))
@@ -212,10 +214,10 @@ class _Shared:
         return size if symbols((size,)) <= self._outside else tracer.fresh_size("size")
 
 
-def _capture(x: Any, reads: dict[Any, Any]) -> _Capture:
+def _capture(x: Any, reads: Mapping[Value, Node]) -> _Capture:
     data = x._data if type(x) is Tensor else None
-    attrs = reads.get(data.value) if isinstance(data, Symbol) else None
-    return _Capture(x if attrs is None else None, attrs)
+    read = reads.get(data.value) if isinstance(data, Symbol) else None
+    return _Capture(x if read is None else None, read)
 
 
 def _is_here(x: Any, tracer: Tracer) -> bool:

@@ -1,7 +1,7 @@
 """`collect`: finds what a function reads from outside, by the names in the code it can reach.
 
-What objects and classes hold: `capture/attributes.py`; items: `capture/subscripts.py`; how values
-are compared later: `capture/guards.py`.
+What objects and classes hold: `capture/attributes.py`; items: `capture/captured_containers.py`; how
+values are compared later: `capture/guards.py`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Any, Final, final
 
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
+from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
 from eagerflow.capture.library import is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
-from eagerflow.capture.subscripts import Usage
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DType
@@ -74,7 +74,7 @@ class _Collector:
         self.later: set[str] = set()  # of those that `ef.py_call` gets
         self.stored: set[str] = set()  # and of those that it sets
         self.every = False  # whether names are made at run time
-        self.usage: Usage | None = None  # if there are containers
+        self.containers: CapturedContainers | None = None  # if there are containers
         self.attributes: Attributes | None = None  # if there are objects or classes
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
@@ -104,12 +104,13 @@ class _Collector:
             self._scan(whole=whole)
         if self.attributes is not None:
             self.attributes.finish()
-        if self.usage is not None:
-            self.usage.finish(self.found)
+        if self.containers is not None:
+            self.containers.finish(self.found)
         self._finish_arrays()
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
-        self.attributes = self.usage = None  # they know it: a cycle would keep the user's objects
+        # they know it: a cycle would keep the user's objects
+        self.attributes = self.containers = None
         return self.found
 
     def _drain(self) -> bool:
@@ -133,7 +134,7 @@ class _Collector:
             sum(map(len, known))
             + len(reads.containers)
             + self.every
-            + (0 if self.usage is None else self.usage.changes)
+            + (0 if self.containers is None else self.containers.changes)
         )
 
     def wants(self, name: str) -> bool:
@@ -144,9 +145,9 @@ class _Collector:
         """Look at attributes, members and items: of all, or of what is new since last time."""
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
-        if self.usage is None:
+        if self.containers is None:
             return
-        for path, value in self.usage.new_items(whole=whole):
+        for path, value in self.containers.new_items(whole=whole):
             self.visit(path, value)
 
     # --- values ---
@@ -168,8 +169,8 @@ class _Collector:
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
         self.found.add(path, "alias", self._seen[id(value)])
-        if self.usage is not None:
-            self.usage.widen(path, value)
+        if self.containers is not None:
+            self.containers.widen(path, value)
         if self.attributes is not None and issubclass(type(value), type):
             self.attributes.constructs(value)
 
@@ -211,9 +212,9 @@ class _Collector:
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.found.add(path, "type", value)
         self.found.containers.append(Holder(path, value))
-        if self.usage is None:
-            self.usage = Usage(self)
-        self.usage.add(path, value)
+        if self.containers is None:
+            self.containers = CapturedContainers(self)
+        self.containers.add(path, value)
         if not is_library_class(type(value)):
             self._add_object(path, value)
 

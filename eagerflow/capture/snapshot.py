@@ -2,7 +2,7 @@
 
 What belongs into one is decided elsewhere: all that code can reach (`capture/reachable.py`), what a
 traced function reads and stores (`capture/changes.py`), the containers among the arguments
-(`capture/containers.py`).
+(`capture/argument_containers.py`).
 """
 
 from __future__ import annotations

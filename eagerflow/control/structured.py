@@ -17,7 +17,7 @@ from eagerflow.graph.edit import copied, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.passes.rewrite import RANKS
-from eagerflow.graph.signatures import is_control, is_loop, kind_of
+from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
 from eagerflow.runtime.generated.instructions import named_axes, parts
 from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
@@ -69,7 +69,7 @@ class Structured:
     def _find_reads(self) -> None:
         by_resource: dict[int, Node] = {}
         for node in self.nodes:
-            if node.op == "read":
+            if is_read(node.op):
                 by_resource.setdefault(id(node.attrs["resource"]), node)
         reads = list(by_resource.values())
         numbers = {key: -1 - i for i, key in enumerate(by_resource)}
@@ -230,7 +230,7 @@ def _of_graph(
         if node.op == "call" or is_control(node.op):
             depends = _dependence(node.op, node.attrs, len(given), reads)
             outputs = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in depends]
-        elif node.op == "read":
+        elif is_read(node.op):
             number = reads.get(id(node.attrs["resource"]))
             outputs = [_NONE if number is None else frozenset((number,))]
         else:

@@ -23,6 +23,7 @@ from eagerflow.dims import Dim, number_of, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
+from eagerflow.graph.signatures import is_read
 from eagerflow.source import Source, cell_name
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Operand
@@ -312,12 +313,12 @@ def _take_reads_out(parts: Sequence[Subgraph]) -> None:
     values: dict[int, Tensor] = {}
     for part in parts:
         graph = part.graph
-        reads = [n for n in graph.nodes if n.op == "read"]
+        reads = [n for n in graph.nodes if is_read(n.op)]
         reads = [n for n in reads if id(n.attrs["resource"]) not in assigned]
         for number, node in enumerate(reads):
             key = id(node.attrs["resource"])
             if key not in values:
-                values[key] = bind(get_op("read"), **node.attrs)
+                values[key] = bind(get_op(node.op), **node.attrs)
             (value,) = node.outputs
             value.stated = value.device
             value.node, value.label = None, node.name

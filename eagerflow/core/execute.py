@@ -26,8 +26,8 @@ from eagerflow.errors import (
 )
 from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.files import advice
-from eagerflow.graph_position import graph_position
 from eagerflow.hardware import Device, Lane, NullArray, as_device
+from eagerflow.running_node import running_node
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
@@ -280,7 +280,7 @@ def _mover(source: Device) -> Callable[..., Any]:
     def move(array: Any, *, device: Device, **attrs: Any) -> Tensor:
         if not TransferEvent.listeners:
             return copy(array, device)
-        at = graph_position()
+        at = running_node()
         nbytes = TensorType(source.lanes[array.dtype].dtype, array.shape).nbytes
         event = TransferEvent(
             name="transfer", device=str(device), origin=str(source), nbytes=nbytes,

@@ -7,10 +7,14 @@ an op does not state it has from the family of its type rule (`of_family`), else
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
 from eagerflow.core.cost_rules import FREE, CostRule, moving, per_input
-from eagerflow.types import TensorType
+from eagerflow.types import Shape, TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.core.slices import IndexedSlices
+    from eagerflow.core.tensor import Tensor
 
 #: where the memory of a result comes from: ``"fresh"`` is an array of its own, ``"same"`` the first
 #: input as it is, ``"view"`` the memory of the first input, and ``"either"`` says nothing
@@ -48,6 +52,19 @@ class Neutral(NamedTuple):
 
     numbers: Mapping[str, float]
     left: bool = False
+
+
+class RowSum(NamedTuple):
+    """An op that adds its first input to zeros, at the indices that are the second.
+
+    Attributes:
+        is_whole: ``is_whole(values, indices, shape, attrs)``, of the shapes of the inputs and of
+            the result: whether each index selects a whole row, along the first axis.
+        slices: ``slices(values, indices, shape)`` gives the rows that it adds, if they are whole.
+    """
+
+    is_whole: Callable[[Shape, Shape, Shape, Mapping[str, Any]], bool]
+    slices: Callable[[Tensor, Tensor, Shape], IndexedSlices]
 
 
 class InlineSite(NamedTuple):
@@ -121,6 +138,8 @@ class OpFacts(AlgebraFacts, total=False):
             exceptions, or a function from its attributes to them.
         linear_rows: whether its vjp does the same to each row of a cotangent, and nothing else, so
             that it takes the rows of a sparse one as they are.
+        reads_variable: whether its result is the value of the variable that is its attribute
+            ``resource``, and it does nothing else to state.
         updates: of an op that changes a variable, the name of the op whose result with the old
             value is the new one.
         errors_as: of an op that is only part of public functions, the name with which its errors
@@ -135,6 +154,11 @@ class OpFacts(AlgebraFacts, total=False):
             versions stay; its first input and output are the list.
         calls_user: whether it calls Python code of the user, which may wait for another step.
         holds: whether it takes hold of its resource, until the end of the step at the latest.
+        releases: whether it gives its resource back, which a step that fails does as well.
+        fill: of an op whose elements are all the same number, which one, from the attributes; the
+            function gives None where it is not known.
+        sums: whether the result is the sum of the inputs.
+        row_sum: of an op that adds rows to zeros, how.
     """
 
     precision: Precision
@@ -150,6 +174,7 @@ class OpFacts(AlgebraFacts, total=False):
     fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
     raises: Raised | Callable[[Mapping[str, Any]], Raised]
     linear_rows: bool
+    reads_variable: bool
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
@@ -158,6 +183,10 @@ class OpFacts(AlgebraFacts, total=False):
     on_stack: StackRule | None
     calls_user: bool
     holds: bool
+    releases: bool
+    fill: Callable[[Mapping[str, Any]], Any] | None
+    sums: bool
+    row_sum: RowSum | None
 
 
 #: what holds of an op that states nothing
@@ -166,8 +195,9 @@ GENERAL: Final[OpFacts] = {
     "precision": "elementwise", "takes_bytes": False, "saved": "all", "cost": moving,
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
-    "updates": None, "errors_as": None, "with_gradient": None, "draws": False, "inline": None,
-    "on_stack": None, "calls_user": False, "holds": False,
+    "reads_variable": False, "updates": None, "errors_as": None, "with_gradient": None,
+    "draws": False, "inline": None, "on_stack": None, "calls_user": False, "holds": False,
+    "releases": False, "fill": None, "sums": False, "row_sum": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

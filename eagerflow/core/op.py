@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Order,
         Precision,
         Raised,
+        RowSum,
         Saved,
         StackRule,
         Storage,
@@ -126,6 +127,7 @@ class Op:
     involution: bool
     idempotent: bool
     linear_rows: bool
+    reads_variable: bool
     updates: str | None
     errors_as: str | None
     with_gradient: str | None
@@ -134,6 +136,10 @@ class Op:
     on_stack: StackRule | None
     calls_user: bool
     holds: bool
+    releases: bool
+    fill: Callable[[Mapping[str, Any]], Any] | None
+    sums: bool
+    row_sum: RowSum | None
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from eagerflow.capture.containers import is_container, merged
+from eagerflow.capture.argument_containers import is_container, merged
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
+from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
-from eagerflow.capture.containers import Apart
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath
 from eagerflow.capture.static_keys import IdentityKey
@@ -23,7 +23,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
-from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable

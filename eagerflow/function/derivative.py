@@ -22,7 +22,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.signatures import is_read, kind_of
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
@@ -50,7 +50,7 @@ class Derivative:
     @staticmethod
     def of(graph: Graph) -> Derivative | None:
         """The derivative; None where each op has to be seen by the tape."""
-        plain = all(n.op == "read" or _only_draws(n) for n in graph.nodes)
+        plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
         numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
         if not plain or numbers:
             return None
@@ -69,12 +69,12 @@ class Derivative:
         result.resources = dict(self._graph.resources)
         values = {v: result.add_input(v.type, v.label, v.device) for v in self._graph.inputs}
         for node in self._graph.nodes:
-            if node.op == "read":
+            if is_read(node.op):
                 self._reads.append(node)
                 (read,) = node.outputs
                 values[read] = result.add_input(read.type, node.name, read.device)
         for node in self._graph.nodes:
-            if node.op != "read":
+            if not is_read(node.op):
                 made = copy_node(result, node, [values[v] for v in node.inputs])
                 values.update(zip(node.outputs, made.outputs, strict=True))
         result.outputs = [values[v] for v in self._graph.outputs]
@@ -100,7 +100,7 @@ class Derivative:
         return tape.call(Composite(self._graph.name, body, forward, own_rule=False), tensors)
 
     def _run(self, inputs: Sequence[Any]) -> Passed:
-        reads = [bind(get_op("read"), **node.attrs) for node in self._reads]
+        reads = [bind(get_op(node.op), **node.attrs) for node in self._reads]
         everything = [*inputs, *reads]
         values = self._forward.apply(everything)
         tensors = [type(x) is Tensor for x in everything]
@@ -170,7 +170,7 @@ def _depend_alike(graph: Graph) -> bool:
     for node in graph.nodes:
         origins = frozenset().union(*(known[v] for v in node.inputs))
         for value in node.outputs:
-            known[value] = frozenset((value,)) if node.op == "read" else origins
+            known[value] = frozenset((value,)) if is_read(node.op) else origins
     kinds = [v for v in graph.outputs if isinstance(v.type, TensorType) and v.type.dtype.is_inexact]
     return len({known[v] for v in kinds}) <= 1
 

@@ -16,8 +16,8 @@ from eagerflow.errors import TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.reasons import Reason, reason_of
-from eagerflow.function.records import TraceRecord
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.source import capture, cell_name
 

@@ -9,7 +9,7 @@ from typing import Final, final
 from eagerflow.capture.border import fits
 from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache, CacheEntry, same_number
-from eagerflow.function.records import LeafRecord
+from eagerflow.function.explanations import LeafRecord
 
 _SHOWN: Final = 4  # differences that a reason names
 

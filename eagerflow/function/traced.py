@@ -16,8 +16,8 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, hide_frames, hides_frames
+from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options
-from eagerflow.function.records import Explanation, TraceRecord
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import as_device, current_device

@@ -16,8 +16,8 @@ from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.lru_caches import cached_results, check_remembered
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import outside_lists
+from eagerflow.capture.argument_containers import Apart, ArgumentContainers, Own, is_container
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.capture.containers import Apart, Containers, Own, is_container
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -26,7 +26,7 @@ from eagerflow.dims import Dim, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
-from eagerflow.function.records import LeafRecord, TraceRecord
+from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
@@ -141,7 +141,7 @@ class _Maker:
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
         self.outputs: list[Value] = []
-        self.containers: Containers | None = None
+        self.containers: ArgumentContainers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
 
     def entry(self) -> tuple[CacheEntry, Sequence[Any]]:
@@ -152,7 +152,7 @@ class _Maker:
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
         if not request.call.is_flat:
-            self.containers = Containers(request.call.names, arguments)
+            self.containers = ArgumentContainers(request.call.names, arguments)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
@@ -72,6 +73,12 @@ def kind_of(op: str) -> NodeKind:
     """What nodes of ``op`` are."""
     signature = signatures.get(op)
     return "op" if signature is None else signature.kind
+
+
+def is_read(op: str) -> bool:
+    """Whether nodes of ``op`` give the value of a variable, and do nothing else to state."""
+    known = find_op(op) if kind_of(op) == "op" else None
+    return known is not None and known.reads_variable
 
 
 def is_number(op: str) -> bool:

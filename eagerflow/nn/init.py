@@ -2,7 +2,7 @@
 
 All take ``(shape, *, generator=None, dtype=None)`` and give a tensor. Those that scale with the
 number of inputs or outputs of a unit (its *fan*) read it off the shape, which is that of a weight:
-``[out, in]`` of a linear layer, ``[out, in, *kernel]`` of a convolution.
+``[out, in]`` of a linear layer, ``[out, in, *window]`` of a convolution.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def fans(shape: _Shape) -> tuple[int, int]:
     """How many inputs, and how many outputs, a unit of a weight of this shape has.
 
     Args:
-        shape: ``[out, in]`` or ``[out, in, *kernel]``.
+        shape: ``[out, in]`` or ``[out, in, *window]``.
 
     Raises:
         ShapeError: fewer than two axes.
@@ -59,7 +59,7 @@ def fans(shape: _Shape) -> tuple[int, int]:
         raise ShapeError(
             "a weight of this shape has no inputs and outputs to scale with",
             given=str(tuple(shape)),
-            expected="[out, in] or [out, in, *kernel]",
+            expected="[out, in] or [out, in, *window]",
             hint="use ef.nn.init.normal or uniform with a scale of your own",
         )
     field = math.prod(shape[2:])
@@ -293,7 +293,7 @@ def orthogonal(
 ) -> ef.Tensor:
     """A random orthogonal matrix, uniformly among all of them (Saxe et al., 2014).
 
-    The rows of ``[out, in * kernel]`` are orthonormal, or the columns if there are more rows.
+    The rows of ``[out, in * window]`` are orthonormal, or the columns if there are more rows.
 
     Args:
         shape: of the weight; axes after the first count as one.

@@ -10,9 +10,9 @@ from weakref import WeakValueDictionary
 
 from eagerflow import events
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
-from eagerflow.graph_position import GraphPosition, graph_position, thread_position
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
+from eagerflow.running_node import RunningNode, node_of_thread, running_node
 
 
 class _Resource(Protocol):
@@ -57,11 +57,11 @@ def level_event(level: Level, device: Device | None) -> LevelEvent:
 
 
 def _described(resource: _Resource, operation: str) -> dict[str, Any]:
-    at = graph_position(3)
+    at = running_node(3)
     return {**_at(resource, operation, at), "frames": (*step_of.frames, *at.frames)}
 
 
-def _at(resource: _Resource, operation: str, at: GraphPosition) -> dict[str, Any]:
+def _at(resource: _Resource, operation: str, at: RunningNode) -> dict[str, Any]:
     return {
         "name": resource.label,
         "device": "" if resource.device is None else str(resource.device),
@@ -94,7 +94,7 @@ def late_event(attempt: _Waiting) -> WaitEvent:
         known = attempt.waiter()
     else:
         thread = attempt.waiter or 0
-        known = {**_at(attempt.owner, attempt.what, thread_position(thread)), "thread": thread,
+        known = {**_at(attempt.owner, attempt.what, node_of_thread(thread)), "thread": thread,
                  "caller": 0, "runner": "", "step": 0}  # fmt: skip
     event = WaitEvent(**known)
     assert attempt.since is not None

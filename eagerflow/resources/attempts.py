@@ -1,10 +1,10 @@
 """Attempts: operations on a resource that may have to wait, as records; no thread waits inside.
 
 A caller that wants something of a queue (or a mutex, an accumulator, a barrier) puts an *attempt*
-into one of its lines, with a callback. The resource lets the first attempt of each line go as far
-as it can, whenever something has changed, and calls back those that have ended. How a caller waits
-does not concern the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of the
-scheduled tier goes on with other entries.
+into one of its *wait queues*, with a callback. The resource lets the first attempt of each go as
+far as it can, whenever something has changed, and calls back those that have ended. How a caller
+waits does not concern the resource: a thread sleeps on a lock (`AbstractAttempt.wait`), a step of
+the scheduled tier goes on with other entries.
 
 Ctrl-C may come between any two instructions of the main thread, also while it moves an element on
 behalf of another thread. Python looks for it after calls and where loops go back, never between
@@ -75,7 +75,7 @@ class AbstractAttempt(ABC):
 
     Args:
         owner: the resource.
-        line: which of its lines it waits in.
+        wait_queue: which of its wait queues it is in.
         what: the name of the operation, for messages.
 
     Attributes:
@@ -87,13 +87,13 @@ class AbstractAttempt(ABC):
         event: of the wait, if it was told or asked for.
     """
 
-    __slots__ = ("_callback", "done", "event", "failure", "line", "owner", "since", "waiter",
+    __slots__ = ("_callback", "done", "event", "failure", "owner", "since", "wait_queue", "waiter",
                  "what")  # fmt: skip
 
-    def __init__(self, owner: AbstractMeeting, line: int, what: str) -> None:
+    def __init__(self, owner: AbstractMeeting, wait_queue: int, what: str) -> None:
         self.owner: Any = owner
         self.what = what
-        self.line = line
+        self.wait_queue = wait_queue
         self.done = False
         self.failure: Failure | None = None
         self.since: float | None = None
@@ -153,7 +153,7 @@ class AbstractAttempt(ABC):
     # --- for the caller ---
 
     def begin(self, callback: Callable[[], object] | None = None) -> None:
-        """Put it into its line.
+        """Put it into its wait queue.
 
         Args:
             callback: called once when it has ended, from any thread, without a lock; at once if
@@ -361,10 +361,10 @@ _serial: Final = count(1)
 
 
 class AbstractMeeting(ABC):
-    """A resource with lines of attempts, which wait for each other.
+    """A resource with wait queues of attempts, which wait for each other.
 
     Args:
-        lines: how many lines there are. The first attempt of each is tried, in this order. Those
+        wait_queues: how many there are. The first attempt of each is tried, in this order. Those
             of the last one take something out, the others put something in.
         kind: what it is, for events; if it is nothing that has elements, there are none.
         name: for display.
@@ -380,21 +380,21 @@ class AbstractMeeting(ABC):
         lock: held while something changes.
     """
 
-    __slots__ = ("__weakref__", "_again", "_ended", "_lines", "_trying", "kind", "label", "lock",
-                 "name")  # fmt: skip
+    __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "kind", "label",
+                 "lock", "name")  # fmt: skip
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
     types: tuple[TensorType, ...] = ()
 
-    def __init__(self, lines: int, kind: str = "", name: str | None = None) -> None:
+    def __init__(self, wait_queues: int, kind: str = "", name: str | None = None) -> None:
         self.kind = kind
         self.name = name
         self.label = name or (kind and f"{kind}-{next(_serial)}")
         # a finaliser that the collector runs in the middle may ask for the size: no deadlock
         self.lock: Final = threading.RLock()
-        self._lines: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
-            [OrderedDict() for _ in range(lines)]
+        self._wait_queues: tuple[OrderedDict[AbstractAttempt, None], ...] = tuple(
+            [OrderedDict() for _ in range(wait_queues)]
         )
         self._ended: deque[AbstractAttempt] = deque()  # those that are still to be called back
         self._trying = False
@@ -421,7 +421,7 @@ class AbstractMeeting(ABC):
     def level(self) -> Level:
         """How it stands."""
         with self.lock:
-            *puts, takes = map(len, self._lines)
+            *puts, takes = map(len, self._wait_queues)
             room = 0 if self.room == float("inf") else int(self.room)
             return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
 
@@ -434,21 +434,21 @@ class AbstractMeeting(ABC):
     def open_waits(self) -> list[WaitEvent]:
         """The events of the waits that go on."""
         with self.lock:
-            events = [attempt.open_wait() for line in self._lines for attempt in line]
+            events = [attempt.open_wait() for queue in self._wait_queues for attempt in queue]
         return [event for event in events if event is not None]
 
-    def waiting(self, line: int) -> int:
-        """How many attempts wait in a line."""
+    def waiting(self, wait_queue: int) -> int:
+        """How many attempts wait in one of the wait queues."""
         with self.lock:
-            return sum(not attempt.done for attempt in self._lines[line])
+            return sum(not attempt.done for attempt in self._wait_queues[wait_queue])
 
     def remove(self, attempt: AbstractAttempt) -> None:
-        """Take an attempt that has ended out of its line. The lock is held."""
-        line = self._lines[attempt.line]
-        if attempt in line:
+        """Take an attempt that has ended out of its wait queue. The lock is held."""
+        wait_queue = self._wait_queues[attempt.wait_queue]
+        if attempt in wait_queue:
             if attempt._callback is not None:
                 self._ended += (attempt,)
-            del line[attempt]
+            del wait_queue[attempt]
 
     def settle(self, attempt: AbstractAttempt | None = None, tell: bool = True) -> None:
         """Let all attempts go as far as they can, and call back those that have ended.
@@ -467,7 +467,7 @@ class AbstractMeeting(ABC):
                     ended = None
                 with self.lock:
                     changed = attempt is None or attempt.done or self._add(attempt)
-                    if (changed or self._again) and any(self._lines):
+                    if (changed or self._again) and any(self._wait_queues):
                         self._try()
                     if attempt is not None and not attempt.done and attempt.since is None:
                         self._keep(attempt)
@@ -491,12 +491,12 @@ class AbstractMeeting(ABC):
             self.tell()
 
     def _add(self, attempt: AbstractAttempt) -> bool:
-        """Put an attempt into its line; whether something may have changed for the others.
+        """Put an attempt into its wait queue; whether something may have changed for the others.
 
-        One that need not wait, and has no callback, does not come into the line.
+        One that need not wait, and has no callback, does not come into the wait queue.
         """
-        line, moved = self._lines[attempt.line], True
-        if not line and not self._trying and attempt._callback is None:
+        wait_queue, moved = self._wait_queues[attempt.wait_queue], True
+        if not wait_queue and not self._trying and attempt._callback is None:
             self._trying = True
             try:
                 moved = self._step(attempt)
@@ -504,7 +504,7 @@ class AbstractMeeting(ABC):
                 self._trying = False
             if attempt.done:
                 return True
-        line[attempt] = None
+        wait_queue[attempt] = None
         return moved
 
     def _try(self) -> None:
@@ -515,16 +515,16 @@ class AbstractMeeting(ABC):
         try:
             while moved or self._again:
                 moved = self._again = False
-                for line in self._lines:
-                    while line:
-                        attempt = next(iter(line))
+                for wait_queue in self._wait_queues:
+                    while wait_queue:
+                        attempt = next(iter(wait_queue))
                         if not attempt.done:
                             moved |= self._step(attempt)
                         if not attempt.done:
                             break
                         if attempt._callback is not None:  # else it is looked at when it is begun
                             self._ended += (attempt,)
-                        del line[attempt]
+                        del wait_queue[attempt]
         finally:
             self._trying = False
 

@@ -110,7 +110,7 @@ class MutexState(AbstractMeeting):
         return _Acquire(self)
 
     def release(self, hold: int) -> None:
-        """Hand it to the next attempt in the line.
+        """Hand it to the next attempt in the wait queue.
 
         Raises:
             MutexError: this hold is not in force.

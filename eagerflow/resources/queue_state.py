@@ -1,9 +1,9 @@
-"""The state of a queue: its elements, and two lines of attempts, those that put and that take.
+"""The state of a queue: its elements, and two wait queues, of attempts to put and to take.
 
-The rules are TensorFlow's, case by case (docs/queues.md). Each line is served in order and only
-its first attempt is tried: an `enqueue_many` that waits for room keeps its elements together, and a
-`dequeue_many` that waits for elements already holds those that have come. Closing waits in the line
-of those that put, behind what was there before.
+The rules are TensorFlow's, case by case (docs/queues.md). Each wait queue is served in order and
+only its first attempt is tried: an `enqueue_many` that waits for room keeps its elements together,
+and a `dequeue_many` that waits for elements already holds those that have come. Closing waits with
+those that put, behind what was there before.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class QueueState(AbstractMeeting):
 
         It makes no attempt. Ctrl-C may keep the answer back: for callers that can do without it.
         """
-        puts, takes = self._lines
+        puts, takes = self._wait_queues
         with self.lock:
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
@@ -264,7 +264,7 @@ class QueueState(AbstractMeeting):
 
     def take_at_once(self) -> list[Any]:
         """The next element if nothing is to be waited for, else nothing; see `put_at_once`."""
-        puts, takes = self._lines
+        puts, takes = self._wait_queues
         store, taken = self.store, list[Any]()
         if not store.items:
             return taken
@@ -313,7 +313,7 @@ class QueueState(AbstractMeeting):
             self.closed = True
             if drop:
                 self.store.items.clear()
-            for attempt in list(self._lines[_PUT]):
+            for attempt in list(self._wait_queues[_PUT]):
                 if type(attempt) is _Close:
                     attempt.done = True
                 else:

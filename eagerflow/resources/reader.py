@@ -1,8 +1,8 @@
 """The state of a reader: one after the other it gives the records of files, named by a queue.
 
-Reading is an attempt like those of queues. The first one in the line reads as long as there are
+Reading is an attempt like those of queues. The first one that waits reads as long as there are
 records; where a file has ended, the reader takes the next name from its queue, and a
-caller that wants a record waits in the line until then. A reader that is not waited for holds no
+caller that wants a record waits until then. A reader that is not waited for holds no
 place in the queue.
 
 As in queues (`eagerflow.resources.attempts`), Ctrl-C may come between any two calls. So what is

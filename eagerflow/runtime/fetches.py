@@ -16,6 +16,7 @@ from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.signatures import is_read
 from eagerflow.graph.verify import check_nodes
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import weak_fits
@@ -95,7 +96,7 @@ class _Names:
         """What to do instead, if that is the name of a variable of the graph."""
         name = name.removeprefix("@")
         mine = [n for n in self.graph.nodes if _is_of(n, name)]
-        reads = [f"%{n.outputs[0].name}" for n in mine if n.op == "read"]
+        reads = [f"%{n.outputs[0].name}" for n in mine if is_read(n.op)]
         if reads:
             return f"@{name} is a variable; feed what is read from it: {', '.join(reads)}"
         return f"@{name} is a variable, and not read here: assign it before" if mine else None

@@ -42,7 +42,7 @@ def data_dependent(x):
 
 
 def carried_there(x):
-    """Values of both devices go round, and the predicate is on the other one."""
+    """Values of both devices are loop-carried, and the predicate is on the other one."""
 
     def body(here, other):
         return ef.tanh(here) + back(other), ef.cos(other) * there(here)
@@ -53,7 +53,7 @@ def carried_there(x):
 
 
 def counted(x):
-    """Python numbers go round, and are kept for the way back, beside tensors of two devices."""
+    """Python numbers are loop-carried, and kept for the way back, beside tensors of two devices."""
 
     def body(n, scale, v):
         return n + 1, scale * 0.5, v * scale + back(ef.sin(there(v) * scale))

@@ -87,7 +87,7 @@ def test_what_follows_from_constants_is_known() -> None:
 # --- while running ------------------------------------------------------------------------------
 
 
-def test_sizes_that_turn_out_not_to_fit() -> None:
+def test_sizes_that_do_not_fit_after_all() -> None:
     @ef.trace
     def f(x, y):
         h = x * 2

@@ -359,8 +359,8 @@ def test_changes_one_after_the_other(changes: list[tuple[Callable[[Any], None], 
         return x, str((held, list(net.trainable), flags))
 
     traced = ef.trace(all_of_it)
-    for turn, (change, call) in enumerate(changes):
-        net.turn = turn
+    for number, (change, call) in enumerate(changes):
+        net.number = number
         try:
             change(net)
         except (AttributeError, IndexError, KeyError):  # it is gone already

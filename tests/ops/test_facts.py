@@ -270,6 +270,35 @@ def _elements_depend_on_their_place_alone(name: str) -> None:
             assert before[place].tobytes() == after[place].tobytes()
 
 
+# --- elements ---------------------------------------------------------------------------------
+
+
+def _elements_are_what_fills_it(name: str) -> None:
+    op = OPS[name]
+    for one in bound(name) if op.fill else ():
+        number = op.fill(one.attrs) if op.fill else None
+        assert number is None or (array(one.results[0]) == number).all() or number != number
+
+
+def _inputs_are_summed(name: str) -> None:
+    for one in bound(name) if OPS[name].sums else ():
+        with np.errstate(all="ignore"):
+            want = functools.reduce(np.add, map(array, one.inputs))
+        assert np.array_equal(array(one.results[0]), want, equal_nan=want.dtype.kind in "fc")
+
+
+def _rows_are_added_to_zeros(name: str) -> None:
+    row_sum = OPS[name].row_sum
+    for one in bound(name) if row_sum else ():
+        (result,) = one.results
+        shapes = [x.shape for x in one.inputs]
+        if row_sum is None or len(shapes) != 2 or not result.ndim:
+            continue
+        if row_sum.is_whole(shapes[0], shapes[1], result.shape, one.attrs):
+            dense = ef.asarray(row_sum.slices(one.inputs[0], one.inputs[1], result.shape))
+            assert np.array_equal(array(dense), array(result))
+
+
 # --- costs --------------------------------------------------------------------------------------
 
 
@@ -364,6 +393,9 @@ FACTS = (
     _kernels_give_arrays_where_it_is_stated,
     _memory_comes_from_where_it_is_stated,
     _results_lie_as_stated,
+    _elements_are_what_fills_it,
+    _inputs_are_summed,
+    _rows_are_added_to_zeros,
     _costs_are_numbers,
     _no_values_make_it_fail_that_does_not,
     _what_raises_may_fail,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from tests.bench.measures.checkout import Checkout, Module
@@ -9,7 +11,15 @@ from tests.bench.measures.op_tables import op_tables
 from tests.source_tree import ROOT
 
 #: collections inside functions whose names are those of public functions
-NO_TABLES = {"('tanh', 'relu')"}
+NO_TABLES: Final = {"('tanh', 'relu')"}
+
+#: comparisons with the name of one op that stay, by file and name, and why
+SINGLE: Final = {
+    ("eagerflow/graph/passes/simplify/shapes.py", "reshape"):
+        "a rule of rewriting tells the ops that it rewrites apart",
+    ("eagerflow/graph/passes/simplify/shapes.py", "expand_dims"):
+        "a rule of rewriting tells the ops that it rewrites apart",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +35,27 @@ def test_facts_about_ops_stand_in_their_records(checkout: Checkout) -> None:
     assert not found, "state it in the record (eagerflow/core/facts.py), or in NumberOp"
 
 
+def test_comparisons_with_one_op_have_a_reason(checkout: Checkout) -> None:
+    """What is asked of an op is a fact of its record, unless it is about this op alone."""
+    single = {tuple(row.split()) for row in op_tables(checkout)["single"]}
+    found = {(place.partition(":")[0], name) for place, name in single}
+    assert found == set(SINGLE), "ask the record of the op, or give a reason here"
+
+
 def test_a_table_of_ops_is_seen(checkout: Checkout) -> None:
-    text = "SLOW = frozenset({'exp', 'log', 'digamma', 'tanh'})\nEXTRA = {'exp': 1, 'x': 2}\n"
+    text = (
+        "SLOW = frozenset({'exp', 'log', 'digamma', 'tanh'})\nEXTRA = {'exp': 1, 'x': 2}\n"
+        "MORE = frozenset('exp log tanh'.split())\n"
+        "def cost(node):\n"
+        "    if node.op == 'exp':\n        return 1\n"
+        "    elif 'log' == node.op:\n        return 2\n"
+        "    return 0\n"
+    )
     made = Module("eagerflow.runtime.made", "eagerflow/runtime/made.py", text)
     other = Checkout(ROOT)
     other.modules = {**checkout.modules, made.name: made}
-    (table,) = op_tables(other)["ops"]
-    assert (table["name"], table["unknown"]) == ("SLOW", ["digamma"])
+    tables = op_tables(other)
+    found = [(table["name"], table["unknown"]) for table in tables["ops"]]
+    assert found == [("SLOW", ["digamma"]), ("MORE", [])]
+    assert "comparisons of node.op" in [table["name"] for table in tables["inside"]]
+    assert "eagerflow/runtime/made.py:5 exp" in tables["single"]

@@ -189,7 +189,7 @@ LOOP = """graph (%x: f32[], %c: f32[], %n: int) {
 }"""
 
 
-def test_what_goes_round_unchanged_is_not_drawn() -> None:
+def test_an_unchanged_carry_is_not_drawn() -> None:
     picture = contents_of(small(LOOP))
     ends = [(box.lines[0], _path(box)[1:]) for box in picture.boxes if box.kind != "op"]
     assert sorted(ends) == [

@@ -19,16 +19,16 @@ class Walk:
     """One goes left or right, until one is too far off; to the right there is something to get."""
 
     def __init__(self) -> None:
-        self.place, self.turn = 0, 0
+        self.place, self.moves = 0, 0
 
     def reset(self, number: Any) -> Any:
-        self.place, self.turn = int(number) % 5 - 2, 0
+        self.place, self.moves = int(number) % 5 - 2, 0
         return self.state
 
     def step(self, action: Any) -> tuple[Any, float, bool]:
         self.place += 1 if int(action) else -1
-        self.turn += 1
-        return self.state, float(1 + max(self.place, 0)), abs(self.place) > 3 or self.turn == 20
+        self.moves += 1
+        return self.state, float(1 + max(self.place, 0)), abs(self.place) > 3 or self.moves == 20
 
     @property
     def state(self) -> Any:

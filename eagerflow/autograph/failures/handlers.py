@@ -20,7 +20,7 @@ from eagerflow.autograph.failures.raising import line_of
 from eagerflow.autograph.tracking.blocks import UserCode, code_of, tracer_here
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter
-from eagerflow.core.op import find_op
+from eagerflow.core.op import find_op, get_op
 from eagerflow.errors import (
     CancelledError,
     QueueClosedError,
@@ -265,7 +265,7 @@ class managed:  # noqa: N801 - converted code calls it as an operator
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:
     """The nodes that do more than compute values; what frees a mutex happens in any case."""
     for node in all_nodes(nodes):
-        if node.op != "mutex_release" and any(e in _EFFECTS for e, _ in effects_of([node])):
+        if any(e in _EFFECTS for e, _ in effects_of([node])) and not get_op(node.op).releases:
             yield node
 
 
@@ -276,7 +276,8 @@ def _that_may_fail(nodes: Iterable[Node]) -> Iterator[Node]:
 
 def _checks(node: Node) -> bool:
     """Whether a node is an exception of the user's code."""
-    return node.op == "py_call" and node.attrs["resource"].checks
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    return op is not None and op.calls_user and getattr(node.attrs["resource"], "checks", False)
 
 
 def _said(node: Node) -> str:

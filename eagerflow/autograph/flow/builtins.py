@@ -1,6 +1,7 @@
 """Python's builtins in converted code, of values that only the graph knows.
 
-`any`, `all`, `sum`, `max`, `min`, `list`, `print` and `next`; those of texts: `values/texts.py`.
+`any`, `all`, `sum`, `max`, `min`, `list`, `print` and `next`. For `range`, `zip`, `enumerate` and
+`reversed` see `autograph/flow/iterables.py`, for those of texts `autograph/values/texts.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`while` and `for` in converted code: loops of the graph, and loops of Python, which are unrolled.
 
 An unrolled loop is one whose iterations are traced one by one and put their nodes into the graph.
-What is loop-carried in a loop of the graph: `flow/carry.py`.
+What is loop-carried in a loop of the graph: `autograph/flow/carry.py`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.signatures import NodeKind, is_loop, kind_of
+from eagerflow.graph.signatures import NodeKind, is_loop, is_read, kind_of
 
 
 @final
@@ -104,7 +104,7 @@ def differentiate(
         derivative = whole.derivatives[key] = make(whole, wanted, reads)
         _warn_of_iterations(whole, reads)
     # in place of all reads inside
-    anchors = [bind(get_op("read"), **node.attrs) for node in reads]
+    anchors = [bind(get_op(node.op), **node.attrs) for node in reads]
     outputs, residuals, pull = derivative.run(apply, operands, whole.sizes(operands, sizes))
     fixed = [None if type(x) is Tensor else x for x in residuals]
     numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
@@ -130,7 +130,7 @@ def _warn_of_iterations(whole: Structured, reads: Sequence[Node]) -> None:
     order = list(whole.nodes)
     for read in reads:
         touching = [n for n in order if n.attrs.get("resource") is read.attrs["resource"]]
-        writes = [i for i, n in enumerate(touching) if n.op != "read"]
+        writes = [i for i, n in enumerate(touching) if not is_read(n.op)]
         later = touching[writes[0] :] if writes else []
-        if writes and all(n.op != "read" for n in later):
+        if writes and all(not is_read(n.op) for n in later):
             warn_of_read(touching[writes[0]].source, read.source)

@@ -14,21 +14,19 @@ from eagerflow.autodiff.backward import Cotangent, add_at, search
 from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.structured import names_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.op import find_op, functions
+from eagerflow.core.op import find_op, functions, get_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Size, same, symbols
+from eagerflow.dims import Size, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
-from eagerflow.ops.indexing.gather import rows
-from eagerflow.ops.rules.subscripts import ARRAY
 from eagerflow.runtime.replay import replay
 from eagerflow.tracing.tracer import Tracer
-from eagerflow.types import Shape, same_shape
+from eagerflow.types import Shape
 
 
 class Gradient(NamedTuple):
@@ -235,25 +233,24 @@ def _scattered(value: Value) -> list[Value] | None:
     node = value.node
     if node is None or node.control_inputs or not value.type.shape:
         return None
-    shape = value.type.shape
-    if node.op == "add":
-        first, second = map(_scattered, node.inputs)
-        return None if first is None or second is None else [*first, *second]
-    kinds = [v.spec for v in node.inputs]
-    if node.op == "index_scatter":
-        whole = (*kinds[1].shape, *shape[1:]) if node.attrs["key"] == (ARRAY,) else None
-        return [value] if whole is not None and same_shape(kinds[0].shape, whole) else None
-    if node.op == "segment_sum":
-        return [value] if same(node.attrs["num_segments"], shape[0]) else None
-    return None
+    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    if op is None:
+        return None
+    if op.sums:
+        parts = [_scattered(summand) for summand in node.inputs]
+        return None if None in parts else [row for part in parts if part for row in part]
+    if op.row_sum is None or len(node.inputs) != 2:
+        return None
+    values, indices = [v.spec.shape for v in node.inputs]
+    return [value] if op.row_sum.is_whole(values, indices, value.type.shape, node.attrs) else None
 
 
 def _rows(tracer: Tracer, value: Value, shape: Shape) -> IndexedSlices:
     assert value.node is not None
+    row_sum = get_op(value.node.op).row_sum
+    assert row_sum is not None
     values, indices = [tracer.result(v) for v in value.node.inputs]
-    if value.node.op == "segment_sum":
-        return IndexedSlices(values, indices, shape)
-    return rows(values, indices, shape)
+    return row_sum.slices(values, indices, shape)
 
 
 def _is_safe(node: Node) -> bool:

@@ -24,6 +24,7 @@ from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
+from eagerflow.graph.signatures import is_read
 from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorSpec
 
@@ -100,7 +101,7 @@ class LoopDerivative:
         reached = {v for v, a in zip(self.body.inputs, active, strict=True) if a}
         resources = {id(n.attrs["resource"]) for n in self.reads}
         for node in self.body.nodes:
-            reads = (n for n in all_nodes([node]) if n.op == "read")
+            reads = (n for n in all_nodes([node]) if is_read(n.op))
             if not reached.isdisjoint(node.inputs) or any(
                 id(n.attrs["resource"]) in resources for n in reads
             ):

@@ -1,8 +1,8 @@
 """What the stages of a pipeline have in common.
 
-A *stage* says what is to be done and never changes. Reading it for one epoch makes either a
-*view*, which gives any element at any time, or a *cursor*, which gives one after the other. All
-that a cursor knows of its position are numbers. What sits on top of another stage reads its
+A *stage* says what is to be done and never changes. It is read, for one epoch, by *random
+access*, any element at any time, or else through a *cursor*, one element after the other. All that
+a cursor knows of its position are numbers. What sits on top of another stage reads its
 cursor only through `AbstractCursor`, whatever fills it.
 """
 
@@ -21,7 +21,7 @@ from eagerflow.extending.pipelines import QueueState
 
 #: a number of elements: infinite for endless ones, None where that is not known
 Length: TypeAlias = int | float | None
-#: which elements of a view: an interval, or any in any order
+#: which elements, by random access: an interval, or any in any order
 Rows: TypeAlias = range | np.ndarray[Any, Any]
 
 
@@ -39,7 +39,7 @@ class Threads:
     count: int
 
 
-class AbstractView(ABC):
+class AbstractRandomAccess(ABC):
     """A stage in one epoch, its elements in any order."""
 
     @property
@@ -64,10 +64,10 @@ class AbstractView(ABC):
 
 
 @dataclass(eq=False, repr=False)
-class AbstractDerived(AbstractView):
-    """A view of as many elements as another one has, made of those."""
+class AbstractDerived(AbstractRandomAccess):
+    """Random access to as many elements as another one has, made of those."""
 
-    _source: AbstractView
+    _source: AbstractRandomAccess
 
     @property
     def length(self) -> int:
@@ -169,9 +169,9 @@ class AbstractCounter(AbstractFollower):
 
 @dataclass(eq=False, repr=False)
 class AbstractIndexed(AbstractCursor):
-    """A cursor that reads a view, and whose position is the index of the next element."""
+    """A cursor that reads by random access, and whose position is the index of the next element."""
 
-    _view: AbstractView
+    _elements: AbstractRandomAccess
     _index = 0
 
     @property
@@ -179,13 +179,13 @@ class AbstractIndexed(AbstractCursor):
         return {"index": self._index}
 
     def restore(self, state: dict[str, Any]) -> None:
-        index, length = state["index"], self._view.length
+        index, length = state["index"], self._elements.length
         if index > length:
             raise behind_end(index, length)
         self._index = index
 
     def close(self) -> None:
-        self._view.close()
+        self._elements.close()
 
 
 class AbstractReplayed(AbstractFollower):
@@ -263,13 +263,13 @@ class AbstractStage(ABC):
     def length(self) -> Length:
         """How many elements an epoch has."""
 
-    def view(self, epoch: int) -> AbstractView | None:
+    def random_access(self, epoch: int) -> AbstractRandomAccess | None:
         """The elements in any order, if they can be had so."""
         return None
 
     @abstractmethod
     def cursor(self, epoch: int) -> AbstractCursor:
-        """The elements one after the other; asked only of a stage that has no view."""
+        """The elements one after the other; asked only of a stage without random access."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -295,18 +295,18 @@ class AbstractStep(AbstractStage):
         return self.of.length
 
 
-class AbstractSourceStage(AbstractStage, AbstractView):
+class AbstractSourceStage(AbstractStage, AbstractRandomAccess):
     """A stage that reads no other one, and whose elements can be had in any order."""
 
     @property
     @abstractmethod
     def length(self) -> int: ...
 
-    def view(self, epoch: int) -> AbstractView:
+    def random_access(self, epoch: int) -> AbstractRandomAccess:
         return self
 
     def cursor(self, epoch: int) -> AbstractCursor:
-        raise AssertionError("views have no cursor")
+        raise AssertionError("what has random access needs no cursor")
 
 
 def behind_end(index: int, length: int) -> TensorValueError:

@@ -218,7 +218,7 @@ class GroupStage(AbstractStage):
     def length(self) -> None:
         return None
 
-    def view(self, epoch: int) -> None:
+    def random_access(self, epoch: int) -> None:
         return None
 
     def cursor(self, epoch: int) -> AbstractCursor:
@@ -233,12 +233,12 @@ class GroupStage(AbstractStage):
 class _GroupCursor(AbstractIndexed):
     """Through groups of rows, some of which may be damaged."""
 
-    _view: ParquetStage
+    _elements: ParquetStage
     _on_error: OnError
 
     def _group(self) -> tuple[Column, int, int]:
         """What the next row that can be read lies in, and the bounds of it."""
-        stage = self._view
+        stage = self._elements
         while True:
             group, start, stop = stage.around(self._index)
             try:

@@ -14,10 +14,10 @@ from eagerflow.data.base.elements import Fill, join
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
+    AbstractRandomAccess,
     AbstractReplayed,
     AbstractStage,
     AbstractStep,
-    AbstractView,
     Length,
     Rows,
     Threads,
@@ -258,9 +258,11 @@ class ZipStage(AbstractStage):
         known = [length for length in lengths if length is not None]
         return min(known) if len(known) == len(lengths) or 0 in known else None
 
-    def view(self, epoch: int) -> AbstractView | None:
-        views = [view for source in self.sources if (view := source.view(epoch)) is not None]
-        return _ZipView(views) if len(views) == len(self.sources) else None
+    def random_access(self, epoch: int) -> AbstractRandomAccess | None:
+        parts = [
+            part for source in self.sources if (part := source.random_access(epoch)) is not None
+        ]
+        return _ZipAccess(parts) if len(parts) == len(self.sources) else None
 
     def cursor(self, epoch: int) -> AbstractCursor:
         return _ZipCursor([open_stage(source, epoch) for source in self.sources])
@@ -271,8 +273,8 @@ class ZipStage(AbstractStage):
 
 @final
 @dataclass(eq=False, repr=False)
-class _ZipView(AbstractView):
-    _sources: list[AbstractView]
+class _ZipAccess(AbstractRandomAccess):
+    _sources: list[AbstractRandomAccess]
 
     @property
     def length(self) -> int:

@@ -13,8 +13,8 @@ from eagerflow.data.base.stage import (
     AbstractCounter,
     AbstractCursor,
     AbstractDerived,
+    AbstractRandomAccess,
     AbstractStep,
-    AbstractView,
     Length,
     Rows,
     Threads,
@@ -68,11 +68,13 @@ class MapStage(AbstractStep):
         length = self.of.length
         return length if self.how.on_error == "raise" or length == 0 else None
 
-    def view(self, epoch: int) -> AbstractView | None:
+    def random_access(self, epoch: int) -> AbstractRandomAccess | None:
         if not self.how.ordered or self.how.on_error != "raise":
             return None  # which element has which number is not known
-        view = self.of.view(epoch)
-        return None if view is None else _MapView(view, self._mapped(epoch), self._workers)
+        elements = self.of.random_access(epoch)
+        if elements is None:
+            return None
+        return _MapAccess(elements, self._mapped(epoch), self._workers)
 
     def cursor(self, epoch: int) -> AbstractCursor:
         source = open_stage(self.of, epoch)
@@ -147,7 +149,7 @@ class _InProcess(AbstractMapped):
 
 @final
 @dataclass(eq=False, repr=False)
-class _MapView(AbstractDerived):
+class _MapAccess(AbstractDerived):
     _mapped: AbstractMapped
     _workers: Threads | None
 

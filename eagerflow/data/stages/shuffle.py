@@ -15,9 +15,9 @@ from eagerflow.data.base.orders import Seed, generator, permutation, words_of
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractDerived,
+    AbstractRandomAccess,
     AbstractReplayed,
     AbstractStep,
-    AbstractView,
     Rows,
 )
 from eagerflow.data.workers.opening import open_stage
@@ -37,11 +37,11 @@ class ShuffleStage(AbstractStep):
     def _draws(self, epoch: int) -> ef.random.Generator:
         return generator(self.seed.value, epoch if self.reshuffle else 0)
 
-    def view(self, epoch: int) -> AbstractView | None:
-        view = self.of.view(epoch)
-        if view is None:
+    def random_access(self, epoch: int) -> AbstractRandomAccess | None:
+        elements = self.of.random_access(epoch)
+        if elements is None:
             return None
-        return _OrderView(view, permutation(view.length, self.size, self._draws(epoch)))
+        return _OrderAccess(elements, permutation(elements.length, self.size, self._draws(epoch)))
 
     def cursor(self, epoch: int) -> AbstractCursor:
         size = int(self.length or 1) if self.size is None else self.size
@@ -55,7 +55,7 @@ class ShuffleStage(AbstractStep):
 
 @final
 @dataclass(eq=False, repr=False)
-class _OrderView(AbstractDerived):
+class _OrderAccess(AbstractDerived):
     _order: np.ndarray[Any, Any]
 
     def element(self, index: int) -> Any:

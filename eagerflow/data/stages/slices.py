@@ -10,8 +10,8 @@ from eagerflow.data.base.stage import (
     AbstractCounter,
     AbstractCursor,
     AbstractDerived,
+    AbstractRandomAccess,
     AbstractStep,
-    AbstractView,
     Length,
     Rows,
     behind_end,
@@ -34,9 +34,9 @@ class SliceStage(AbstractStep):
             return 0 if self.stop <= self.start else None
         return max(0, min(length, self.stop) - self.start)
 
-    def view(self, epoch: int) -> AbstractView | None:
-        view = self.of.view(epoch)
-        return None if view is None else _SliceView(view, self.start, self.stop)
+    def random_access(self, epoch: int) -> AbstractRandomAccess | None:
+        elements = self.of.random_access(epoch)
+        return None if elements is None else _SliceAccess(elements, self.start, self.stop)
 
     def cursor(self, epoch: int) -> AbstractCursor:
         return _SliceCursor(open_stage(self.of, epoch), self.start, self.stop)
@@ -47,8 +47,8 @@ class SliceStage(AbstractStep):
 
 
 @final
-class _SliceView(AbstractDerived):
-    def __init__(self, source: AbstractView, start: int, stop: float) -> None:
+class _SliceAccess(AbstractDerived):
+    def __init__(self, source: AbstractRandomAccess, start: int, stop: float) -> None:
         super().__init__(source)
         self._start = start
         self._length = max(0, int(min(source.length, stop)) - start)

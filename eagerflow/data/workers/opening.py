@@ -1,37 +1,37 @@
-"""How a stage is read: through its view if it has one, by threads if it asks for them."""
+"""How a stage is read: by random access if it has that, by threads if it asks for them."""
 
 from __future__ import annotations
 
 from typing import Any, final
 
 from eagerflow.data.base.stage import AbstractCursor, AbstractIndexed, AbstractStage
-from eagerflow.data.workers.parallel import ParallelViewCursor
+from eagerflow.data.workers.parallel import ParallelAccessCursor
 
 
 def open_stage(stage: AbstractStage, epoch: int) -> AbstractCursor:
     """The elements of ``stage`` in ``epoch``."""
-    view = stage.view(epoch)
-    if view is None:
+    elements = stage.random_access(epoch)
+    if elements is None:
         return stage.cursor(epoch)
-    workers = view.workers
-    return _ViewCursor(view) if workers is None else ParallelViewCursor(view, workers)
+    workers = elements.workers
+    return _AccessCursor(elements) if workers is None else ParallelAccessCursor(elements, workers)
 
 
 @final
-class _ViewCursor(AbstractIndexed):
-    """Through a view from its first element to its last."""
+class _AccessCursor(AbstractIndexed):
+    """By random access, from the first element to the last."""
 
     def next(self) -> Any:
         index = self._index
-        if index >= self._view.length:
+        if index >= self._elements.length:
             raise StopIteration
         self._index = index + 1
-        return self._view.element(index)
+        return self._elements.element(index)
 
     def chunk(self, count: int) -> tuple[Any, int]:
         start = self._index
-        stop = min(start + count, self._view.length)
+        stop = min(start + count, self._elements.length)
         if start >= stop:
             raise StopIteration
         self._index = stop
-        return self._view.rows(range(start, stop)), stop - start
+        return self._elements.rows(range(start, stop)), stop - start

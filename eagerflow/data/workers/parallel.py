@@ -16,7 +16,7 @@ from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
     AbstractIndexed,
-    AbstractView,
+    AbstractRandomAccess,
     Threads,
 )
 from eagerflow.data.workers.jobs import Crew, Handover, Job
@@ -27,15 +27,15 @@ _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 6
 
 
 @final
-class ParallelViewCursor(AbstractIndexed):
-    """Through a view from its first element to its last.
+class ParallelAccessCursor(AbstractIndexed):
+    """By random access, from the first element to the last.
 
     A job is an element, or where batches are read a batch: what was asked for last is what the
     next jobs are for.
     """
 
-    def __init__(self, view: AbstractView, workers: Threads) -> None:
-        super().__init__(view)
+    def __init__(self, elements: AbstractRandomAccess, workers: Threads) -> None:
+        super().__init__(elements)
         self._crew = Crew(workers.name, workers.count)
         self._ahead = _AHEAD * workers.count
         self._done = Handover(workers.name, self._ahead, numbered=True)
@@ -66,20 +66,20 @@ class ParallelViewCursor(AbstractIndexed):
 
     def _fill(self) -> None:
         start = self._jobs[-1].stop if self._jobs else self._index
-        while len(self._jobs) < self._ahead and start < self._view.length:
+        while len(self._jobs) < self._ahead and start < self._elements.length:
             if self._grain is None:
                 rows = range(start, start + 1)
-                job = Job(partial(self._view.element, start), self._begun)
+                job = Job(partial(self._elements.element, start), self._begun)
             else:
-                rows = range(start, min(start + self._grain, self._view.length))
-                job = Job(partial(self._view.rows, rows), self._begun)
+                rows = range(start, min(start + self._grain, self._elements.length))
+                job = Job(partial(self._elements.rows, rows), self._begun)
             self._crew.submit(job, self._done)
             self._jobs.append(rows)
             self._begun += 1
             start = rows.stop
 
     def close(self) -> None:
-        for part in (self._crew, self._done, self._view):
+        for part in (self._crew, self._done, self._elements):
             part.close()
 
     def __del__(self) -> None:

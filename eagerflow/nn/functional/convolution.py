@@ -67,18 +67,18 @@ def conv1d(
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
-        weight: floating, ``[outputs, channels/groups, kernel]``.
+        weight: floating, ``[outputs, channels/groups, window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the kernel to the next.
+        stride: from one position of the window to the next.
         padding: how many zeros at both ends, ``"valid"`` (none) or ``"same"``.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
         groups: how many parts the channels fall into.
 
     Returns:
         ``[n, outputs, positions]``.
 
     Raises:
-        ShapeError: the shapes do not fit, or the kernel is larger than the padded input.
+        ShapeError: the shapes do not fit, or the window is larger than the padded input.
 
     >>> x = ef.tensor([[[1.0, 2.0, 3.0, 4.0]]])
     >>> ef.nn.functional.conv1d(x, ef.tensor([[[1.0, 10.0]]]), ef.tensor([0.5]))
@@ -100,18 +100,18 @@ def conv2d(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> ef.Tensor:
-    """Convolution of pictures: sums of products with a kernel that slides over them.
+    """Convolution of pictures: sums of products with a window that slides over them.
 
-    As networks use the word: the kernel is not turned around (LeCun et al., 1998).
+    As networks use the word: the window is not turned around (LeCun et al., 1998).
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        weight: floating, ``[outputs, channels/groups, kernel height, kernel width]``.
+        weight: floating, ``[outputs, channels/groups, window height, window width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the kernel to the next; a number, or one per axis.
+        stride: from one position of the window to the next; a number, or one per axis.
         padding: how many zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``,
-            which keeps the sizes (with even kernels, one more zero is at the end).
-        dilation: from one element of the kernel to the next.
+            which keeps the sizes (with even windows, one more zero is at the end).
+        dilation: from one element of the window to the next.
         groups: how many parts the channels fall into, each with its own part of the outputs; as
             many as channels for a depthwise convolution.
 
@@ -119,7 +119,7 @@ def conv2d(
         ``[n, outputs, height, width]``.
 
     Raises:
-        ShapeError: the shapes do not fit, or the kernel is larger than the padded input.
+        ShapeError: the shapes do not fit, or the window is larger than the padded input.
 
     >>> x = ef.ones((1, 1, 3, 3))
     >>> ef.nn.functional.conv2d(x, ef.ones((1, 1, 3, 3)), padding="same")
@@ -147,13 +147,13 @@ def conv_transpose1d(
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
-        weight: floating, ``[channels, outputs/groups, kernel]``.
+        weight: floating, ``[channels, outputs/groups, window]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the kernel to the next, in the result.
+        stride: from one position of the window to the next, in the result.
         padding: how much of the result is left out at both ends.
         output_padding: how much is added to the result at the end.
         groups: how many parts the channels fall into.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
 
     Returns:
         ``[n, outputs, length]``.
@@ -181,19 +181,19 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> ef.Tensor:
-    """The transpose of `conv2d`: each element of the input adds a multiple of the kernel.
+    """The transpose of `conv2d`: each element of the input adds a multiple of the window.
 
     Used to make pictures larger (Zeiler et al., 2010).
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        weight: floating, ``[channels, outputs/groups, kernel height, kernel width]``.
+        weight: floating, ``[channels, outputs/groups, window height, window width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one position of the kernel to the next, in the result.
+        stride: from one position of the window to the next, in the result.
         padding: how much of the result is left out at both ends of each axis.
         output_padding: how much is added to the result at the end of each axis.
         groups: how many parts the channels fall into.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
 
     Returns:
         ``[n, outputs, height, width]``.

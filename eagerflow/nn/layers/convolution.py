@@ -37,9 +37,9 @@ class _AbstractKernels(Module):
                 given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
                 expected="groups that divide both numbers of channels",
             )
-        kernel = self._kernel(name, kernel_size)
+        window = self._window(name, kernel_size)
         first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
-        shape = (first, second // groups, *kernel)
+        shape = (first, second // groups, *window)
         weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
         self.in_channels = in_channels
         self.out_channels = out_channels
@@ -49,13 +49,13 @@ class _AbstractKernels(Module):
         fans = (out_channels, *shape[1:])
         self.bias = small_bias(fans, generator, dtype) if bias else None
 
-    def _kernel(self, name: str, kernel_size: Sizes) -> tuple[int, ...]:
-        """The size of the kernel along each axis."""
+    def _window(self, name: str, kernel_size: Sizes) -> tuple[int, ...]:
+        """The size of the window along each axis."""
         axes = self._axes
         sizes = (kernel_size,) * axes if isinstance(kernel_size, int) else tuple(kernel_size)
         if len(sizes) != axes:
             raise TensorValueError(
-                f"{name}: the kernel has another number of axes",
+                f"{name}: the window has another number of axes",
                 given=f"kernel_size={kernel_size!r}",
                 expected=f"an integer, or {axes} of them",
             )
@@ -99,7 +99,7 @@ class _AbstractConvolution(_AbstractKernels):
 
 @final
 class Conv1d(_AbstractConvolution):
-    """Slides kernels along sequences (LeCun et al., 1989).
+    """Slides windows of weights along sequences (LeCun et al., 1989).
 
     Input ``[batch, in_channels, length]``, or without the batch axis; output
     ``[batch, out_channels, new length]``. Weight and bias are drawn from U(-k, k) with
@@ -107,12 +107,12 @@ class Conv1d(_AbstractConvolution):
 
     Args:
         in_channels: of inputs.
-        out_channels: how many kernels.
-        kernel_size: the length of the kernels.
+        out_channels: how many windows.
+        kernel_size: the length of the windows.
         stride: by how much they move.
         padding: zeros at each end, or ``"valid"`` (none), or ``"same"`` (as many as keep the
             length).
-        dilation: the distance of the inputs of neighbouring elements of the kernel.
+        dilation: the distance of the inputs of neighbouring elements of the window.
         groups: how many groups of channels are convolved by themselves.
         bias: whether there is a bias.
         dtype: of the variables; float32 by default.
@@ -132,7 +132,7 @@ class Conv1d(_AbstractConvolution):
 
 @final
 class Conv2d(_AbstractConvolution):
-    """Slides kernels over images (LeCun et al., 1989).
+    """Slides windows of weights over images (LeCun et al., 1989).
 
     Input ``[batch, in_channels, height, width]``, or without the batch axis; output
     ``[batch, out_channels, new height, new width]``. Weight and bias are drawn from U(-k, k) with
@@ -140,12 +140,12 @@ class Conv2d(_AbstractConvolution):
 
     Args:
         in_channels: of inputs.
-        out_channels: how many kernels.
-        kernel_size: height and width of the kernels, or one number for both.
+        out_channels: how many windows.
+        kernel_size: height and width of the windows, or one number for both.
         stride: by how much they move, likewise.
         padding: zeros at each side, or ``"valid"`` (none), or ``"same"`` (as many as keep the
             sizes).
-        dilation: the distance of the inputs of neighbouring elements of the kernel.
+        dilation: the distance of the inputs of neighbouring elements of the window.
         groups: how many groups of channels are convolved by themselves.
         bias: whether there is a bias.
         dtype: of the variables; float32 by default.
@@ -211,13 +211,13 @@ class ConvTranspose1d(_AbstractTransposed):
     Args:
         in_channels: of inputs.
         out_channels: of outputs.
-        kernel_size: the length of the kernels.
+        kernel_size: the length of the windows.
         stride: by how much outputs of neighbouring inputs are apart.
         padding: how much is cut off at each end.
         output_padding: how much the output is longer at its end; less than stride or dilation.
         groups: how many groups of channels are convolved by themselves.
         bias: whether there is a bias.
-        dilation: the distance of the outputs of neighbouring elements of the kernel.
+        dilation: the distance of the outputs of neighbouring elements of the window.
         dtype: of the variables; float32 by default.
         generator: where to draw the initial values from.
 
@@ -244,13 +244,13 @@ class ConvTranspose2d(_AbstractTransposed):
     Args:
         in_channels: of inputs.
         out_channels: of outputs.
-        kernel_size: height and width of the kernels, or one number for both.
+        kernel_size: height and width of the windows, or one number for both.
         stride: by how much outputs of neighbouring inputs are apart, likewise.
         padding: how much is cut off at each side.
         output_padding: how much the output is larger at its ends; less than stride or dilation.
         groups: how many groups of channels are convolved by themselves.
         bias: whether there is a bias.
-        dilation: the distance of the outputs of neighbouring elements of the kernel.
+        dilation: the distance of the outputs of neighbouring elements of the window.
         dtype: of the variables; float32 by default.
         generator: where to draw the initial values from.
 

@@ -203,6 +203,7 @@ _zeros = define(
     storage="fresh",
     order="rows",
     fails_on="nothing",
+    fill=lambda attrs: 0,
 )
 
 
@@ -213,6 +214,7 @@ _full = define(
     precision="exact",
     storage="fresh",
     order="rows",
+    fill=lambda attrs: attrs.get("fill_value"),
 )
 
 

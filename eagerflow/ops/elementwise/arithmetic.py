@@ -1,7 +1,7 @@
 """Ops that work element by element: arithmetic.
 
 Each op is a record (type rule, gradient) and a public function; what it computes is its kernel in
-``eagerflow_kernels/portable/elementwise.py``.
+`kernels/eagerflow_kernels/portable/elementwise.py`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ _add = define(
     ieee=True,
     commutative=True,
     neutral=neutral(0, 0, -0.0, left=True),
+    sums=True,
 )
 
 

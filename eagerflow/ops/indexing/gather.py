@@ -12,7 +12,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
-from eagerflow.ops.indexing.getitem import index_add, index_update, scatter
+from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatter
 from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
@@ -307,15 +307,6 @@ def _take_vjp(
     if axis:
         return scatter(g, (indices,), (FULL,) * axis + (ARRAY,), x.shape)
     return rows(g, indices, x.shape)
-
-
-def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
-    """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
-    flat = cast(_flat(indices), _INT64)  # a narrow dtype may not hold the number of rows
-    if indices.dtype.kind == "signed integer":
-        flat = functions["remainder"](flat, shape[0])
-    values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
-    return IndexedSlices(values, flat, shape)
 
 
 _take = define(

@@ -13,8 +13,9 @@ from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import picking
-from eagerflow.core.facts import FailsOn, Raised
+from eagerflow.core.facts import FailsOn, Raised, RowSum
 from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, may_equal
@@ -25,7 +26,7 @@ from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, fits_kind, promoted_dtype, weak_fits
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
 from eagerflow.ops.rules.type_rules import public, repeats_to
-from eagerflow.types import DType, Shape, TensorType
+from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
 
 __all__ = ["index_add", "index_scatter", "index_update"]
 
@@ -97,6 +98,21 @@ def _scatter_vjp(
     return None if i else sum_to_like(pick(g, indices, key), value)
 
 
+def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
+    """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
+    # a narrow dtype may not hold the number of rows
+    flat = cast(functions["reshape"](indices, (-1,)), DTYPES["int64"])
+    if indices.dtype.kind == "signed integer":
+        flat = functions["remainder"](flat, shape[0])
+    values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
+    return IndexedSlices(values, flat, shape)
+
+
+def _is_rows(value: Shape, indices: Shape, shape: Shape, attrs: Mapping[str, Any]) -> bool:
+    """Whether what is added are whole rows."""
+    return attrs["key"] == (ARRAY,) and same_shape(value, (*indices, *shape[1:]))
+
+
 _scatter = define(
     "index_scatter",
     infer=_scatter_type,
@@ -104,6 +120,7 @@ _scatter = define(
     jvp=lambda t, out, value, *indices, key, shape: scatter(t[0], indices, key, shape),
     saved="indices",
     precision="accumulate",
+    row_sum=RowSum(_is_rows, rows),
 )
 
 

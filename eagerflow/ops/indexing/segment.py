@@ -7,9 +7,11 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
+from eagerflow.core.facts import RowSum
 from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import unknown
+from eagerflow.dims import same, unknown
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.indexing.gather import integers, take
 from eagerflow.ops.rules.arguments import as_index
@@ -49,6 +51,9 @@ _sum = define(
     saved="indices",
     precision="accumulate",
     cost=per_input(4),
+    row_sum=RowSum(
+        lambda values, ids, shape, attrs: same(attrs["num_segments"], shape[0]), IndexedSlices
+    ),
 )
 
 

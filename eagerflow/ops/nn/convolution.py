@@ -1,6 +1,6 @@
 """Convolution and its two transposes: three bilinear ops, each the gradient of the others.
 
-What networks call convolution is a cross-correlation: the kernel is not reversed.
+What networks call convolution is a cross-correlation: the window is not reversed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _check_operands(a: TensorType, b: TensorType) -> None:
     if a.ndim != b.ndim or a.ndim < 3:
         raise ShapeError(
             f"one operand has {a.ndim} axes, the other {b.ndim}",
-            expected="two axes and those that the kernel slides over, in both",
+            expected="two axes and those that the window slides over, in both",
         )
 
 
@@ -193,7 +193,7 @@ _weights: Op = define(
 
 
 def _given(
-    name: str, a: Tensor, b: Tensor, kernel: Shape | None, **settings: Any
+    name: str, a: Tensor, b: Tensor, window: Shape | None, **settings: Any
 ) -> dict[str, Any]:
     """The attributes, from what users write."""
     axes = check_axes(name, a)
@@ -201,7 +201,7 @@ def _given(
         raise ShapeError(
             f"{name}: one operand has {a.ndim} axes, the other {b.ndim}",
             given=f"{type_of(a)} and {type_of(b)}",
-            expected="two axes and those that the kernel slides over, in both",
+            expected="two axes and those that the window slides over, in both",
         )
     stride = per_axis(name, "stride", settings["stride"], axes)
     dilation = per_axis(name, "dilation", settings["dilation"], axes)
@@ -211,15 +211,15 @@ def _given(
                                expected="at least 1")  # fmt: skip
     padding = settings["padding"]
     if isinstance(padding, str):
-        padding = _named_padding(name, padding, kernel or _sizes(b), stride, dilation)
+        padding = _named_padding(name, padding, window or _sizes(b), stride, dilation)
     else:
         padding = joined(name, padding, axes)
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
 
-def _named_padding(name: str, padding: str, kernel: Shape, stride: Shape, dilation: Shape) -> Pairs:
+def _named_padding(name: str, padding: str, window: Shape, stride: Shape, dilation: Shape) -> Pairs:
     if padding == "valid":
-        return ((0, 0),) * len(kernel)
+        return ((0, 0),) * len(window)
     if padding != "same":
         raise TensorValueError(
             f"{name}: {padding!r} is no padding", expected="'same', 'valid' or numbers"
@@ -230,7 +230,7 @@ def _named_padding(name: str, padding: str, kernel: Shape, stride: Shape, dilati
             given=f"stride={stride}",
             hint="give the padding in numbers",
         )
-    total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    total = [d * (k - 1) for k, d in zip(window, dilation, strict=True)]
     return tuple((n // 2, n - n // 2) for n in total)
 
 
@@ -245,25 +245,25 @@ def convolution(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Sums of products of ``x`` with a kernel that slides over it, over any number of axes.
+    """Sums of products of ``x`` with a window that slides over it, over any number of axes.
 
-    It is what networks call convolution: the kernel is not reversed.
+    It is what networks call convolution: the window is not reversed.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
-        w: the weights, ``[outputs, channels/groups, *kernel]``; both promote to one dtype.
-        stride: from one position of the kernel to the next, for all axes or one per axis.
+        w: the weights, ``[outputs, channels/groups, *window]``; both promote to one dtype.
+        stride: from one position of the window to the next, for all axes or one per axis.
         padding: zeros around ``x``: a number for all axes, one per axis, or a pair per axis of
             how many before and after it. ``"valid"`` is none. ``"same"`` keeps the sizes; of an
             odd number of zeros the one more is at the end.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
         groups: how many parts the channels fall into, each with its own part of the outputs.
 
     Returns:
         ``[n, outputs, *positions]``.
 
     Raises:
-        ShapeError: the channels do not fit, or the kernel is larger than the padded ``x``.
+        ShapeError: the channels do not fit, or the window is larger than the padded ``x``.
         TensorValueError: a setting that is none.
 
     >>> x = ef.tensor([[[1.0, 2.0, 3.0, 4.0]]])
@@ -290,25 +290,25 @@ def convolution_transpose(
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The transpose of `convolution`: each element of ``y`` adds a multiple of the kernel.
+    """The transpose of `convolution`: each element of ``y`` adds a multiple of the window.
 
     Convolution of a result of it with the same weights and settings has the shape of ``y``, and
     it gives the gradient of convolution with respect to its input.
 
     Args:
         y: floating or complex ``[n, outputs, *positions]``; integers count as float32.
-        w: the weights as in `convolution`, ``[outputs, channels/groups, *kernel]``.
-        stride: from one position of the kernel to the next.
+        w: the weights as in `convolution`, ``[outputs, channels/groups, *window]``.
+        stride: from one position of the window to the next.
         padding: how much of the result is left out at the ends of each axis, in numbers as in
             `convolution`.
         output_padding: how much is added at the end of each axis. Several sizes lead to the same
             number of positions; without it, the result has the smallest.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
         groups: how many parts the channels fall into.
 
     Returns:
         ``[n, channels, *sizes]``, where a size is
-        ``(positions - 1)*stride + dilation*(kernel - 1) + 1 + output_padding`` less the padding.
+        ``(positions - 1)*stride + dilation*(window - 1) + 1 + output_padding`` less the padding.
 
     Raises:
         ShapeError: the channels do not fit, or the padding leaves nothing.
@@ -325,7 +325,7 @@ def convolution_transpose(
                    groups=groups)  # fmt: skip
     added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
     _check_output_padding(added, attrs["stride"], attrs["dilation"])
-    # what is at least the stride would hold another position of the kernel: it takes the place of
+    # what is at least the stride would hold another position of the window: it takes the place of
     # padding, or is added as zeros
     excess = tuple(n if n >= s else 0 for n, s in zip(added, attrs["stride"], strict=True))
     ends = [after for _, after in attrs["padding"]]
@@ -381,7 +381,7 @@ def convolution_weights(
         kernel_size: of the weights, for all axes or one per axis.
         stride: as in the convolution, and all that follow as well.
         padding: numbers, pairs, ``"same"`` or ``"valid"``.
-        dilation: from one element of the kernel to the next.
+        dilation: from one element of the window to the next.
         groups: how many parts the channels fall into.
 
     Returns:
@@ -396,7 +396,7 @@ def convolution_weights(
     """
     name = "convolution_weights"
     a, b = promote_floating(x, y)
-    kernel = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
-    attrs = _given(name, a, b, kernel, stride=stride, padding=padding, dilation=dilation,
+    window = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
+    attrs = _given(name, a, b, window, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
-    return bind(_weights, a, b, size=kernel, **attrs)
+    return bind(_weights, a, b, size=window, **attrs)

@@ -50,7 +50,7 @@ def _placed(
     size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil: bool
 ) -> Shape:
     pairs = tuple((p, p) for p in padding)
-    return positions(size, kernel, stride, pairs, dilation, ceil=ceil, what="window")
+    return positions(size, kernel, stride, pairs, dilation, ceil=ceil)
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:

@@ -89,40 +89,38 @@ def joined(name: str, value: Any, axes: int) -> Pairs:
 
 def positions(
     sizes: Shape,
-    kernel: Shape,
+    window: Shape,
     stride: Shape,
     padding: Pairs,
     dilation: Shape,
     *,
     ceil: bool = False,
-    what: str = "kernel",
 ) -> Shape:
     """How many positions a window has along each axis.
 
     Args:
         sizes: of the axes.
-        kernel: the sizes of the window.
+        window: the sizes of the window.
         stride: from one position to the next.
         padding: before and after each axis.
         dilation: from one element of the window to the next.
         ceil: whether windows may reach beyond the end, if they start before it.
-        what: the window is called in messages.
 
     Raises:
         ShapeError: the window is surely larger than what it slides over.
     """
     counts: list[Any] = []
-    for n, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+    for n, k, s, (before, after), d in zip(sizes, window, stride, padding, dilation, strict=True):
         if same(k, 0):
-            raise ShapeError(f"the {what} is empty", expected="at least one element on each axis")
+            raise ShapeError("the window is empty", expected="at least one element on each axis")
         whole, span = n + before + after, d * (k - 1) + 1
         count: Any = (whole - span) // s + 1
         if ceil:
             count = minimum((whole - span + s - 1) // s + 1, (n + before + s - 1) // s)
         if surely_less(count, 1):
             raise ShapeError(
-                f"the {what} is larger than the padded input ({span} and {whole})",
-                expected=f"a {what} of at most {whole} along this axis, dilation included",
+                f"the window is larger than the padded input ({span} and {whole})",
+                expected=f"a window of at most {whole} along this axis, dilation included",
                 hint="pad more, or let less be cut off before",
             )
         counts.append(count)

@@ -35,7 +35,9 @@ _acquire = waiting_op(
     raises=(),
     holds=True,
 )
-_release = effect_op("mutex_release", _release_type, "fence", devices=common_device, outputs=None)
+_release = effect_op(
+    "mutex_release", _release_type, "fence", devices=common_device, outputs=None, releases=True
+)
 
 
 @final

@@ -101,6 +101,7 @@ _read = define(
     precision="exact",
     cost=FREE,
     order="rows",
+    reads_variable=True,
     inline=_inline,
 )
 

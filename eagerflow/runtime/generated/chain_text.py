@@ -22,6 +22,7 @@ from typing import final
 from numpy import empty_like
 
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_read
 from eagerflow.resources.variable import in_order
 from eagerflow.runtime.generated.chains import (
     Chain,
@@ -110,7 +111,7 @@ class ChainText:
                 self.add(f"{indent}if n{i} is None: n{i} = {empty}(o{i})")
                 self.names[register] = f"n{i}"
         for line in self.made.lines:
-            if line.node is not None and line.node.op == "read":
+            if line.node is not None and is_read(line.node.op):
                 position = self.states.index(line.node.attrs["resource"])
                 self.names[line.outputs[0]] = f"o{position}"
 
@@ -155,7 +156,7 @@ class ChainText:
     def whole(self, line: Instruction, indent: str) -> None:
         node = line.node
         assert node is not None
-        if node.op == "read":
+        if is_read(node.op):
             return
         operands, result, known = self.operands_and_result(line, node, self.made.lines.index(line))
         arguments = ", ".join([*operands, result] if known else operands)
@@ -171,7 +172,7 @@ class ChainText:
         for position, line in enumerate(made.lines):
             node = line.node
             assert node is not None
-            if node.op == "read":
+            if is_read(node.op):
                 continue
             operands, result, _ = self.operands_and_result(line, node, position)
             parts = [f"b{x}" if self.walks(x) else f"{again}({x})" for x in (*operands, result)]

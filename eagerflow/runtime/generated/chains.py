@@ -20,6 +20,7 @@ import numpy as np
 
 from eagerflow.core.op import find_op, get_op
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import is_read
 from eagerflow.hardware import Device
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.generated.expressions import is_own
@@ -167,7 +168,7 @@ class _Finder:
             return False
         self.lines.append(line)
         self.own.update(line.outputs)
-        if node.op != "read":
+        if not is_read(node.op):
             self.kind = kind
             self.taken.update(line.inputs)
             self.joined = len(self.lines)
@@ -175,7 +176,7 @@ class _Finder:
 
     def _joins(self, line: Instruction, node: Node, position: int) -> bool:
         """Whether it belongs to what is there; a variable that it reads or assigns is noted."""
-        if node.op == "read":
+        if is_read(node.op):
             variable, (register,) = node.attrs["resource"], line.outputs
             self.old.setdefault(variable, []).append(register)
             return variable not in self.states
@@ -199,7 +200,7 @@ class _Finder:
         if not all(self._is_operand(r, kind, device) for r in line.inputs):
             return False
         op = find_op(node.op)
-        if op is None or not ((op.ieee and not node.attrs) or op.updates or node.op == "read"):
+        if op is None or not ((op.ieee and not node.attrs) or op.updates or op.reads_variable):
             return False
         return is_own(op, self.kernel(line, node))  # eagerflow's own, not a user's
 
@@ -225,7 +226,7 @@ class _Finder:
 
     def _made(self) -> Chain | None:
         lines = self.lines[: self.joined]
-        worth = sum(1 for x in lines if x.node is not None and x.node.op != "read")
+        worth = sum(1 for x in lines if x.node is not None and not is_read(x.node.op))
         if worth < _LEAST or self.kind is None:
             return None
         made = Chain(self.kind, lines)
@@ -238,7 +239,7 @@ class _Finder:
         made.outputs = [r for line in lines for r in line.outputs if self.last.get(r, -1) >= end]
         for line in lines:
             assert line.node is not None
-            if line.node.op == "read":
+            if is_read(line.node.op):
                 made.states.setdefault(line.node.attrs["resource"], -1)
             elif assigns(line.node):
                 made.states[line.node.attrs["resource"]] = line.outputs[0]

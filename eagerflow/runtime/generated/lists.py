@@ -146,8 +146,12 @@ def _changes(line: Instruction) -> bool:
 
 
 def _is_empty(line: Instruction) -> bool:
+    """Whether it makes a list without elements."""
     node = line.node
-    return node is not None and node.op == "list_new" and "size" not in node.attrs
+    if node is None or line.inputs or "size" in node.attrs:
+        return False
+    op = find_op(node.op)
+    return op is not None and op.on_stack is not None
 
 
 def _is_list(kind: object) -> bool:

@@ -11,8 +11,8 @@ from eagerflow import events
 from eagerflow.events import NodeEvent, RegionEvent, step_of, where
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
-from eagerflow.graph_position import GraphPosition
 from eagerflow.resources.attempts import slept
+from eagerflow.running_node import RunningNode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instructions
 from eagerflow.source import Source, variables_of
@@ -102,10 +102,10 @@ class Observer:
         return [node.name for node in around if node is not None and is_loop(node.op)]
 
 
-def position_in(
+def running_node_in(
     code: Code, frames: Sequence[FrameType], executable: int, graph: str
-) -> GraphPosition | None:
-    """The position of a thread; None if it is between two nodes.
+) -> RunningNode | None:
+    """The node at which a thread is; None if it is between two nodes.
 
     Args:
         code: that runs.
@@ -120,7 +120,7 @@ def position_in(
         return None
     loops = [line for line, _ in program.around[index] if line.node and is_loop(line.node.op)]
     known = [variables_of(frame) for frame in frames] if loops else []
-    return GraphPosition(
+    return RunningNode(
         source=node.source if isinstance(node.source, Source) else None,
         executable=executable,
         graph=graph,

@@ -15,14 +15,14 @@ from eagerflow.errors import CancelledError, DeadlineError
 from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
-from eagerflow.graph_position import GraphPosition, codes_by_file
 from eagerflow.hardware import Lane
 from eagerflow.resources.mutex import this_thread
+from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten
-from eagerflow.runtime.generated.observer import Observer, position_in
+from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
@@ -115,12 +115,12 @@ class RegionCode:
         versions[version] = code
         return code
 
-    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
+    def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
         """Where a thread is that runs a version of this code."""
         code = next((c for c in list(self._versions.values()) if c.file == file), None)
         if code is None:  # it has been recompiled since
             return None
-        return position_in(code, frames, self._number, self._name)
+        return running_node_in(code, frames, self._number, self._name)
 
     def _observing(self) -> Observer:
         """What tells of it, made when that is asked for."""

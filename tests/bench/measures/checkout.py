@@ -98,6 +98,15 @@ class Checkout:
             for name, file in modules(self.packages).items()
         }
 
+    @cached_property
+    def tests(self) -> list[Module]:
+        """The files of the tests."""
+        files = sorted((self.root / "tests").rglob("*.py"))
+        paths = [str(file.relative_to(self.root)) for file in files]
+        names = [path.removesuffix(".py").replace("/", ".") for path in paths]
+        texts = [file.read_text() for file in files]
+        return [Module(*parts) for parts in zip(names, paths, texts, strict=True)]
+
     def of(self, *packages: str) -> Iterator[Module]:
         """The modules of some packages, themselves included."""
         for name, module in self.modules.items():

@@ -2,9 +2,11 @@
 
 A table is what one assignment of a module or a class gives a name to, if at least two of the
 strings that its sets, lists, tuples and keys are made of name registered ops, and at least three
-quarters of them name ops at all. What is left out, and why, stands in ``_not_ops``. Collections
-inside functions, among them tests such as ``op in ("sum", "prod")`` and the alternatives of
-``match``, are counted apart, and so are comparisons with a single name.
+quarters of them name ops at all; ``"exp log".split()`` is a list of two. What is left out, and why,
+stands in ``_not_ops``. Collections inside functions, among them tests such as
+``op in ("sum", "prod")``, the alternatives of ``match`` and chains of comparisons (one function
+that compares the same expression with several names), are counted apart, and so are comparisons
+with a single name.
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ _SIGNATURES: Final = ("signature",)
 #: the function of all registered ops; its module is looked for
 _ALL_OPS: Final = "all_ops"
 _NUMBERS: Final = "python_"  # how names of arithmetic among Python's numbers begin
+#: what changes between numbers and tensors, and so is no arithmetic but structure
+_CONVERSIONS: Final = {"python_size", "python_tensor", "python_item"}
 _SHARE: Final = 3 / 4
 
 #: tables of names of functions that users call, most of which are names of ops too
@@ -79,7 +83,7 @@ def names_of(checkout: Checkout) -> Names:
             for decorator in getattr(node, "decorator_list", ()):
                 if isinstance(decorator, ast.Call) and _last(decorator.func) in _SIGNATURES:
                     others.update(_strings(decorator.args))
-    numbers = frozenset(n for n in others if n.startswith(_NUMBERS))
+    numbers = frozenset(n for n in others if n.startswith(_NUMBERS)) - _CONVERSIONS
     return Names(ops, frozenset(others) - numbers - ops, numbers)
 
 
@@ -134,6 +138,9 @@ def _collections(module: Module) -> Iterator[tuple[str, str, list[str], bool]]:
                 yield from visit(child, inside)
             else:
                 function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+                if function and not inside:
+                    for compared, keys in _chains(child).items():
+                        yield place, f"comparisons of {compared}", keys, True
                 yield from visit(child, inside or function)
 
     yield from visit(module.tree, inside=False)
@@ -147,12 +154,29 @@ def _own(node: ast.AST) -> Iterator[str]:
         yield from _strings(node.elts)
     elif isinstance(node, ast.Call) and _last(node.func) == "dict":
         yield from (k.arg for k in node.keywords if k.arg is not None)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        text = node.func.value
+        if node.func.attr == "split" and isinstance(text, ast.Constant):
+            separator, *_ = (*_strings(node.args), None)
+            yield from text.value.split(separator) if isinstance(text.value, str) else ()
 
 
 def _members(value: ast.AST) -> Iterator[str]:
     """The strings of all collections in an expression: several may make one table."""
     for node in ast.walk(value):
         yield from _own(node)
+
+
+def _chains(function: ast.AST) -> dict[str, list[str]]:
+    """The strings that a function compares an expression with, by the expression."""
+    chains: dict[str, list[str]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            left, right = node.left, node.comparators[0]
+            if isinstance(left, ast.Constant):
+                left, right = right, left
+            chains.setdefault(ast.unparse(left), []).extend(_strings([right]))
+    return chains
 
 
 def _cases(node: ast.Match) -> list[str]:

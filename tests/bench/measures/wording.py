@@ -7,6 +7,7 @@ import re
 import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from tests.bench.measures.checkout import Checkout, Module
@@ -26,6 +27,8 @@ _WORDS: Final = {
     "go round, goes round": re.compile(r"\b(go|goes|going|went)\s+round\b"),
     "chooser": re.compile(r"\bchoosers?\b"),
 }
+#: files of tests that name them
+_NAMING: Final = {"tests.bench.measures.wording", "tests.test_glossary"}
 #: the section of the glossary that must name these words
 _AVOIDED: Final = "\n## Words not used\n"
 #: names of files that say nothing of what is in them
@@ -42,15 +45,18 @@ def wording(checkout: Checkout) -> dict[str, Any]:
     kinds = ("comments and strings", "docs", "identifiers")
     names = [f"{word} ({kind})" for word in _WORDS for kind in kinds]
     counts: dict[str, Counter[str]] = {name: Counter() for name in [*names, _FOUND]}
-    for module in checkout.modules.values():
+    tests = [module for module in checkout.tests if module.name not in _NAMING]
+    for module in (*checkout.modules.values(), *tests):
         for kind, word in _of(module):
             counts[f"{word} ({kind})"][module.path] += 1
+    for module in checkout.modules.values():
         if (functions := _binding(module.tree, "found")) > 0:
             counts[_FOUND][module.path] = functions
     for page in sorted((checkout.root / "docs").rglob("*.md")):
         for word in _in_prose(page.read_text().partition(_AVOIDED)[0]):
             counts[f"{word} (docs)"][str(page.relative_to(checkout.root))] += 1
-    files = sorted(m.path for n, m in checkout.modules.items() if n.split(".")[-1] in _FILES)
+    paths = [module.path for module in (*checkout.modules.values(), *checkout.tests)]
+    files = sorted(p for p in paths if Path(p).stem.removeprefix("test_") in _FILES)
     return {
         "twice": _twice((checkout.root / _GLOSSARY).read_text()),
         "counts": {name: dict(places) for name, places in sorted(counts.items())},

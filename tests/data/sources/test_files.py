@@ -445,8 +445,8 @@ def test_few_groups_of_rows_are_held(tmp_path: Path, monkeypatch: pytest.MonkeyP
         return plainly(self, group, **settings)
 
     monkeypatch.setattr(parquets.ParquetFile, "read_row_group", counted)
-    in_turn = Dataset.from_parquet(path)
-    for _ in in_turn.shuffle(8, seed=0).batch(4):
+    in_order = Dataset.from_parquet(path)
+    for _ in in_order.shuffle(8, seed=0).batch(4):
         pass
     assert sorted(read) == list(range(10))
     read.clear()

@@ -320,7 +320,7 @@ def test_elements_that_fail_are_left_out(how: dict[str, Any]) -> None:
 
 
 @HOW
-def test_errors_of_the_source_come_in_their_turn(how: dict[str, Any]) -> None:
+def test_errors_of_the_source_come_in_order(how: dict[str, Any]) -> None:
     class Reader:
         def __iter__(self) -> Iterator[int]:
             return self

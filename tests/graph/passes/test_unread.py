@@ -72,7 +72,7 @@ def test_the_report_says_what_went() -> None:
     assert "in &scan: dropped %exp = exp, which nothing needs" in text
 
 
-def test_what_goes_round_for_itself_alone_goes() -> None:
+def test_a_carry_for_itself_alone_goes() -> None:
     """Also in a circle, and with the parts of ``xs`` and the operands that it took."""
 
     def f(xs, w):

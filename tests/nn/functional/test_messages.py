@@ -13,9 +13,9 @@ from eagerflow.nn import functional as F
 @pytest.mark.parametrize(
     ("call", "wrong"),
     [
-        (lambda x: F.conv2d(x, ef.ones((1, 1, 5, 5))), "conv2d: the kernel is larger"),
+        (lambda x: F.conv2d(x, ef.ones((1, 1, 5, 5))), "conv2d: the window is larger"),
         (lambda x: F.conv2d(x, ef.ones((1, 2, 3, 3))), "conv2d: the channels of x are not"),
-        (lambda x: F.conv1d(x[:, :, 0], ef.ones((1, 1, 9))), "conv1d: the kernel is larger"),
+        (lambda x: F.conv1d(x[:, :, 0], ef.ones((1, 1, 9))), "conv1d: the window is larger"),
         (lambda x: F.max_pool2d(x, 5), "max_pool2d: the window is larger"),
         (lambda x: F.max_pool2d(x, 2, padding=2), "max_pool2d: some windows would see padding"),
         (lambda x: F.avg_pool2d(x, 3, padding=2), "avg_pool2d: some windows would see padding"),

@@ -14,7 +14,7 @@ from tests.nn.models.runs import Run, dense, goes_on, reached, the_same_traced
 F = nn.functional
 
 LETTERS, LENGTH = 8, 6
-TURN = LETTERS  # the token between a word and the word backwards
+SEPARATOR = LETTERS  # the token between a word and the word backwards
 STEPS = 60
 
 
@@ -61,8 +61,8 @@ def words(count: int, seed: int) -> ef.Tensor:
 
 
 def rows_of(letters: ef.Tensor) -> ef.Tensor:
-    turns = ef.full((letters.shape[0], 1), TURN)
-    return ef.concat([letters, turns, ef.flip(letters, axis=1)], axis=1)
+    separators = ef.full((letters.shape[0], 1), SEPARATOR)
+    return ef.concat([letters, separators, ef.flip(letters, axis=1)], axis=1)
 
 
 def loss_of(model: Transformer, rows: ef.Tensor) -> ef.Tensor:
@@ -96,7 +96,7 @@ def make(traced: bool, seed: int = 0, count: int = 1024) -> Run:
 
 def written_by(model: Transformer, letters: ef.Tensor) -> ef.Tensor:
     """What the model makes of words, one letter after the other."""
-    tokens = ef.concat([letters, ef.full((letters.shape[0], 1), TURN)], axis=1)
+    tokens = ef.concat([letters, ef.full((letters.shape[0], 1), SEPARATOR)], axis=1)
     for _ in range(LENGTH):
         best = model(tokens)[:, -1].argmax(axis=-1)
         tokens = ef.concat([tokens, best[:, None]], axis=1)
@@ -117,7 +117,7 @@ def test_words_get_longer_in_one_trace() -> None:
     model, new = new_model().eval(), words(3, seed=0)
     expected = written_by(model, new)
     traced = ef.trace(model)
-    tokens = ef.concat([new, ef.full((3, 1), TURN)], axis=1)
+    tokens = ef.concat([new, ef.full((3, 1), SEPARATOR)], axis=1)
     for _ in range(LENGTH):
         tokens = ef.concat([tokens, traced(tokens)[:, -1:].argmax(axis=-1)], axis=1)
     assert bool((tokens[:, LENGTH + 1 :] == expected).all())
@@ -230,7 +230,7 @@ def test_tuning_the_last_layers_of_a_trained_model(tmp_path: Path) -> None:
 
     letters = words(64, seed=5)
     flipped = (ef.flip(letters, axis=1) + 1) % LETTERS  # each letter the next of the alphabet
-    rows = ef.concat([letters, ef.full((64, 1), TURN), flipped], axis=1)
+    rows = ef.concat([letters, ef.full((64, 1), SEPARATOR), flipped], axis=1)
     losses = [float(step(rows)) for _ in range(60)]
     assert losses[0] > 2
     assert losses[-1] < 0.3

@@ -20,8 +20,8 @@ def resized(x, n, axis):
 def transform(x, n, axis, norm, sign):
     """The sum over one axis, as a product with the matrix of exponentials."""
     x = np.moveaxis(resized(x.astype(np.complex128), n, axis), axis, 0)
-    turns = np.outer(np.arange(n), np.arange(n)) % n / n
-    out = np.tensordot(np.exp(sign * 2j * np.pi * turns), x, axes=1)
+    fractions = np.outer(np.arange(n), np.arange(n)) % n / n
+    out = np.tensordot(np.exp(sign * 2j * np.pi * fractions), x, axes=1)
     scaled = {"backward": sign > 0, "forward": sign < 0}.get(norm)
     out = out * (n**-0.5 if norm == "ortho" else 1 / n if scaled else 1)
     return np.moveaxis(out, 0, axis)

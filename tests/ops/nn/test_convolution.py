@@ -24,8 +24,8 @@ def refused(error: type[EagerflowError], function, *shapes, **settings) -> str:
 
 def test_kernels_larger_than_the_input() -> None:
     text = refused(ShapeError, ef.convolution, (1, 2, 4, 4), (1, 2, 3, 5))
-    assert "the kernel is larger than the padded input (5 and 4)" in text
-    assert "expected: a kernel of at most 4" in text
+    assert "the window is larger than the padded input (5 and 4)" in text
+    assert "expected: a window of at most 4" in text
     assert "hint: " in text
     text = refused(ShapeError, ef.convolution, (1, 2, 4), (1, 2, 3), dilation=2)
     assert "(5 and 4)" in text
@@ -39,7 +39,7 @@ def test_kernels_larger_than_the_input() -> None:
         (((1, 4, 4, 4), (3, 2, 3, 3)), {"groups": 2}, "3 channels of the result are not in 2"),
         (((1, 4, 4), (1, 4, 3, 3)), {}, "one operand has 3 axes, the other 4"),
         (((4, 4), (4, 4)), {}, "there are no axes to slide over"),
-        (((1, 1, 4, 4), (1, 1, 0, 2)), {}, "the kernel is empty"),
+        (((1, 1, 4, 4), (1, 1, 0, 2)), {}, "the window is empty"),
     ],
 )
 def test_shapes_that_do_not_fit(shapes, settings, words: str) -> None:

@@ -195,7 +195,7 @@ def test_state_goes_on_where_it_was() -> None:
     assert repr(generator) == "Generator(seed=5, ticket=3)"
 
 
-def test_tickets_go_round() -> None:
+def test_tickets_wrap_around() -> None:
     generator = ef.random.Generator(0)
     generator.state = {"seed": 0, "ticket": FULL}
     generator.uniform()

@@ -40,7 +40,7 @@ def test_take_waits_and_gives_all(call: Call) -> None:
     second = Waiting(lambda: call(lambda: sums.take(1)), sums, 0)
     sums.add(1.0, 0)
     assert first.waits
-    assert second.waits  # it is not its turn
+    assert second.waits  # the one before it comes first
     sums.add(3.0, 0)
     assert numbers(first.result()) == 2.0
     sums.add(8.0, 1)

@@ -13,6 +13,7 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat, same_shape
 from eagerflow.graph.passes.rewrite import Form, Rewriter
+from eagerflow.graph.signatures import kind_of
 from eagerflow.types import BYTES, DType, TensorType
 
 #: gives what the node may be replaced by: a value of the same type, or another form; or None
@@ -123,17 +124,20 @@ class RuleSite:
 
     def constant(self, value: Value) -> Any:
         """The one number that all elements of ``value`` are; None if they are not known."""
-        form = self.maker(value, "constant", "broadcast_to", "full", "zeros")
-        if form is None:
+        node = value.node
+        if node is None or node.control_inputs:
             return None
-        if form.op == "zeros":
-            return 0
-        if form.op == "full":
-            return form.attrs.get("fill_value")
-        if form.op == "broadcast_to":
-            inner = form.inputs[0]
-            return self.constant(inner) if is_flat(inner) else None
-        constant = form.attrs.get("value")
+        rewriter = self._before.rewriter
+        name = rewriter.op(node)
+        if kind_of(name) == "op":
+            op = find_op(name)
+            if op is not None and op.fill is not None:
+                return op.fill(rewriter.form(node).attrs)
+            if op is not None and op.order == "repeated":
+                (inner,) = rewriter.form(node).inputs
+                return self.constant(inner) if is_flat(inner) else None
+            return None
+        constant = rewriter.form(node).attrs.get("value") if name == "constant" else None
         if isinstance(constant, Tensor):
             return _uniform(constant)
         return constant if isinstance(constant, (int, float, complex)) else None

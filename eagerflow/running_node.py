@@ -20,7 +20,7 @@ _ENTRY: Final = "run"  # the function that generated code begins with
 
 @final
 @dataclass(frozen=True, slots=True)
-class GraphPosition:
+class RunningNode:
     """Where a thread is.
 
     Attributes:
@@ -39,50 +39,50 @@ class GraphPosition:
     frames: tuple[tuple[str, int], ...] = ()
 
 
-class PositionedCode(Protocol):
+class CodeWithNodes(Protocol):
     """What knows the nodes of generated code."""
 
-    def position(self, file: str, frames: Sequence[FrameType]) -> GraphPosition | None:
-        """The position of a thread with these frames of its code, the innermost first."""
+    def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
+        """The node at which a thread is that has these frames of its code, the innermost first."""
 
 
-#: what to ask for positions in the code of a file name, as long as it lives
-codes_by_file: Final[WeakValueDictionary[str, PositionedCode]] = WeakValueDictionary()
+#: what to ask for nodes of the code of a file name, as long as it lives
+codes_by_file: Final[WeakValueDictionary[str, CodeWithNodes]] = WeakValueDictionary()
 
 
-def graph_position(depth: int = 1) -> GraphPosition:
+def running_node(depth: int = 1) -> RunningNode:
     """Where this thread is: at a node of the innermost graph that it runs, or in eager code.
 
     Args:
         depth: how many frames above the caller to start at.
     """
-    return _in_graph(sys._getframe(depth)) or GraphPosition(capture(depth + 1))
+    return _in_graph(sys._getframe(depth)) or RunningNode(capture(depth + 1))
 
 
-def thread_position(thread: int) -> GraphPosition:
+def node_of_thread(thread: int) -> RunningNode:
     """Where a thread is that sleeps, found from another one.
 
     Args:
         thread: its identifier.
     """
     frame = sys._current_frames().get(thread)
-    position = _in_graph(frame)
-    if position is not None:
-        return position
+    node = _in_graph(frame)
+    if node is not None:
+        return node
     while frame is not None and is_framework_frame(frame):
         frame = frame.f_back
-    return GraphPosition(None if frame is None else Source(frame.f_code, frame.f_lasti))
+    return RunningNode(None if frame is None else Source(frame.f_code, frame.f_lasti))
 
 
-def _in_graph(frame: FrameType | None) -> GraphPosition | None:
-    """The position in the innermost graph that runs below the user's innermost line."""
+def _in_graph(frame: FrameType | None) -> RunningNode | None:
+    """The node of the innermost graph that runs below the user's innermost line."""
     while frame is not None and is_framework_frame(frame):
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
         if owner is not None:
-            position = owner.position(file, _of_one_run(frame))
-            if position is not None:
-                return position
+            node = owner.running_node(file, _of_one_run(frame))
+            if node is not None:
+                return node
         frame = frame.f_back
     return None
 

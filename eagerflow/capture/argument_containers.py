@@ -103,7 +103,7 @@ class Apart(NamedTuple):
 
 
 @final
-class Containers:
+class ArgumentContainers:
     """The containers among the arguments of a trace, as they are before the function runs.
 
     Args:

@@ -78,7 +78,7 @@ class _Container:
 
 
 @final
-class Usage:
+class CapturedContainers:
     """The containers that were found.
 
     Args:
