@@ -49,9 +49,28 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
-    """Add a cotangent to that of a slot, if it has one."""
+    """Add a cotangent to that of a slot, if it has one.
+
+    What no slot is known for leads nowhere: its cotangents may differ in shape and device.
+    """
+    if slot == UNKNOWN:
+        return
     before = cotangents.get(slot)
     cotangents[slot] = g if before is None else add(before, g)
+
+
+def seeds_of(slots: Iterable[int], gs: Iterable[Cotangent | None]) -> dict[int, Cotangent]:
+    """The cotangents of results by slot; those of a result that is given twice are added.
+
+    Args:
+        slots: of the results.
+        gs: for each result its cotangent, None for zero.
+    """
+    seeds: dict[int, Cotangent] = {}
+    for slot, g in zip(slots, gs, strict=True):
+        if g is not None:
+            add_at(seeds, slot, g)
+    return seeds
 
 
 def fit(g: _C, type_: TensorSpec) -> _C | None:

@@ -141,9 +141,8 @@ class GradientTape:
                     given=str(y.type) if isinstance(y, AbstractArray) else type(y).__name__,
                     hint="take .real, .imag or ef.abs(...) of a complex tensor",
                 )
-            slot = self._tape.slot_of(y) if isinstance(y, Tensor) else UNKNOWN
-            seed = full_like(y, 1)
-            add_at(seeds, slot, seed)
+            if isinstance(y, Tensor):
+                add_at(seeds, self._tape.slot_of(y), full_like(y, 1))
         return seeds
 
     def _slots(self, x: Any, name: Callable[[], str]) -> Sequence[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import dense, full_like, gradients, search
+from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.autodiff.transforms import Arguments, check_function, differentiate
 from eagerflow.core import tree
@@ -95,7 +95,7 @@ def _jacobian(
         ys = [_real(what, y) for y in leaves]
 
     def pull(gs: Sequence[Tensor | None]) -> list[Tensor | None]:
-        seeds = {tape.slot_of(y): g for y, g in zip(ys, gs, strict=True) if g is not None}
+        seeds = seeds_of(map(tape.slot_of, ys), gs)
         cotangents = gradients(tape, seeds, wanted, what, sources.name)
         return [None if g is None else dense(g) for g in cotangents]
 

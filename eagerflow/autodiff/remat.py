@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any
 
-from eagerflow.autodiff.backward import add_at, search
+from eagerflow.autodiff.backward import search, seeds_of
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.recording import Recording
 from eagerflow.autodiff.tape import Tape
@@ -85,9 +85,5 @@ def _pull(
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):
         outputs = rerun(residuals)
-    seeds: dict[int, Any] = {}
-    for y, g in zip(outputs, gs, strict=True):
-        if g is not None:
-            slot = tape.slot_of(y)
-            add_at(seeds, slot, g)
+    seeds = seeds_of(map(tape.slot_of, outputs), gs)
     return search(tape, seeds, sources, consume=True)

@@ -7,7 +7,7 @@ from functools import wraps
 from itertools import islice
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Cotangent, add_at, dense, fit, full_like, gradients
+from eagerflow.autodiff.backward import Cotangent, dense, fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward import Broken, Forward
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
@@ -420,10 +420,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     def pullback(cotangents: Any) -> Any:
         gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
-        seeds: dict[int, Any] = {}
-        for slot, g in zip(slots, gs, strict=True):
-            if g is not None and slot != UNKNOWN:
-                add_at(seeds, slot, g)
+        seeds = seeds_of(slots, gs)
         return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
     return (value, pullback, aux) if has_aux else (value, pullback)

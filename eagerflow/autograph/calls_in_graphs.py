@@ -145,7 +145,9 @@ class _Shared:
 
         def arguments(part: Tracer) -> Any:
             values = map(tracer.value_of, tensors)
-            rest = iter([part.add_input(v.type.on(v.device), "x") for v in values])  # type: ignore[union-attr]  # tensors
+            own = [part.add_input(v.type.on(v.device), "x") for v in values]  # type: ignore[union-attr]  # tensors
+            part.begins.update(zip(map(part.value_of, own), tensors, strict=True))
+            rest = iter(own)
             return [tree.unflatten(treedef, [next(rest) if type(x) is Tensor else x
                                              for x in leaves])]  # fmt: skip
 

@@ -308,6 +308,8 @@ class Carry:
             value = part.graph.add_input(slot.kind.type, name, slot.kind.device)
             self._params.append(value)
             leaves.append(part.result(value))
+        own = [value for value in self._params if value is not None]
+        part.begins.update(zip(own, self.starts, strict=True))
         return leaves
 
     def _hold(self, error: Exception) -> None:

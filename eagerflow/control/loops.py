@@ -334,6 +334,7 @@ class _Scan:
                 kind: Any = value.type
                 row = kind.like(shape=kind.shape[1:])
                 parts.append(part.graph.add_input(row, "x", value.device))
+            part.begins.update(zip(parts, self.xs, strict=True))
             return state, tree.unflatten(self.x_tree, [part.result(v) for v in parts])
 
         def iteration(state: Any, x: Any) -> Any:

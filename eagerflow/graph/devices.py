@@ -6,16 +6,19 @@ and the `devices` of a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any, final
+from typing import Any, Final, final
 
 from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
+from eagerflow.graph.edit import clone, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_structured, kind_of, signatures
 from eagerflow.types import TensorType
+
+_NOWHERE: Final[Mapping[Value, Value]] = {}
 
 
 def places_of(
@@ -63,7 +66,10 @@ def settle(node: Node, said: Sequence[Any], on: Any) -> None:
     if known and stated is None:  # its outputs are where it is, so what is said of them is too
         device = _first((on, *said, device))
         said = [None if on is not None or d == device else d for d in said]
-    node.device = None if is_structured(node.op) else _first((on, device, *said))
+    if is_structured(node.op):
+        node.device = None
+    else:  # what is said of outputs that state their own does not say where the node is
+        node.device = _first((on, device, *(said if stated is None else ())))
     for value, own, rule in zip(node.outputs, said, stated or [None] * len(said), strict=False):
         own = rule if own is None else own
         value.stated = None if stated is None and own == node.device else own
@@ -81,6 +87,74 @@ def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
     return op is not None and op.devices is common_device
 
 
+def located(graph: Graph, devices: Sequence[Any], usual: Any) -> Graph:
+    """A graph whose values all have a device: what it leaves open follows from its inputs.
+
+    Args:
+        graph: the graph.
+        devices: for each input its device, if the graph does not say it.
+        usual: the device of what follows from no input, such as constants.
+
+    Returns:
+        The graph itself, if it leaves nothing open.
+    """
+    return _Locator(usual).graph(graph, devices)
+
+
+@final
+class _Locator:
+    """Locates a graph and its subgraphs; shared ones stay shared."""
+
+    def __init__(self, usual: Any) -> None:
+        self.usual = usual
+        self.known: dict[tuple[Graph, tuple[Any, ...]], Graph] = {}
+
+    def graph(self, graph: Graph, devices: Sequence[Any]) -> Graph:
+        key = (graph, tuple(devices))
+        if key not in self.known:
+            self.known[key] = graph if _says_all(graph) else self.copy(graph, devices)
+        return self.known[key]
+
+    def copy(self, graph: Graph, devices: Sequence[Any]) -> Graph:
+        copy, _ = clone(graph)
+        for value, device in zip(copy.inputs, devices, strict=False):  # `verify` counts them
+            if _is_open(value):
+                value.stated = device
+        for node in copy.nodes:
+            self.node(node)
+        return copy
+
+    def node(self, node: Node) -> None:
+        if is_structured(node.op):
+            given = node.inputs[1:] if kind_of(node.op) == "branches" else node.inputs
+            devices = [v.device for v in given]
+            node.attrs = {
+                key: with_graphs(item, lambda inner: self.graph(inner, devices))
+                for key, item in node.attrs.items()
+            }
+        if node.device is None or any(map(_is_open, node.outputs)):
+            settle(node, [v.stated for v in node.outputs], node.device)
+        if any(map(_is_open, node.outputs)) and not is_structured(node.op):
+            node.device = self.usual
+
+
+def _says_all(graph: Graph) -> bool:
+    """Whether all values of a graph and its subgraphs have a device."""
+    waiting, known = [graph], {graph}
+    while waiting:
+        graph = waiting.pop()
+        if any(map(_is_open, graph.values())):
+            return False
+        inner = {g for node in graph.nodes for _, g in node.subgraphs()} - known
+        known |= inner
+        waiting += inner
+    return True
+
+
+def _is_open(value: Value) -> bool:
+    return type(value.type) is TensorType and value.device is None
+
+
 def is_derivable(node: Node) -> bool:
     """Whether the text of a node without ``on`` says where it is."""
     if node.device is None:
@@ -92,18 +166,51 @@ def is_derivable(node: Node) -> bool:
     return bool(_split(_rule(node, operands)[0], operands, node.attrs)[0] == node.device)
 
 
-def decision(value: Value) -> Value:
+def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
     """The value by whose device it was decided where ``value`` is.
 
-    It is an input of the graph, or made by a node that was not put where its operands are: one
-    that makes or moves a tensor, takes it from state, or was placed.
+    It is an input of the whole graph, or made by a node that was not put where its operands are:
+    one that makes or moves a tensor, takes it from state, or was placed. Calls, branches and loops
+    decide nothing: an output of theirs is where that of their subgraph is, an input of that where
+    the operand is.
+
+    Args:
+        value: the value.
+        around: for inputs of the subgraph that it is in, and of those around, the operands.
     """
-    while value.node is not None and value.stated is None and not value.node.reason:
-        before = next((v for v in value.node.inputs if v.device is not None), None)
+    bound: dict[Value, Value] = {}  # those of the subgraphs that it leads into
+    while True:
+        node = value.node
+        if node is None:
+            before = bound.get(value) or around.get(value)
+        elif is_structured(node.op):
+            bound.update(bindings(node))
+            results = [] if node.inner is None else node.inner.outputs
+            before = results[value.index] if value.index < len(results) else None
+        elif value.stated is not None or node.reason:
+            before = None
+        else:
+            before = next((v for v in node.inputs if v.device is not None), None)
         if before is None:
-            break
+            return value
         value = before
-    return value
+
+
+def bindings(node: Node) -> Iterator[tuple[Value, Value]]:
+    """The inputs of the subgraphs of a node, each with the operand that it is, or begins with."""
+    operands = node.inputs[1:] if kind_of(node.op) == "branches" else node.inputs
+    for _, graph in node.subgraphs():
+        yield from zip(graph.inputs, operands, strict=False)  # `verify` counts them
+
+
+def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
+    """Where a value is, and the line that decided it, for messages."""
+    origin = decision(value, around)
+    if origin.node is not None:
+        by = f", by {origin.node.reason or origin.node.source or f'&{origin.node.name}'}"
+    else:
+        by = "" if origin is value else f", by the input %{origin.name}"
+    return f"%{value.name} on {value.device}{by}"
 
 
 def devices_in(nodes: Iterable[Node]) -> set[Any]:

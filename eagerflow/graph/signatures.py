@@ -247,6 +247,8 @@ def _scan(node: Node) -> Sequence[ValueSpec]:
     count, length = node.attrs.get("carry"), node.attrs.get("length")
     if not isinstance(count, int) or not isinstance(length, (int, Dim)):
         raise GraphError("scan needs the attributes 'carry' and 'length'")
+    if not 0 <= count <= len(node.inputs):
+        raise GraphError(f"scan has {len(node.inputs)} operands, and a carry of {count}")
     carry, xs = [v.spec for v in node.inputs[:count]], [v.spec for v in node.inputs[count:]]
     slices = []
     for kind in xs:

@@ -10,7 +10,7 @@ from eagerflow.dims import Dim, evaluate, resolving
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph.arguments import check_arguments
-from eagerflow.graph.devices import decision
+from eagerflow.graph.devices import bindings, device_text
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec
@@ -38,20 +38,31 @@ def verify(graph: Graph) -> None:
         GraphError: something is not so; shows the nodes around.
     """
     with resolving(_undecided):
-        _Check(graph, frozenset(), {}).run()
+        _Check(graph, frozenset(), {}, {}).run()
 
 
-def check_all_arguments(graph: Graph) -> None:
-    """Check the numbers of operands and the attributes in ``graph`` and its subgraphs.
+def check_nodes(graph: Graph) -> None:
+    """Check each node of ``graph`` and its subgraphs by the rules of its op, and nothing else.
 
     Raises:
-        GraphError: a node has others than its op takes; shows the nodes around.
+        GraphError: operands, attributes, devices or types of a node are not those that its op
+            takes and gives; shows the nodes around.
     """
-    check = _Check(graph, frozenset(), {})
+    with resolving(_undecided):
+        _check_nodes(graph, frozenset(), {})
+
+
+def _check_nodes(graph: Graph, sizes: frozenset[Atom], around: dict[Value, Value]) -> None:
+    check = _Check(graph, sizes, {}, around)
+    check.sizes.update(*[_atoms(v.type.shape) for v in graph.inputs])
     for position, node in enumerate(graph.nodes):
         check.arguments(node, position)
+        around.update(bindings(node))
         for _, inner in node.subgraphs():
-            check_all_arguments(inner)
+            _check_nodes(inner, frozenset(check.sizes), around)
+        check.devices(node, position)
+        check.types(node, position)
+        check.sizes.update(*[_atoms(v.type.shape) for v in node.outputs])
 
 
 @final
@@ -71,10 +82,15 @@ class _Check:
         graph: the graph.
         sizes: the names of sizes that are known around it, with their owners.
         resources: those of the graphs around it, by name.
+        around: the operands that its inputs are, and those of the graphs around it.
     """
 
-    def __init__(self, graph: Graph, sizes: frozenset[Atom], resources: dict[str, Any]) -> None:
+    def __init__(
+        self, graph: Graph, sizes: frozenset[Atom], resources: dict[str, Any],
+        around: dict[Value, Value],
+    ) -> None:  # fmt: skip
         self.graph = graph
+        self.around = around
         self.sizes = set(sizes)
         self.resources = resources
         self.defined: set[int] = set()
@@ -172,8 +188,12 @@ class _Check:
             self.fail(position, error.wrong, error.expected)
 
     def subgraphs(self, node: Node) -> None:
+        self.around.update(bindings(node))
         for _, graph in node.subgraphs():
-            _Check(graph, frozenset(self.sizes), self.resources).run()
+            _Check(graph, frozenset(self.sizes), self.resources, self.around).run()
+
+    def where(self, value: Value) -> str:
+        return device_text(value, self.around)
 
     def devices(self, node: Node, position: int) -> None:
         """Refuse operands on several devices, or on another one than the node is."""
@@ -185,14 +205,14 @@ class _Check:
                 self.fail(
                     position,
                     f"the operands of &{node.name} are on different devices:"
-                    f" {_where(operands[0])}, and {_where(value)}",
+                    f" {self.where(operands[0])}, and {self.where(value)}",
                     "all on one device",
                     f"move one of them by a transfer: x.to('{operands[0].device}')",
                 )
         if operands and node.device is not None and node.device != operands[0].device:
             self.fail(
                 position,
-                f"&{node.name} is on {node.device}, and its operand {_where(operands[0])}",
+                f"&{node.name} is on {node.device}, and its operand {self.where(operands[0])}",
                 f"on {operands[0].device}",
                 f"move the operand by a transfer: x.to('{node.device}')",
             )
@@ -207,31 +227,22 @@ class _Check:
                 sizes = _Sample()
                 with resolving(lambda dim, why: dim.evaluate(sizes)):
                     want = _want(node)
+            if want is None or _agree(got, want, sizes):
+                return
+            what = "devices" if _agree(got, want, sizes, has_type) else "types"
+            shown = ", ".join(map(str, want)) or "no output"
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
             if sizes is not None or any(_atoms(kind.shape) - self.sizes for kind in got):
                 return
             self.fail(position, error.wrong, error.expected, error.hint)
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
-                ValueError):  # fmt: skip
+        except RecursionError:
+            raise
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError,
+                TypeError, ValueError):  # fmt: skip
             values = ", ".join(f"{k}={v!r}" for k, v in node.attrs.items())
             self.fail(position, f"&{node.name}: {node.op} cannot have these attributes: {values}")
-        if want is not None and not _agree(got, want, sizes):
-            shown = ", ".join(map(str, want)) or "no output"
-            what = "devices" if _agree(got, want, sizes, has_type) else "types"
-            self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
-
-
-def _where(value: Value) -> str:
-    """Where a value is, and the line that decided it."""
-    origin = decision(value)
-    name, device = f"%{value.name}", f"on {value.device}"
-    if origin.node is None:
-        by = "" if origin is value else f", by the input %{origin.name}"
-    else:
-        line = origin.node.source or f"&{origin.node.name}"
-        by = f", by {origin.node.reason or line}"
-    return f"{name} {device}{by}"
+        self.fail(position, f"the {what} of &{node.name} are not those of its rule", shown)
 
 
 @final

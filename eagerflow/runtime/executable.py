@@ -19,7 +19,7 @@ from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.threads import deadline
@@ -34,6 +34,38 @@ _lock: Final = RLock()
 _executables: Final[WeakValueDictionary[int, Executable]] = WeakValueDictionary()
 
 
+class Detached(Protocol):
+    """A step without a waiting caller."""
+
+    @property
+    def thread(self) -> int:
+        """The thread that works for it now, 0 for none."""
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it, on raw arrays and numbers."""
+
+    def cancel(self, reason: str) -> None:
+        """End it soon."""
+
+
+class Detach(Protocol):
+    """Makes a step without a waiting caller."""
+
+    def __call__(
+        self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
+        runner: str,
+    ) -> Detached:  # fmt: skip
+        """The step, to be begun.
+
+        Args:
+            done: called once, in another thread, with a function that gives the outputs or raises
+                the error of the step.
+            event: of the step, if it has a listener, which the step begins and ends.
+            number: of the step, for events within it.
+            runner: the name of the runner that it is for, in events.
+        """
+
+
 class Tier(Protocol):
     """A way to run a graph."""
 
@@ -44,6 +76,10 @@ class Tier(Protocol):
     @property
     def direct(self) -> Code | None:
         """Code that a step without an observer may call at once if nothing can stop it, or None."""
+
+    @property
+    def detached(self) -> Detach | None:
+        """How it runs a step that no caller waits for; None leaves these to the scheduler."""
 
     @property
     def text(self) -> str:
@@ -64,7 +100,7 @@ class Executable:
     that take at least 200 us each and do not need each other run at once, in threads, where that
     turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
     decided by the sizes of the first call. Where ops wait that must not keep each other waiting,
-    it takes the scheduler.
+    it takes the scheduler, as for steps that no caller waits for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -143,17 +179,23 @@ class Executable:
             for y, lane in zip(raw, self.lanes, strict=True)
         ]
 
-    def detached(self, done: Callable[[Result], object], runner: str = "") -> DetachedStep:
+    def detached(self, done: Callable[[Result], object], runner: str = "") -> Detached:
         """A step without a waiting caller, to be begun.
+
+        The tier runs it if it can do without a thread that waits, else the scheduler.
 
         Args:
             done: called once, in another thread, with a function that gives the outputs or raises
                 the error of the step.
             runner: the name of the runner that it is for, in events.
         """
-        tier = self._waiting
-        if tier is None:  # two threads may make one each
-            tier = self._waiting = ScheduledTier(self.graph, self.number)
+        (tier,) = self._picker
+        make = None if isinstance(tier, Choice) else tier.detached
+        if isinstance(tier, Choice) or make is None:
+            tier = self._waiting
+            if tier is None:  # two threads may make one each
+                tier = self._waiting = ScheduledTier(self.graph, self.number)
+            make = tier.detached
         event, number = None, 0
         if StepEvent.listeners:
             event = self._event(tier)
@@ -161,7 +203,7 @@ class Executable:
             number = event.step
         elif AbstractEvent.listeners:
             number = events.next_step()
-        return DetachedStep(tier, done, event, number=number, runner=runner)
+        return make(done, event, number=number, runner=runner)
 
     @property
     def tier(self) -> Tier:

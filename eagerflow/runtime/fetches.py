@@ -12,11 +12,12 @@ from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.verify import check_all_arguments
-from eagerflow.hardware import as_device
+from eagerflow.graph.verify import check_nodes
+from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executable import Executable
@@ -53,8 +54,9 @@ def run(
     names = _Names(graph)
     wanted = [names.fetch(v) for v in fetches]
     given = names.feeds(feeds or {})
-    inputs = _inputs(given)
-    part = _executable(graph, tuple(wanted), tuple(given))
+    usual = _usual_device(given)
+    inputs = _inputs(given, usual)
+    part = _executable(graph, tuple(wanted), tuple(given), _open_devices(given, inputs), usual)
     results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(results) if isinstance(one, Value) else None for one in wanted]
 
@@ -148,17 +150,27 @@ def _of_constant(error: GraphError, x: Any) -> GraphError:
 
 
 def _executable(
-    graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...]
-) -> Executable:
-    key = (fetches, fed, len(graph.nodes))
+    graph: Graph, fetches: tuple[Value | Node, ...], fed: tuple[Value, ...],
+    devices: tuple[Device | None, ...], usual: Device,
+) -> Executable:  # fmt: skip
+    """What runs the part of a graph from ``fed`` to ``fetches``.
+
+    Args:
+        graph: the graph.
+        fetches: what is wanted.
+        fed: what is given.
+        devices: for each of them where it is, unless the graph says it.
+        usual: where the graph says nothing, and it follows from nothing that is fed.
+    """
+    key = (fetches, fed, len(graph.nodes), devices, usual)
     with _lock:
         known = _executables.setdefault(graph, OrderedDict())
         executable = known.get(key)
         if executable is not None:
             known.move_to_end(key)
             return executable
-    part = extract(graph, fetches, fed)
-    check_all_arguments(part)
+    part = located(extract(graph, fetches, fed), devices, usual)
+    check_nodes(part)
     made = Executable(part)
     with _lock:
         known[key] = made
@@ -210,15 +222,38 @@ def _resolve(value: Value, values: Mapping[Value, Value]) -> Value:
 # --- feeds ------------------------------------------------------------------------------------
 
 
-def _inputs(given: Mapping[Value, Any]) -> list[Any]:
+def _usual_device(given: Mapping[Value, Any]) -> Device:
+    """Where values are of which the graph does not say it: where the first that is fed is.
+
+    If none of them is fed a tensor, the current device.
+    """
+    for value, x in given.items():
+        if value.device is None and isinstance(x, AbstractArray):
+            return x.device
+    return as_device(None)
+
+
+def _open_devices(given: Mapping[Value, Any], inputs: Sequence[Any]) -> tuple[Device | None, ...]:
+    """For each value that is fed where it is; None if the graph says it, and for numbers."""
+    return tuple([
+        x.device if v.device is None and isinstance(x, Tensor) else None
+        for v, x in zip(given, inputs, strict=True)
+    ])  # fmt: skip
+
+
+def _inputs(given: Mapping[Value, Any], usual: Device) -> list[Any]:
     """A tensor or a number for each value that is fed, checked against the types of the values.
+
+    Args:
+        given: what is fed.
+        usual: where what is no tensor goes, if the graph does not say it.
 
     Raises:
         DTypeError: another dtype, or another kind of number.
         ShapeError: another shape, or sizes that contradict each other.
         DeviceError: another device.
     """
-    values = [_converted(v, x) for v, x in given.items()]
+    values = [_converted(v, x, usual) for v, x in given.items()]
     sizes: dict[str, int] = {}
     pairs = [(v, x) for v, x in zip(given, values, strict=True) if isinstance(v.type, TensorType)]
     for value, x in pairs:
@@ -243,16 +278,16 @@ def _misfit(value: Value, x: Tensor, sizes: Mapping[str, int] | None = None) -> 
     )
 
 
-def _converted(value: Value, x: Any) -> Any:
+def _converted(value: Value, x: Any, usual: Device) -> Any:
     kind = value.type
     if isinstance(kind, NumberType):
         return _number(value, kind, x)
     if type(x) in _NUMBERS and not isinstance(x, AbstractArray):
         if not weak_fits(x, kind.dtype):
             raise _wrong_dtype(value, type(x).__name__)
-        return scalar(x, as_device(value.device).lanes[kind.dtype])
+        return scalar(x, as_device(value.device or usual).lanes[kind.dtype])
     plain = type(x) in (list, tuple) and weak_fits(x, kind.dtype)  # as one number is taken
-    where = None if isinstance(x, AbstractArray) else as_device(value.device)
+    where = None if isinstance(x, AbstractArray) else as_device(value.device or usual)
     tensor = as_tensor(x, kind.dtype if plain else None, where)
     if tensor.dtype is not kind.dtype:
         raise _wrong_dtype(

@@ -27,8 +27,8 @@ from eagerflow.core.op import Op, common_device, get_op, infer
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
-from eagerflow.errors import TraceError
-from eagerflow.graph.devices import places_of
+from eagerflow.errors import DeviceError, TraceError
+from eagerflow.graph.devices import device_text, places_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.scopes import current_scope, name_of
@@ -63,6 +63,7 @@ class Tracer(AbstractTracer):
         graph: what was traced so far.
         parent: the trace that it is a part of, None if of none.
         operands: what a part uses of the trace around it.
+        begins: of a part, what inputs that are its own begin with in the trace around it.
         thread: the one that traces.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
@@ -81,6 +82,7 @@ class Tracer(AbstractTracer):
         self.graph = Graph(name)
         self.parent = parent
         self.operands: dict[Any, Operand] = {}  # by value of the graph around it, or id of data
+        self.begins: dict[Value, Any] = {}
         self.owner: int = next(_owners) if parent is None else parent.owner
         self.thread = get_ident()
         self.captures: dict[int, Capture] = {}  # by id of the data, which the handle keeps alive
@@ -137,6 +139,7 @@ class Tracer(AbstractTracer):
     def forget(self) -> None:
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
         self.captures, self.operands, self.updated = {}, {}, {}
+        self.begins = {}
         self.pinned, self.looked_at, self.structures = {}, {}, None
         self.created_resources, self._texts = [], []
         self._fresh, self._tensors, self._constants = {}, {}, None
@@ -279,7 +282,10 @@ class Tracer(AbstractTracer):
         if devices and op.devices is common_device and devices.count(devices[0]) == len(devices):
             device, stated = devices[0], None  # most ops
         else:
-            device, stated = places_of(op, devices, attrs, types)
+            try:
+                device, stated = places_of(op, devices, attrs, types)
+            except DeviceError as error:
+                raise self._with_decisions(error, values) from None
         inferred = infer(op, types, attrs, devices)
         several = type(inferred) is tuple
         effects: Any = () if op.effect == "pure" else ((op.effect, attrs.get("resource")),)
@@ -302,6 +308,22 @@ class Tracer(AbstractTracer):
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
+
+    def _with_decisions(self, error: DeviceError, operands: Sequence[Value]) -> DeviceError:
+        """The error for operands on wrong devices, with the lines that decided these."""
+        around: dict[Value, Value] = {}
+        tracer: Tracer | None = self
+        while tracer is not None:
+            begins = {operand.value: operand.given for operand in tracer.operands.values()}
+            for value, x in (*begins.items(), *tracer.begins.items()):
+                if type(x) is Tensor and type(x._data) is Symbol:
+                    around[value] = x._data.value
+            tracer = tracer.parent
+        decisions = [device_text(v, around) for v in operands if v.device is not None]
+        return DeviceError(
+            error.wrong, given="\n    ".join([str(error.given), *decisions]),
+            expected=error.expected, hint=error.hint,
+        )  # fmt: skip
 
     def _name_resource(self, attrs: dict[str, Any]) -> None:
         resource = attrs.get("resource")

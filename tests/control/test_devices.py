@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
+from eagerflow.control.structured import all_nodes
+from eagerflow.errors import GraphError
 from eagerflow.graph.lowering import lower
+from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.verify import verify
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.control.test_programs import close, same
@@ -260,3 +263,86 @@ def test_a_carry_that_changes_its_device_is_named_so():
         assert "@cpu:0, which the loop starts with" in text
         assert "x.to('cpu:0')" in text
         assert "astype" not in text
+
+
+def in_a_body(x):
+    y = (x * 2).to("cpu:1")  # decides
+    return ef.while_loop(lambda v: v.sum() < 9, lambda v: ef.exp(v) + ef.sin(y), (x * 1,))[0]
+
+
+def as_a_carry(x):
+    y = (x * 2).to("cpu:1")  # decides
+
+    def outer(v, w):
+        def inner(u):
+            return ef.exp(u) + v
+
+        return v, ef.while_loop(lambda u: u.sum() < 9, inner, (w,))[0]
+
+    return ef.while_loop(lambda v, w: v.sum() < 9, outer, (x, y))[1]
+
+
+def in_parts(x):
+    y = (x * 2).to("cpu:1")  # decides
+    return ef.scan(lambda c, v: (c + ef.sin(v), None), x.sum(), y)[0]
+
+
+def behind_a_scan(x):
+    y = (x * 2).to("cpu:1")  # decides
+    _, ys = ef.scan(lambda c, v: (c, ef.sin(v)), x.sum(), y)
+    return x + ys
+
+
+def behind_nested_branches(x):
+    y = (x * 2).to("cpu:1")  # decides
+    p = x.sum() > 0
+    z = ef.cond(p, lambda: ef.cond(p, lambda: ef.sin(y), lambda: y), lambda: y * 2)
+    return ef.cond(p, lambda: z + x, lambda: x)
+
+
+def of_an_if(x):
+    y = (x * 2).to("cpu:1")  # decides
+    if x.sum() > 0:
+        y = ef.sin(y)
+    return x + y
+
+
+def through_calls(x):
+    y = (x * 2).to("cpu:1")  # decides
+    z = ef.call(lambda v: ef.sin(v), y)
+    return ef.call(lambda v, w: v + w, x, z)
+
+
+CLASHES = [in_a_body, as_a_carry, in_parts, behind_a_scan, behind_nested_branches, of_an_if,
+           through_calls]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", CLASHES)
+def test_the_line_that_decided_a_device_is_named_while_tracing(f: Callable[..., Any]) -> None:
+    with pytest.raises(ef.errors.DeviceError, match="add: operands sit on different") as caught:
+        ef.trace(f)(X)
+    _, *decisions = caught.value.given.splitlines()
+    assert len(decisions) == 2
+    assert sum("# decides" in line and " on cpu:1, by " in line for line in decisions) == 1
+    assert sum("%x" in line and " on cpu:0" in line for line in decisions) == 1
+
+
+@pytest.mark.parametrize("f", PROGRAMS)
+def test_the_line_that_decided_a_device_is_named_by_checks(f: Callable[..., Any]) -> None:
+    """Of each node that is put elsewhere: it is never one that only hands a value on."""
+    graph = ef.trace(f).graph(X)
+    for node in [*all_nodes(graph.nodes)]:
+        operands = [v for v in node.inputs if v.device is not None]
+        if not operands or kind_of(node.op) != "op" or node.op == "transfer":
+            continue
+        before, node.device = node.device, ef.hardware.as_device("cpu:2")
+        if operands[0].device != node.device:
+            with pytest.raises(GraphError, match="is on cpu:2, and its operand") as caught:
+                verify(graph)
+            wrong = str(caught.value).splitlines()[0]
+            decided = wrong.partition(", by ")[2]
+            if "test_devices.py:" in decided:
+                assert any(word in decided for word in (".to(", "arange", "zeros", "tensor("))
+            else:
+                assert decided in ("the input %x", "&constant") or "operand %x on" in wrong
+        node.device = before

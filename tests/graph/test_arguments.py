@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import re
 
 import pytest
@@ -9,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.errors import GraphError
+from eagerflow.control.structured import all_nodes
+from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph import Graph
+from eagerflow.graph.kinds import Reference
 from eagerflow.graph.verify import verify
 
 SUM = "axis=(0,), keepdims=False"
@@ -72,10 +76,22 @@ def test_the_number_of_outputs_of_a_number() -> None:
         verify(graph)
 
 
-@pytest.mark.parametrize("attributes", ['axis="a", keepdims=False', "axis=1.5, keepdims=False"])
-def test_wrong_values(attributes: str) -> None:
+@pytest.mark.parametrize(
+    ("op", "attributes", "wrong"),
+    [
+        ("sum", 'axis="a", keepdims=False', "&y: sum cannot have these attributes: axis='a'"),
+        ("sum", "axis=1.5, keepdims=False", "&y: sum cannot have these attributes: axis=1.5"),
+        ("cast", 'dtype="f99"', "&y: cast cannot have these attributes: dtype='f99'"),
+        ("expand_dims", 'axis=(1, "q")', "&y: expand_dims cannot have these attributes"),
+        ("einsum", "subscripts=5", "&y: einsum cannot have these attributes: subscripts=5"),
+        ("while_loop", "cond=3, body=4", "while_loop has no subgraph 'cond'"),
+    ],
+)
+@pytest.mark.parametrize("check", [verify, lambda g: g.run(["y"], {"x": [1.0] * 4})])
+def test_wrong_values(op: str, attributes: str, wrong: str, check) -> None:
     with pytest.raises(GraphError) as caught:
-        verify(_graph("sum", attributes))
+        check(_graph(op, attributes))
+    assert caught.value.wrong.startswith(wrong)
     assert "_total_type" not in str(caught.value)
 
 
@@ -100,3 +116,53 @@ def test_names_that_are_changed(span: tuple[int, int], name: str) -> None:
             check(Graph.parse(TEXT[:start] + name + TEXT[end:]))
         except GraphError as error:
             assert "unexpected keyword" not in str(error)  # noqa: PT017 - none is right as well
+
+
+#: of many kinds of attributes: axes, shapes, dtypes, keys, subscripts, subgraphs, names
+PROGRAMS = {
+    "reduce": lambda x: ef.sum(x, axis=0),
+    "reshape": lambda x: ef.expand_dims(x.reshape((6,)), axis=0),
+    "cast": lambda x: x.astype(ef.int32),
+    "take": lambda x: ef.take(x, ef.tensor([0, 1]), axis=1),
+    "getitem": lambda x: x[0, 1:],
+    "concat": lambda x: ef.concat([x, ef.stack([x, x])[0]], axis=0),
+    "pad": lambda x: ef.pad(x, ((1, 0), (0, 2))),
+    "sort": lambda x: ef.cumulative_sum(ef.sort(x), axis=1),
+    "make": lambda x: ef.arange(5) + ef.zeros(5) + x.sum(),
+    "draw": lambda x: ef.random.normal((3,)) + x.sum(),
+    "one_hot": lambda x: ef.one_hot(x.astype(ef.int64), 4),
+    "einsum": lambda x: ef.einsum("ij,kj->ik", x, x),
+    "fft": ef.fft.fft,
+    "split": lambda x: ef.split(x, 3, axis=1),
+    "convolve": lambda x: ef.nn.functional.conv1d(x[None], ef.ones((1, 2, 2))),
+    "while_loop": lambda x: ef.while_loop(lambda v: v.sum() < 9, lambda v: v * 2, (x,)),
+    "scan": lambda x: ef.scan(lambda c, e: (c + e, c), x[0], x),
+    "cond": lambda x: ef.cond(x.sum() > 0, lambda: x, lambda: x * 2),
+    "call": lambda x: ef.call(lambda v: v * 2, x),
+    "move": lambda x: x.to("cpu:1"),
+}
+JUNK = ["abc", 3, -1, (1, "q"), None, 7.5, (99,), (), True, float("nan"), 10**30, (10**30,), b"x",
+        [1], slice(1, "a"), object(), Graph("g"), (Graph("g"),), ef.Variable(1.0).resource,
+        ef.tensor([1.0, 2.0]), ef.int32, ef.hardware.as_device("cpu:0"),
+        Reference("device", "gpu:7"), (None, None), ((1, 2), (3,))]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_any_value_of_an_attribute_is_taken_or_refused_in_words(name: str) -> None:
+    x = ef.ones((2, 3))
+    with ef.config(cpu_devices=2):
+        traced = ef.trace(PROGRAMS[name]).graph(x)
+        places = [
+            (i, attribute)
+            for i, node in enumerate(all_nodes(traced.nodes))
+            for attribute in node.attrs
+            if node.op != "constant" and attribute != "resource"
+        ]
+        assert places
+        for (i, attribute), junk in itertools.product(places, JUNK):
+            graph = Graph.parse(str(traced), traced.resources)
+            next(itertools.islice(all_nodes(graph.nodes), i, None)).attrs[attribute] = junk
+            with contextlib.suppress(EagerflowError):
+                verify(graph)
+            with contextlib.suppress(EagerflowError):
+                graph.run(graph.outputs, dict.fromkeys(graph.inputs, x))

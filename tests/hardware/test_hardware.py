@@ -291,6 +291,16 @@ def fake() -> Iterator[FakeBackend]:
         registry._devices.pop(name, None)
 
 
+def test_a_graph_that_leaves_devices_open_runs_where_it_is_fed(fake) -> None:
+    graph = ef.Graph.parse("graph f(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }")
+    (y,) = graph.run(["y"], {"x": ef.zeros(2).to("fake:0")})
+    assert y.device == "fake:0"
+    assert isinstance(y._data, FakeArray)
+    with ef.device("fake:0"):
+        assert graph.run(["y"], {"x": [0.0, 0.0]})[0].device == "fake:0"
+        assert graph.run(["y"], {"x": ef.zeros(2, device="cpu:0")})[0].device == "cpu:0"
+
+
 def test_a_third_party_kind_runs_the_portable_kernels(fake) -> None:
     assert [str(d) for d in ef.devices("fake")] == ["fake:0", "fake:1"]
     x = ef.tensor([[1.0, 2.0], [3.0, 4.0]], device="fake:1")

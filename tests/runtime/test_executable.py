@@ -22,6 +22,7 @@ from eagerflow.events import (
 )
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
+from eagerflow.runtime.executable import _executables
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
@@ -41,6 +42,7 @@ class Fake:
     name = "fake"
     text = "fake"
     direct = None
+    detached = None
 
     def __init__(self, found: Any) -> None:
         self.found = found
@@ -174,6 +176,55 @@ def test_a_tier_that_was_set_takes_the_short_way_and_can_be_taken_back() -> None
     assert executable.tier is own
     same(executable(X), [want])
     assert executable._direct is own.direct
+
+
+@final
+class Counting:
+    """A tier that counts the steps that another one runs."""
+
+    name = "counting"
+    text = ""
+    direct = None
+
+    def __init__(self, inner: ScheduledTier) -> None:
+        self.inner = inner
+        self.steps = self.spawned = 0
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        self.steps += 1
+        return self.inner.run(inputs)
+
+    def detached(self, *args: Any, **kwargs: Any) -> Any:
+        self.spawned += 1
+        return self.inner.detached(*args, **kwargs)
+
+
+def test_a_tier_that_was_set_runs_spawned_steps() -> None:
+    results = ef.Queue(100, ef.tensor(0.0))
+
+    @ef.trace
+    def step() -> None:
+        results.enqueue(ef.tensor(1.0))
+
+    step()
+    (executable,) = [e for e in _executables.values() if e.graph.name == "step"]
+    own = executable.tier
+    executable.tier = mine = Counting(ScheduledTier(executable.graph, executable.number))
+    with recorded(StepEvent) as found:
+        with ef.spawn(step):
+            results.dequeue_many(50)
+        assert mine.spawned >= 50
+    assert {event.tier for event in found.of("step")} == {"counting"}
+    assert mine.steps == 0
+    executable.tier = Fake(())  # it says nothing of such steps: they are scheduled
+    with recorded(StepEvent) as found, ef.spawn(step):
+        results.dequeue_many(50)
+    assert {event.tier for event in found.of("step")} == {"scheduled"}
+    del executable.tier
+    assert executable.tier is own
+    with recorded(StepEvent) as found, ef.spawn(step):
+        results.dequeue_many(50)
+    assert {event.tier for event in found.of("step")} == {"scheduled"}
 
 
 def test_kernels_and_tiers(add_kernel: Any) -> None:

@@ -12,7 +12,10 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError, TensorValueError
 from eagerflow.graph import Graph
+from eagerflow.graph.devices import located
+from eagerflow.graph.verify import verify
 from eagerflow.runtime import fetches as run_module
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.runtime.graphs import Traced, same
 
 TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
@@ -172,6 +175,75 @@ def test_the_device_of_a_feed() -> None:
         assert y.device.name == "cpu:1"
         with pytest.raises(DeviceError, match="%x is on another device"):
             graph.run(["y"], {"x": ef.zeros(1)})
+
+
+def everything(x: Any, k: float) -> tuple[Any, ...]:
+    """Constants, numbers, a call, a branch and both loops."""
+    two = ef.tensor(2.0)
+    a = ef.call(lambda v: v * two + 0.5, x * k)
+    b = ef.cond(a.sum() > 1, lambda: a + two, lambda: a)
+    c = ef.while_loop(lambda v: v.sum() < 30, lambda v: v + ef.call(ef.exp, two), (b,))[0]
+    d, e = ef.scan(lambda carry, v: (carry + v * two, carry), b.sum(), c)
+    return d, e, two * 1, ef.tensor(3) < c.sum()
+
+
+def test_what_is_fed_decides_the_device_that_the_graph_leaves_open() -> None:
+    traced = ef.trace(everything).graph(ef.ones(2), 3.0)
+    graph = Graph.parse(str(traced).replace("@cpu:0", ""))
+    assert not {v.device for v in graph.values()} - {None}
+    x = ef.tensor([1.0, 2.0])
+    expected = traced.run(traced.outputs, {"x": x, "k": 3.0})
+
+    with ef.config(cpu_devices=3):
+        for name in ("cpu:0", "cpu:2", "cpu:1", "cpu:0"):
+            there = x.to(name)
+
+            def run(x: Any) -> tuple[Any, ...]:
+                return tuple(graph.run(graph.outputs, {"x": x, "k": 3.0}))
+
+            def check(results: Any, name: str = name) -> None:
+                assert {y.device.name for y in results} == {name}
+                assert all(map(np.array_equal, results, expected))
+
+            check(run(there))
+            with ef.device("cpu:1"):  # it is not asked where something is fed that says it
+                check(run(there))
+            with ef.device(name):
+                check(run([1.0, 2.0]))
+            values, tangents = ef.jvp(lambda x: run(x)[:2], (there,), (there,))
+            assert {y.device.name for y in (*values, *tangents)} == {name}
+            assert ef.grad(lambda x: run(x)[0])(there).device == name
+            assert ef.trace(run)(there)[0].device == name
+            part = located(graph, [there.device, None], there.device)
+            verify(part)
+            check([ef.tensor(y) for y in ScheduledTier(part, whole=lambda node: False)
+                  .run([there.numpy(), 3.0])], "cpu:0")  # fmt: skip
+            assert {y.device.name for y in part.outputs} == {name}  # type: ignore[union-attr]
+
+
+def test_the_current_device_is_asked_at_each_run() -> None:
+    graph = Graph.parse("graph f(%k: float) { %y = python_tensor(%k) : f32[] return %y }")
+    with ef.config(cpu_devices=2):
+        for name in ("cpu:0", "cpu:1", "cpu:0"):
+            with ef.device(name):
+                assert graph.run(["y"], {"k": 1.0})[0].device == name
+
+
+def test_values_fed_from_several_devices() -> None:
+    text = """graph f(%x: f32[2], %y: f32[2]) {
+      %t = transfer(%y) {device=device("cpu:0"), source=device("cpu:1")} : f32[2]@cpu:0
+      %a = add(%x, %t) : f32[2]
+      %b = multiply(%x, %y) : f32[2]
+      return %a, %b
+    }"""
+    with ef.config(cpu_devices=2):
+        graph = Graph.parse(text)
+        feeds = {"x": ef.ones(2), "y": ef.ones(2, device="cpu:1")}
+        assert graph.run(["a"], feeds)[0].device == "cpu:0"
+        with pytest.raises(GraphError, match="operands of &b are on different devices") as caught:
+            graph.run(["b"], feeds)
+        assert "%x on cpu:0, and %y on cpu:1" in str(caught.value)
+        assert "x.to('cpu:0')" in caught.value.hint
 
 
 def test_a_result_is_a_tensor_under_a_tape() -> None:

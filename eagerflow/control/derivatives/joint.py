@@ -118,8 +118,7 @@ class Joint:
                 if seeded and type(y) is Tensor and y.dtype.is_inexact:
                     g = tracer.add_input(y.type, "g")
                     self._cotangents.append(tracer.value_of(g))
-                    slot = tape.slot_of(y)
-                    add_at(seeds, slot, g)
+                    add_at(seeds, tape.slot_of(y), g)
             reads = [tape.slots_of_reads(variable) for variable in self._reads]
             cotangents = search(tape, seeds, [*slots, *reads], consume=True)
             values = [

@@ -201,6 +201,7 @@ class GeneratedTier:
     __slots__ = ("_mutexes", "_region", "lanes")
 
     name = "generated"
+    detached = None  # it would hold a thread while an op waits
 
     def __init__(self, graph: Graph, number: int = 0) -> None:
         self._region = RegionCode(graph, number, graph.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow import events
 from eagerflow.core.op import find_op
@@ -13,8 +13,10 @@ from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.scheduled.node_seconds import worker_count
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads.workers import Workers, shared
+
+if TYPE_CHECKING:
+    from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 #: gives the outputs of a step, or raises its error
 Result = Callable[[], tuple[Any, ...]]

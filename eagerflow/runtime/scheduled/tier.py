@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.errors import SchedulerError
-from eagerflow.events import step_of
+from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.scheduled.actions import HEAVY
+from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.scheduled_nodes import ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
@@ -113,6 +114,13 @@ class ScheduledTier:
             self, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked,
             number=step_of.step,
         )  # fmt: skip
+
+    def detached(
+        self, done: Callable[[Result], object], event: StepEvent | None = None, *,
+        number: int = 0, runner: str = "",
+    ) -> DetachedStep:  # fmt: skip
+        """A step without a waiting caller (see `eagerflow.runtime.executable.Detach`)."""
+        return DetachedStep(self, done, event, number=number, runner=runner)
 
     def results(self, slots: Sequence[Any]) -> tuple[Any, ...]:
         """The outputs of a step that has these values in frame 0 when it is done.
