@@ -200,7 +200,9 @@ def set(w: Writer, a: int, b: int, c: int) -> None:
     other = w.brought(value)
     if value.kind not in (to.kind, to.kind[1:], ()):
         other = f"{other}.sum()"
-    step = w.of(_STEPS, c, to.name, other if to.name == other else f"{other}.astype({to.name}.dtype)")
+    step = w.of(
+        _STEPS, c, to.name, other if to.name == other else f"{other}.astype({to.name}.dtype)"
+    )
     w.lines.append(f"{to.name} = {step}")
 
 

@@ -76,15 +76,18 @@ def remat(w: Writer, a: int, b: int, c: int, body: Block) -> None:
 def while_(w: Writer, a: int, b: int, c: int, body: Block) -> None:
     """At most so many iterations, and those not after a value is small."""
     j, most = w.fresh("i"), b % 4
-    test = f"over(ef.abs({w.carried[a % 3].name}).sum(), 0.1)"
+    value = w.carried[a % 3]
+    test = f"over(ef.abs({value.name}).sum(), 0.1)"
+    if value.device and (w.python or c % 2):
+        test = f"move({test}, 0)"  # it is joined with another one
     if w.python:
         inner = [f"{j} += 1", *w.block(body, i=j, loop=True)]
-        w.lines += [f"{j} = 0", f"while {j} < {most} and {test}:", *indented(inner)]
+        w.lines += [f"{j} = -1", f"while {j} < {most - 1} and {test}:", *indented(inner)]
         return
     goes_on, step = w.fresh("test"), w.fresh("step")
     how = f"max_iterations={most}, recompute=True"
     if c % 2:
-        test = f"ef.cond({j} < {most}, lambda: move({test}, 0), lambda: ef.tensor(False))"
+        test = f"ef.cond({j} < {most}, lambda: {test}, lambda: ef.tensor(False))"
         how = f"parallel_iterations={(10, 1, 2)[most % 3]}"
     w.lines.append(f"def {goes_on}({j}, {w.names}): return {test}")
     w.function(step, body, i=j, parameters=j + ", {}", result=j + " + 1, {}")
@@ -214,8 +217,10 @@ def reduce(w: Writer, a: int, b: int, c: int) -> None:
     if not w.lists or value.device:
         return
     made = w.of((
-        "sum([x * {0}.sum() for x in weight if over(x, {0}.sum())]) + {0}.sum()", "sum(kept).sum() * 0.25",
-        "max(x - {0}.sum() for x in weight)", "min({0}.sum() + 0.5, weight.sum() * 2.0)",
+        "sum([x * {0}.sum() for x in weight if over(x, {0}.sum())]) + {0}.sum()",
+        "sum(kept).sum() * 0.25",
+        "max(x - {0}.sum().astype(weight.dtype) for x in weight)",
+        "min({0}.sum() + 0.5, {0}.sum() * 2.0)",
     ), b, name)  # fmt: skip
     w.lines.append(f"{to.name} = ef.tanh({to.name} + move({made}, {to.device}))")
 

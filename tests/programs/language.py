@@ -86,8 +86,8 @@ class State:
 
     @staticmethod
     def fresh(dtype: str = "float32") -> State:
-        variables = [ef.Variable(ef.tensor(x, dtype=dtype)) for x in _FIRST]
-        return State(getattr(ef, dtype), [*variables, ef.Variable([1, 2, 3])],
+        first = [ef.Variable(ef.tensor(x, dtype=dtype), name=f"v{i}") for i, x in enumerate(_FIRST)]
+        return State(getattr(ef, dtype), [*first, ef.Variable([1, 2, 3], name="counts")],
                      ef.random.Generator(3), ef.zeros(FIXED, dtype=dtype))  # fmt: skip
 
     def reset(self) -> None:
@@ -270,7 +270,7 @@ class Program:
         w.write(self.body)
         if not returns:
             made = ", ".join([w.names, *[v.name for v in w.values[len(_VALUES) :]]])
-            extra = f'{{"numbers": [{", ".join(w.numbers[2:])}], "kept": kept}}'
+            extra = f'{{"numbers": [{", ".join(w.numbers[2:])}], "kept": sum(kept)}}'
             result = f'{{"last": c, "all": ([{made}], {extra})}}'
         return ["def program(state, tensors, numbers):",
                 *indented([*_HEAD, *w.lines, f"return {result}"])]  # fmt: skip

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from tests.programs import arrays, flow
-from tests.programs.language import STATEMENTS, Program, Trait
+from tests.programs.language import STATEMENTS, Program, State, Trait
 
-__all__ = ["Call", "calls", "programs"]
+__all__ = ["Call", "calls", "graph_of", "programs"]
 
 assert arrays  # their statements are those there are
 assert flow
@@ -86,3 +86,26 @@ def calls(*sizes: int, count: int = 3) -> st.SearchStrategy[list[Call]]:
     size = st.sampled_from(sizes)
     one = st.builds(Call, size, size, _NUMBERS, _COUNTS, st.integers(0, 9), _NUMBERS)
     return st.lists(one, min_size=count, max_size=count)
+
+
+def graph_of(program: Program, call: Call, **names: Any) -> tuple[ef.Graph, list[Any], State]:
+    """The graph of what a program carries; its inputs, and the state that it changes.
+
+    Args:
+        program: the program.
+        call: its arguments.
+        names: globals of the program in the place of others.
+    """
+    tensors, numbers = call.arguments("float64")
+    y, (z, flags, s) = tensors["rest"]
+    state = State.fresh("float64")
+    state.reset()
+    function = program.function(**names)
+
+    def carried(x: Any, y: Any, z: Any, flags: Any, s: Any) -> Any:
+        given = {"x": x, "rest": (y, [z, flags, s])}
+        return function(state, given, numbers)["all"][0][:3]
+
+    known = {"x": tensors["x"], "y": y, "z": z, "flags": flags, "s": s}
+    graph = ef.trace(carried).graph(*known.values())
+    return graph, [known.get(v.name, state.weight) for v in graph.inputs], state

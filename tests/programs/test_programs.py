@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import example, given, note, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -18,6 +19,7 @@ from tests.function.expectations.program import picture
 from tests.programs.columns import COLUMNS, QUANTITIES, Column, renew
 from tests.programs.language import Program, State, Trait
 from tests.programs.plain import JumpError, plain
+from tests.programs.source import show
 from tests.programs.strategies import Call, calls, programs
 
 #: what is refused since updates in place would depend on data
@@ -87,7 +89,7 @@ def compare(got: Sequence[Any], want: Sequence[Any]) -> None:
         if isinstance(a, (ef.Tensor, ef.IndexedSlices)) and not isinstance(b, Exception):
             near(a, b)
         elif isinstance(b, Exception):
-            assert (type(a), str(a)) == (type(b), str(b))
+            assert (type(a), str(a).split("\n  at: ")[0]) == (type(b), str(b).split("\n  at: ")[0])
         else:
             assert a == b, f"item {i}"
     assert len(got) == len(want)
@@ -98,7 +100,9 @@ def check(
     quantity: str = "",
 ) -> None:  # fmt: skip
     """Compare columns with the eager run, in results or in derivatives."""
-    note(f"reproduce: check({program!r}, {made!r}, {names!r}, {quantity!r})")
+    if quantity and QUANTITIES[quantity].order > 1 and {"remat", "of_rule"} <= program.kinds():
+        return  # what is no derivative has no second one: tapes see the rule, or the ops in it
+    show(f"reproduce: check({program!r}, {made!r}, {names!r}, {quantity!r})")
     state = State.fresh("float64" if quantity else "float32")
     function = program.function()
 
@@ -152,21 +156,80 @@ def check_plain(program: Program, call: Call) -> None:
         found = program.function()(state, tensors, numbers)["all"][0]
         for a, b in zip([*found, *state.variables], want, strict=True):
             near(a, np.asarray(b), 1e-9)
+        if {"assign", "of_rule"}.isdisjoint(program.kinds()):
+            check_slope(program, tensors, numbers)
 
 
+def check_slope(program: Program, tensors: Any, numbers: Any) -> None:
+    """Against differences of what NumPy gives."""
 
+    def at(step: float) -> float:
+        moved = {**tensors, "x": tensors["x"].numpy() + step * direction}
+        found = plain(program, moved, numbers)[:-3]
+        return float(sum(np.sin(x).sum() for x in found if x.dtype.kind == "f"))
+
+    direction = np.cos(tensors["x"].numpy())
+    try:
+        numeric = (at(1e-6) - at(-1e-6)) / 2e-6
+    except JumpError:
+        return
+    state = State.fresh("float64")
+    state.reset()
+    function = program.function()
+    run = derived(lambda tensors, numbers: function(state, tensors, numbers), "along", state)
+    found = run(tensors, numbers).item()
+    assert abs(found - numeric) <= 1e-5 * max(1, abs(numeric))
+
+
+#: programs that once showed a defect in the derivatives of what is in each other
+KEPT = [
+    [("scan", 0, 0, 0, [("branch", 0, 1, 0, [("while", 1, 3, 1, [("read", 1, 0, 0)])],
+                         [("of_rule", 1, 0, 0)])])],
+    [("while", 0, 3, 0, [("assign", 1, 1, 0), ("remat", 0, 0, 0, [("of_rule", 0, 0, 0),
+                                                                   ("draw", 1, 1, 1)])])],
+    [("remat", 0, 0, 0, [("remat", 0, 0, 0, [("assign", 1, 0, 0)]),
+                         ("branch", 0, 0, 0, [("set", 0, 0, 1)], [("assign", 1, 0, 0)])])],
+    [("remat", 0, 0, 0, [("set", 0, 0, 1), ("branch", 0, 0, 0, [("assign", 1, 0, 0)],
+                                            [("draw", 2, 1, 1)])])],
+    [("remat", 0, 0, 0, [("remat", 0, 0, 0, [("map", 0, 0, 0, [("assign", 1, 0, 0)])])])],
+    [("list", 1, 3, 0, [("one_of", 0, 0, 0, [("read", 1, 0, 0)],
+                         [("map", 0, 0, 0, [("of_rule", 2, 0, 0)])], [("assign", 1, 0, 0)])])],
+    # nothing of what a drawing loop before branches gives is read in them
+    [("scan", 0, 1, 0, [("scan", 0, 1, 0, [("draw", 0, 1, 1)]),
+                        ("one_of", 0, 0, 0, [("assign", 1, 0, 0)],
+                         [("set", 2, 1, 4), ("set", 2, 1, 1)], [("of_rule", 2, 0, 0)])])],
+]  # fmt: skip
+_CALLS = [Call(3, 2), Call(2, 3, seed=1)]
+_QUANTITY = st.sampled_from(sorted(QUANTITIES))
 
 
 @given(programs(), calls(0, 1, 2, 3, 5))
-def test_each_column(program: Program, made: list[Call]) -> None:
+@settings(max_examples=examples(16))
+def test_results(program: Program, made: list[Call]) -> None:
     check(program, made)
 
 
-@given(programs(Trait.SMOOTH), calls(1, 2, 3, count=2), st.sampled_from(sorted(QUANTITIES)))
-def test_derivatives(program: Program, made: list[Call], quantity: str) -> None:
-    check(program, made, quantity=quantity)
+@given(programs(Trait.SMOOTH), calls(1, 2, 3, count=2), _QUANTITY, st.sampled_from(sorted(COLUMNS)))
+@settings(max_examples=examples(14))
+def test_derivatives(program: Program, made: list[Call], quantity: str, column: str) -> None:
+    check(program, made, ("traced", "traced inside", column), quantity)
+
+
+@pytest.mark.parametrize("body", KEPT)
+def test_kept_programs(body: list[Any]) -> None:
+    for quantity in ("slope", "curve"):
+        check(
+            Program(body), _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity
+        )
+
+
+@given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
+@settings(max_examples=examples(100))
+def test_ways_to_derivatives(program: Program, made: list[Call], quantity: str) -> None:
+    check(program, made, (), quantity)
 
 
 @given(programs(Trait.NUMPY), calls(1, 2, 3, count=1))
+@settings(max_examples=examples(100))
 def test_plain(program: Program, made: list[Call]) -> None:
     check_plain(program, made[0])
