@@ -218,7 +218,7 @@ def reduce(w: Writer, a: int, b: int, c: int) -> None:
         return
     made = w.of((
         "sum([x * {0}.sum() for x in weight if over(x, {0}.sum())]) + {0}.sum()",
-        "sum(kept).sum() * 0.25",
+        "sum(kept, b * 0.0).sum() * 0.25",
         "max(x - {0}.sum().astype(weight.dtype) for x in weight)",
         "min({0}.sum() + 0.5, {0}.sum() * 2.0)",
     ), b, name)  # fmt: skip

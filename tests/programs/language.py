@@ -270,7 +270,7 @@ class Program:
         w.write(self.body)
         if not returns:
             made = ", ".join([w.names, *[v.name for v in w.values[len(_VALUES) :]]])
-            extra = f'{{"numbers": [{", ".join(w.numbers[2:])}], "kept": sum(kept)}}'
+            extra = f'{{"numbers": [{", ".join(w.numbers[2:])}], "kept": sum(kept, b * 0.0)}}'
             result = f'{{"last": c, "all": ([{made}], {extra})}}'
         return ["def program(state, tensors, numbers):",
                 *indented([*_HEAD, *w.lines, f"return {result}"])]  # fmt: skip

@@ -210,7 +210,7 @@ def test_results(program: Program, made: list[Call]) -> None:
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=2), _QUANTITY, st.sampled_from(sorted(COLUMNS)))
-@settings(max_examples=examples(14))
+@settings(max_examples=examples(10))
 def test_derivatives(program: Program, made: list[Call], quantity: str, column: str) -> None:
     check(program, made, ("traced", "traced inside", column), quantity)
 
