@@ -419,7 +419,7 @@ assert program.run(x.numpy())[0].tobytes() == wasteful(x).numpy().tobytes()  # b
 # that was another before is a symbol. (eagerflow follows attributes and containers too. Numbers are
 # inputs there, guarded only if Python asks for the value; a size that it asks for becomes static.)
 # %%
-def places_of(f, taken):
+def paths_of(f, taken):
     """What ``f`` and the functions that it calls read outside: by name, how to read it."""
     found, users = {}, [f]
     for g in users:  # which grows
@@ -433,12 +433,12 @@ def places_of(f, taken):
         for x in [getattr(read(), "traced", read()) for read in found.values()]:
             if isinstance(x, FunctionType) and x not in (*users, *functions.values()):
                 users.append(x)
-    places = {}
+    paths = {}
     for (name, _), read in found.items():
-        while name in taken or name in places:
+        while name in taken or name in paths:
             name += "_"
-        places[name] = read
-    return places
+        paths[name] = read
+    return paths
 
 NUMBERS = (bool, int, float, str)
 BY_IDENTITY = [FunctionType, type(len), type, ModuleType, ContextVar, type(None)]
@@ -479,18 +479,18 @@ class TracedFunction:
         return Tensor(np.asarray(t.program.run(*[x.numpy() for x in tensors])[0]))
     def trace(self, args):
         given = dict(zip(signature(self.traced).parameters, args, strict=True))
-        places = places_of(self.traced, given)
-        given |= {name: read() for name, read in places.items()}
+        paths = paths_of(self.traced, given)
+        given |= {name: read() for name, read in paths.items()}
         before = self.traces[-1].patterns if self.traces else {}
         symbols = map(Dim, chain("nmk", map("n{}".format, count())))
         patterns = {n: pattern_of(n, x, before.get(n), symbols) for n, x in given.items()}
         changed = [f"{n} is {getattr(x, 'type', x)}, was {before[n]}"
                    for n, x in given.items() if n in before and not fits(x, before[n])]
-        outside = [(n, patterns[n], given[n]._data) for n in places if isinstance(given[n], Tensor)]
+        outside = [(n, patterns[n], given[n]._data) for n in paths if isinstance(given[n], Tensor)]
         arguments = list(patterns.values())[:len(args)]
         graph = prune(cse(fold(graph_of(self.traced, *arguments, outside=outside))))
         self.traces.append(SimpleNamespace(
-            patterns=patterns, reads=places.values(), graph=graph, program=Program(graph),
+            patterns=patterns, reads=paths.values(), graph=graph, program=Program(graph),
             reason=", ".join(changed) or "first call"))
         return self.traces[-1], given.values()
 

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from threading import get_ident
 from time import perf_counter
-from typing import ClassVar, Final, Protocol, final, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
@@ -27,7 +28,7 @@ __all__ = [
     "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
     "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
     "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "next_step", "remove_instrument", "step_of", "told",
+    "end", "next_step", "open_waits", "remove_instrument", "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -118,6 +119,11 @@ class AbstractEvent:
         return self._told is not None
 
     @property
+    def is_silent(self) -> bool:
+        """Whether its beginning was told to nobody, as its end will be."""
+        return self._told == ()
+
+    @property
     def frame(self) -> str:
         """The name of the innermost loop that it happened in; empty outside of loops."""
         return self.frames[-1][0] if self.frames else ""
@@ -142,6 +148,7 @@ class StepEvent(AbstractEvent):
         graph: the name of the graph.
         parent: the number of the step that it was asked for in, 0 if it was in none.
         tier: how it is run.
+        devices: all that it runs on; `device` is empty if they are several.
     """
 
     kind: ClassVar[str] = "step"
@@ -150,6 +157,7 @@ class StepEvent(AbstractEvent):
     graph: str = ""
     parent: int = 0
     tier: str = ""
+    devices: tuple[str, ...] = ()
 
 
 @final
@@ -161,6 +169,7 @@ class RegionEvent(AbstractEvent):
         executable: the number of what ran the step.
         graph: the name of the graph.
         region: its number in the executable.
+        devices: all that it runs on; `device` is empty if they are several.
     """
 
     kind: ClassVar[str] = "region"
@@ -168,6 +177,7 @@ class RegionEvent(AbstractEvent):
     executable: int = 0
     graph: str = ""
     region: int = 0
+    devices: tuple[str, ...] = ()
 
 
 @final
@@ -437,6 +447,50 @@ def remove_instrument(instrument: Instrument) -> None:
     """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
     with _lock:
         _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
+
+
+def open_waits() -> list[WaitEvent]:
+    """The waits that go on now, the oldest first, those too that began without a listener.
+
+    So an instrument that comes late, or a look at a program that is stuck, sees what blocks it. A
+    wait has one record, the same for each request; its ``stop`` is set when it is over, but an end
+    is told only to those that were told of the beginning. The ``step`` of a wait that nobody
+    listened to is 0.
+
+    >>> import threading
+    >>> letters = ef.Queue(1, ef.tensor(0), name="letters")
+    >>> thread = threading.Thread(target=letters.dequeue)
+    >>> thread.start()
+    >>> while not (waits := ef.events.open_waits()):
+    ...     pass
+    >>> [(wait.operation, wait.name, wait.stop) for wait in waits]
+    [('dequeue', 'letters', None)]
+    >>> letters.enqueue(1)
+    >>> thread.join()
+    >>> ef.events.open_waits(), waits[0].stop is None
+    ([], False)
+    """
+    waits = [event for ask in _askers for event in ask()]
+    return sorted(waits, key=attrgetter("start"))
+
+
+#: the sources of `open_waits`
+_askers: Final[list[Callable[[], list[WaitEvent]]]] = []
+
+
+def ask_for_waits(ask: Callable[[], list[WaitEvent]]) -> None:
+    """Let `open_waits` give what ``ask`` gives, too."""
+    _askers.append(ask)
+
+
+def where(devices: tuple[str, ...]) -> dict[str, Any]:
+    """The fields of an event that is on these devices."""
+    return {"device": devices[0] if len(devices) == 1 else "", "devices": devices}
+
+
+def tell_nobody(event: AbstractEvent) -> None:
+    """Note that the beginning of an event was told to nobody, so that its end is not either."""
+    event._told = ()
 
 
 def begin(event: AbstractEvent) -> None:

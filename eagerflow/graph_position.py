@@ -56,7 +56,26 @@ def graph_position(depth: int = 1) -> GraphPosition:
     Args:
         depth: how many frames above the caller to start at.
     """
-    frame: FrameType | None = sys._getframe(depth)
+    return _in_graph(sys._getframe(depth)) or GraphPosition(capture(depth + 1))
+
+
+def thread_position(thread: int) -> GraphPosition:
+    """Where a thread is that sleeps, found from another one.
+
+    Args:
+        thread: its identifier.
+    """
+    frame = sys._current_frames().get(thread)
+    position = _in_graph(frame)
+    if position is not None:
+        return position
+    while frame is not None and is_framework_frame(frame):
+        frame = frame.f_back
+    return GraphPosition(None if frame is None else Source(frame.f_code, frame.f_lasti))
+
+
+def _in_graph(frame: FrameType | None) -> GraphPosition | None:
+    """The position in the innermost graph that runs below the user's innermost line."""
     while frame is not None and is_framework_frame(frame):
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
@@ -65,7 +84,7 @@ def graph_position(depth: int = 1) -> GraphPosition:
             if position is not None:
                 return position
         frame = frame.f_back
-    return GraphPosition(capture(depth + 1))
+    return None
 
 
 def _of_one_run(frame: FrameType) -> list[FrameType]:

@@ -38,19 +38,19 @@ def _may_have(groups: tuple[str, ...]) -> bool:
 
 def _texts() -> Iterator[bytes]:
     """What installed packages say of their entry points."""
-    for place in sys.path:
-        if not isinstance(place, str):  # Python's own search passes it by
+    for folder in sys.path:
+        if not isinstance(folder, str):  # Python's own search passes it by
             continue
-        if place.endswith((".egg", ".egg-link")):
-            raise NotADirectoryError(place)
+        if folder.endswith((".egg", ".egg-link")):
+            raise NotADirectoryError(folder)
         try:
-            names = os.listdir(place or os.curdir)
+            names = os.listdir(folder or os.curdir)
         except (FileNotFoundError, PermissionError):
             continue
         for name in names:
             if name.endswith((".dist-info", ".egg-info")):
                 try:
-                    with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
+                    with open(os.path.join(folder, name, "entry_points.txt"), "rb") as file:
                         text = file.read()
                 except OSError:  # it has none
                     continue

@@ -21,7 +21,7 @@ _FRAMEWORK: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets", "thr
 _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
-_OPTIMIZED: Final = 1  # the flag of code whose variables have places of their own
+_OPTIMIZED: Final = 1  # the flag of code whose variables have slots of their own
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -125,7 +125,7 @@ def position(depth: int = 1) -> tuple[CodeType | None, int]:
     return library
 
 
-def place_of_thread(ident: int) -> Source | None:
+def source_of_thread(ident: int) -> Source | None:
     """The user's instruction that a thread is at, neither in eagerflow nor in Python's library."""
     frame = sys._current_frames().get(ident)
     while frame is not None:

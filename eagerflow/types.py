@@ -189,7 +189,7 @@ def number_dtype(value: Any) -> DType:
     """
     dtype = as_dtype(value)
     if dtype is BYTES:
-        raise DTypeError("numbers do not turn into bytes", expected=", ".join(DTYPES))
+        raise DTypeError("numbers cannot be cast to bytes", expected=", ".join(DTYPES))
     return dtype
 
 

@@ -33,4 +33,4 @@ def _check(self: doctest.OutputChecker, want: str, got: str, optionflags: int) -
 
 def install() -> None:
     """Make all runners of doctests in this process compare like this, pytest's among them."""
-    doctest.OutputChecker.check_output = _check  # type: ignore[method-assign]  # pytest has no hook
+    doctest.OutputChecker.check_output = _check

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.autodiff import transforms
+from eagerflow.autodiff import vjp_jvp
 from eagerflow.core import tree
 
 #: step of the differences; truncation and rounding errors are both near 1e-12 in float64
@@ -131,7 +131,7 @@ def numeric_vjp_check(
     """
     function = Function(f, args, wrt)
     point = [ef.tensor(x) for x in function.point]
-    value, pull = transforms.vjp(function, *point)
+    value, pull = vjp_jvp.vjp(function, *point)
     outputs = arrays(value)
     for _ in range(samples):
         ts = [direction(x, rng) for x in function.point]
@@ -144,7 +144,7 @@ def numeric_vjp_check(
         scale = norm(cs) * norm(numeric) + norm(gs) * norm(ts)
         assert_near(inner(gs, ts), inner(cs, numeric), scale, rtol, "vjp")
         if forward:
-            _, tangent = transforms.jvp(function, point, [ef.tensor(t) for t in ts])
+            _, tangent = vjp_jvp.jvp(function, point, [ef.tensor(t) for t in ts])
             got = arrays(tangent)
             for y, d in zip(outputs, got, strict=True):
                 assert (d.shape, d.dtype) == (y.shape, y.dtype), "a tangent is not like its value"
@@ -154,7 +154,7 @@ def numeric_vjp_check(
         weights = [ef.tensor(direction(y, rng)) for y in outputs]
 
         def gradient(*xs: Any) -> Any:
-            return transforms.vjp(function, *xs)[1](weights)
+            return vjp_jvp.vjp(function, *xs)[1](weights)
 
         numeric_vjp_check(
             gradient, function.point, range(len(function.point)), rng, order - 1,

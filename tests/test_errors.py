@@ -245,7 +245,7 @@ def test_tracebacks_in_notebooks_name_the_cell(monkeypatch: pytest.MonkeyPatch) 
 
 def test_traceback_refuses_other_modes() -> None:
     with pytest.raises(ValueError, match="'long' is not a mode"):
-        ef.traceback("long")  # type: ignore[arg-type]  # wrong on purpose
+        ef.traceback("long")
 
 
 IPYTHON = """

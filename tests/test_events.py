@@ -174,7 +174,7 @@ def test_the_warning_of_a_broken_instrument_breaks_nothing(
     assert "RuntimeWarning: instrument Broken() raised" in capsys.readouterr().err
 
     class Unprintable(Broken):
-        __repr__ = None  # type: ignore[assignment]
+        __repr__ = None
 
     events.add_instrument(Unprintable())
     events.end(LevelEvent())

@@ -27,7 +27,7 @@ def no_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count(**options: object) -> None:
-    with progress_bar("counting", 30, "step", **options) as advance:  # type: ignore[arg-type] # each row has its own
+    with progress_bar("counting", 30, "step", **options) as advance:
         for i in range(30):
             advance(1, f"loss={i}")
 
@@ -46,7 +46,7 @@ def test_a_terminal_is_clean_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _eager(init: object) -> object:
     """The constructor of bars that are drawn at each update, however fast these come."""
-    return lambda bar, *a, **k: init(bar, *a, mininterval=0, miniters=1, **k)  # type: ignore[operator] # of tqdm
+    return lambda bar, *a, **k: init(bar, *a, mininterval=0, miniters=1, **k)
 
 
 def test_a_notebook_keeps_the_bar(

@@ -129,7 +129,7 @@ def pull(
 
 _full: Final = declare("full")
 _null: Final = as_device("null:0")
-#: `eagerflow.source` takes the local variable of this name in frames of this file for the place
+#: `eagerflow.source` takes the local variable of this name in frames of this file for the source
 REPLAYS: Final = "at"
 
 

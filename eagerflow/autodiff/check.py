@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.autodiff.transforms import check_function, jvp, vjp
+from eagerflow.autodiff.grad import check_function
+from eagerflow.autodiff.vjp_jvp import jvp, vjp
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import functions
@@ -52,8 +53,8 @@ def check_grads(
         )
     leaves, treedef = tree.flatten(tuple(args))
     wide = [_widened(x) if isinstance(x, (AbstractArray, float, complex)) else x for x in leaves]
-    places = [i for i, x in enumerate(wide) if isinstance(x, Tensor) and x.dtype.is_inexact]
-    if not places:
+    positions = [i for i, x in enumerate(wide) if isinstance(x, Tensor) and x.dtype.is_inexact]
+    if not positions:
         raise GradientError(
             "check_grads: no argument is floating or complex",
             given=", ".join(
@@ -63,12 +64,12 @@ def check_grads(
 
     def function(*xs: Tensor) -> list[Tensor]:
         full = list(wide)
-        for i, x in zip(places, xs, strict=True):
+        for i, x in zip(positions, xs, strict=True):
             full[i] = x
         ys = tree.leaves(f(*tree.unflatten(treedef, full)))
         return [tensor_of(y) for y in ys if isinstance(y, AbstractArray) and y.dtype.is_inexact]
 
-    _check(function, [wide[i] for i in places], 1, order, (eps, rtol, atol))
+    _check(function, [wide[i] for i in positions], 1, order, (eps, rtol, atol))
 
 
 def _widened(x: Any) -> Tensor:
@@ -99,10 +100,10 @@ def _check(
 
 def _direction(x: Tensor, seed: int) -> Tensor:
     """A fixed array like ``x`` with elements that look random; no generator is touched."""
-    places = functions["arange"](x.size, dtype=DTYPES["float64"], device=x.device)
-    values = functions["cos"](places * 12.9898 + seed * 78.233)
+    positions = functions["arange"](x.size, dtype=DTYPES["float64"], device=x.device)
+    values = functions["cos"](positions * 12.9898 + seed * 78.233)
     if x.dtype.is_complex:
-        values = values + functions["sin"](places * 4.1414 + seed) * 1j
+        values = values + functions["sin"](positions * 4.1414 + seed) * 1j
     result: Tensor = cast(functions["reshape"](values, x.shape), x.dtype)
     return result
 

@@ -174,8 +174,8 @@ class _Rule:
         for i, (one, child) in enumerate(zip(given, treedef.children(), strict=True)):
             leaves += [None] * child.num_leaves if one is None else self._leaves(i, one, child)
         return [
-            self._checked(leaves[place], type_)
-            for place, type_ in zip(self._inputs.places, self._types, strict=True)
+            self._checked(leaves[position], type_)
+            for position, type_ in zip(self._inputs.positions, self._types, strict=True)
         ]
 
     def _leaves(self, i: int, given: Any, treedef: tree.TreeDef) -> list[Any]:

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
+from eagerflow.autodiff.grad import check_inexact, finished, is_variable
 from eagerflow.autodiff.tape import UNKNOWN, Tape
-from eagerflow.autodiff.transforms import check_inexact, finished, is_variable
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
 from eagerflow.core.tensor import AbstractArray, Tensor

@@ -7,8 +7,8 @@ from functools import wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
+from eagerflow.autodiff.grad import Arguments, check_function, differentiate
 from eagerflow.autodiff.tape import UNKNOWN, Tape
-from eagerflow.autodiff.transforms import Arguments, check_function, differentiate
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.interpreter import installed

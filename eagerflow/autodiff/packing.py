@@ -16,17 +16,17 @@ class Packing(NamedTuple):
     Attributes:
         treedef: its structure.
         constants: its leaves, None in place of a tensor.
-        places: the positions of the tensors.
+        positions: of the tensors among the leaves.
     """
 
     treedef: tree.TreeDef
     constants: Sequence[Any]
-    places: Sequence[int]
+    positions: Sequence[int]
 
     def unpack(self, tensors: Sequence[Any]) -> Any:
         """The tree with these tensors, in handles of its own, or with stand-ins for them."""
         leaves = list(self.constants)
-        for i, x in zip(self.places, tensors, strict=True):
+        for i, x in zip(self.positions, tensors, strict=True):
             leaves[i] = handle_of(x) if type(x) is Tensor else x
         return tree.unflatten(self.treedef, leaves)
 
@@ -34,8 +34,8 @@ class Packing(NamedTuple):
 def pack(value: Any) -> tuple[list[Tensor], Packing]:
     """The tensors of a tree (of a variable, its value), and the rest."""
     leaves, treedef = tree.flatten(value)
-    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, AbstractArray)]
-    tensors = [tensor_of(leaves[i]) for i in places]
-    for i in places:
+    positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, AbstractArray)]
+    tensors = [tensor_of(leaves[i]) for i in positions]
+    for i in positions:
         leaves[i] = None
-    return tensors, Packing(treedef, leaves, places)
+    return tensors, Packing(treedef, leaves, positions)

@@ -8,12 +8,14 @@ from typing import Any
 
 from eagerflow.autodiff.backward import search, seeds_of
 from eagerflow.autodiff.packing import Packing, pack
-from eagerflow.autodiff.recording import Recording
+from eagerflow.autodiff.recorder import Recorder
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed, installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import hides_frames
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.replay import replay
 
 
 def remat(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,21 +71,20 @@ def recorded(body: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor]) ->
         body: gives the outputs from the inputs.
         inputs: the inputs.
     """
-    recording = Recording(inputs)
-    with installed(recording):
+    recorder = Recorder(inputs)
+    with installed(recorder):
         outputs = body(*inputs)
-    pull = partial(_pull, recording.rerun(outputs))
-    return Passed(outputs, [*inputs, *recording.held], pull, recording.held)
+    graph, held = recorder.finish(outputs)
+    return Passed(outputs, [*inputs, *held], partial(_pull, graph), held)
 
 
 def _pull(
-    rerun: Callable[[Sequence[Tensor]], Sequence[Tensor]], residuals: Sequence[Tensor],
-    gs: Sequence[Tensor | None], wanted: Sequence[bool],
-) -> Sequence[Any]:  # fmt: skip
+    graph: Graph, residuals: Sequence[Tensor], gs: Sequence[Tensor | None], wanted: Sequence[bool]
+) -> Sequence[Any]:
     """Run the recorded ops again under a tape, and go back over it."""
     tape = Tape()
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):
-        outputs = rerun(residuals)
+        outputs = replay(graph, residuals)
     seeds = seeds_of(map(tape.slot_of, outputs), gs)
     return search(tape, seeds, sources, consume=True)

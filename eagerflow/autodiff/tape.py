@@ -401,11 +401,11 @@ class Tape(AbstractDifferentiator):
             return self._enter_outputs(name, outputs, slots, slots, lost, where), slots
         out_slots = []
         reached: set[int] = set()
-        for out, places in zip(outputs, composite.depends(), strict=True):
-            own = [slots[i] for i in sorted(places)]
+        for out, numbers in zip(outputs, composite.depends(), strict=True):
+            own = [slots[i] for i in sorted(numbers)]
             out_slots += self._enter_outputs(name, (out,), own, own, lost, where)
             if out._lane.dtype.is_inexact:
-                reached |= places
+                reached |= numbers
         return out_slots, [s if i in reached else UNKNOWN for i, s in enumerate(slots)]
 
     # --- variables ---

@@ -401,8 +401,7 @@ class _Writer:
         text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
         module = compile(text, "<guards>", "exec")
         code = next(c for c in module.co_consts if isinstance(c, CodeType))
-        run: Any = FunctionType(code, self.names)
-        return run  # type: ignore[no-any-return]  # it was written so
+        return FunctionType(code, self.names)
 
     def _key(self, value: Any) -> str:
         return repr(value) if type(value) in (int, str) else self._constant(value)

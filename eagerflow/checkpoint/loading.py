@@ -37,7 +37,7 @@ def load(
 
     Args:
         path: of the folder.
-        like: a tree like the one that was saved.
+        like: a tree like the saved one.
         partial: take what is there and leave the rest of ``like`` as it is, with a warning that
             lists it; or a function that is given each path of ``like`` and says whether it is
             taken.

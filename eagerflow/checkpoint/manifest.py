@@ -108,9 +108,9 @@ def _parsed(text: bytes, path: Path) -> Manifest:
     if version > VERSION:
         wrong = f"has format {version}, this eagerflow reads up to {VERSION}"
         raise Damaged(path, f"{wrong}: install a newer eagerflow")
-    place = slice(len(START), len(START) + len(_UNSUMMED))
-    unsummed = START + _UNSUMMED.encode() + text[place.stop :]
-    if text[: place.start] != START or text[place] != sha256(unsummed).hexdigest().encode():
+    digest = slice(len(START), len(START) + len(_UNSUMMED))
+    unsummed = START + _UNSUMMED.encode() + text[digest.stop :]
+    if text[: digest.start] != START or text[digest] != sha256(unsummed).hexdigest().encode():
         raise Damaged(path, "is damaged: its checksum does not match")
     try:
         return _of_json(text, fields)

@@ -55,7 +55,7 @@ def fit(
     """What goes where.
 
     Raises:
-        CheckpointError: the two do not fit; all places are listed.
+        CheckpointError: the two do not fit; all differences are listed.
     """
     plan = RestorePlan(like)
     there, containers = _renamed(saved, rename)

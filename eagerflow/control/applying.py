@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.control.derivatives.entry import differentiate
 from eagerflow.control.derivatives.forward_mode import push
-from eagerflow.control.structured import Places, Structured
+from eagerflow.control.structured import OperandNumbers, Structured
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import get_op
@@ -56,13 +56,13 @@ def apply(
         )
         return whole.own(results), whole.own(results, pushed_tangents)
 
-    def depends() -> list[Places]:
+    def depends() -> list[OperandNumbers]:
         numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
         numbers += [-1 - i for i, watch in enumerate(watched) if watch]
-        place = {number: k for k, number in enumerate(numbers)}
+        position = {number: k for k, number in enumerate(numbers)}
         return [
-            frozenset(place[i] for i in places if i in place)
-            for places in whole.own(results, whole.depends)
+            frozenset(position[i] for i in depended if i in position)
+            for depended in whole.own(results, whole.depends)
         ]
 
     composite = Composite(

@@ -86,8 +86,8 @@ class TensorArray:
             ShapeError: another shape.
         """
         x = self._element(value)
-        place = self._index(index)
-        return self._with(list_write(self._values, place, x, grow=self.dynamic))
+        position = self._index(index)
+        return self._with(list_write(self._values, position, x, grow=self.dynamic))
 
     def read(self, index: TensorLike, /) -> Tensor:
         """The element at ``index``.
@@ -124,12 +124,12 @@ class TensorArray:
         if isinstance(index, float) and not isinstance(index, AbstractArray):
             raise DTypeError("TensorArray: the index is no integer", given=repr(index))
         device = None if isinstance(index, AbstractArray) else self._kind.device
-        place = as_tensor(index, None, device)
-        if not place.dtype.is_integer or place.shape:
+        position = as_tensor(index, None, device)
+        if not position.dtype.is_integer or position.shape:
             raise DTypeError(
-                "TensorArray: the index is no integer", given=str(place.type), expected="i64[]"
+                "TensorArray: the index is no integer", given=str(position.type), expected="i64[]"
             )
-        return place
+        return position
 
     def _element(self, value: TensorLike) -> Tensor:
         kind = self._kind

@@ -250,7 +250,8 @@ class _Merged:
         ]
         for part, leaf in zip(self._parts, leaves, strict=True):
             part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
-        return kind.like(shape=tuple(sizes))  # type: ignore[no-any-return]  # the type of a tensor
+        merged: ValueSpec = kind.like(shape=tuple(sizes))
+        return merged
 
     def _differ(
         self, i: int, other: int, what: str, hint: str | None = None, against: int = 0

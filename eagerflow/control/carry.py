@@ -144,7 +144,7 @@ def changed(
 # --- in a trace ---------------------------------------------------------------------------------
 
 
-class _Slot(NamedTuple):
+class _CarryLeaf(NamedTuple):
     """One leaf of the carry.
 
     Attributes:
@@ -160,24 +160,24 @@ class _Slot(NamedTuple):
     stays: bool = False
 
 
-def _still(slot: _Slot) -> _Slot:
+def _still(leaf: _CarryLeaf) -> _CarryLeaf:
     """A number taken as constant, unless it is known whether it is."""
-    number = isinstance(slot.kind, NumberType) and not slot.stays
-    return _Slot(None, slot.start, stays=True) if number else slot
+    number = isinstance(leaf.kind, NumberType) and not leaf.stays
+    return _CarryLeaf(None, leaf.start, stays=True) if number else leaf
 
 
-def _is_needed(slot: _Slot, before: _Slot, leaf: ResultLeaf) -> bool:
-    """Whether an iteration gives ``slot`` something else than the loop began with."""
-    if not isinstance(slot.kind, TensorSpec):
+def _is_needed(leaf: _CarryLeaf, before: _CarryLeaf, result: ResultLeaf) -> bool:
+    """Whether an iteration gives ``leaf`` something else than the loop began with."""
+    if not isinstance(leaf.kind, TensorSpec):
         return True
-    if leaf.value is None:
+    if result.value is None:
         return False
-    grown = zip(slot.kind.shape, leaf.value.type.shape, strict=True)
+    grown = zip(leaf.kind.shape, result.value.type.shape, strict=True)
     others = [axis for axis, (a, b) in enumerate(grown) if not same(a, b)]
-    return slot.loose - before.loose <= set(others)
+    return leaf.loose - before.loose <= set(others)
 
 
-def _outcome(before: _Slot, after: _Slot) -> LeafOutcome:
+def _outcome(before: _CarryLeaf, after: _CarryLeaf) -> LeafOutcome:
     number = before.kind if isinstance(before.kind, NumberType) else None
     became = after.kind if isinstance(after.kind, TensorSpec) and number is not None else None
     return LeafOutcome(number, after.kind is None, became, after.loose)
@@ -207,10 +207,10 @@ class Carry:
         self.tracer = tracer
         self.treedef = treedef
         self.names = names
-        self.slots = [self._slot(x) for x in leaves]
+        self.leaves = [self._carry_leaf(x) for x in leaves]
         self._params: list[Value | None] = []  # of the subgraph that was entered last
         self._first: Exception | None = None  # why numbers are held constant
-        self._begun = self.slots
+        self._begun = self.leaves
         self._loop = outcome_of(tracer).part(body)
         self._guessed = False  # whether the types of the last trace are tried
         self._guess()
@@ -239,54 +239,54 @@ class Carry:
     def _guess(self) -> None:
         """Begin with the types that the loop had when the trace around was traced before."""
         known = self._loop.guess
-        if known is None or len(known.leaves) != len(self.slots):
+        if known is None or len(known.leaves) != len(self.leaves):
             return
-        slots = [self._as_before(*each) for each in zip(self.slots, known.leaves, strict=True)]
-        self._guessed = any(a is not b for a, b in zip(self.slots, slots, strict=True))
-        self.slots = slots
+        leaves = [self._as_before(*each) for each in zip(self.leaves, known.leaves, strict=True)]
+        self._guessed = any(a is not b for a, b in zip(self.leaves, leaves, strict=True))
+        self.leaves = leaves
 
-    def _as_before(self, slot: _Slot, known: LeafOutcome) -> _Slot:
-        kind, became = slot.kind, known.became
+    def _as_before(self, leaf: _CarryLeaf, known: LeafOutcome) -> _CarryLeaf:
+        kind, became = leaf.kind, known.became
         if isinstance(kind, NumberType) and kind == known.number:
             if known.still:
-                return _Slot(None, slot.start, stays=True)
-            if became is not None and weak_fits(slot.start, became.dtype):
-                return _Slot(became, as_tensor(slot.start, became.dtype, became.device))
+                return _CarryLeaf(None, leaf.start, stays=True)
+            if became is not None and weak_fits(leaf.start, became.dtype):
+                return _CarryLeaf(became, as_tensor(leaf.start, became.dtype, became.device))
         if isinstance(kind, TensorSpec) and len(kind.shape) > max(known.loose, default=-1):
-            return self._loosened(slot, kind, known.loose)
-        return slot
+            return self._loosened(leaf, kind, known.loose)
+        return leaf
 
     def _guessed_wrong(self) -> bool:
         """Begin with the initial types again, if types were guessed."""
         if not self._guessed:
             return False
-        self.slots, self._guessed = self._begun, False
+        self.leaves, self._guessed = self._begun, False
         return True
 
-    def _slot(self, x: Any) -> _Slot:
+    def _carry_leaf(self, x: Any) -> _CarryLeaf:
         if isinstance(x, bool):
             x = as_tensor(x)
         if type(x) is Tensor:
             kind: Any = self.tracer.value_of(x).spec
-            return _Slot(kind, x)
+            return _CarryLeaf(kind, x)
         if type(x) is Dim or is_number(x):
-            return _Slot(kind_of(x), x)
-        return _Slot(None, x)
+            return _CarryLeaf(kind_of(x), x)
+        return _CarryLeaf(None, x)
 
     @property
     def count(self) -> int:
-        return sum(slot.kind is not None for slot in self.slots)
+        return sum(leaf.kind is not None for leaf in self.leaves)
 
     @property
     def starts(self) -> list[Any]:
         """The tensors and numbers that the loop starts with."""
-        return [slot.start for slot in self.slots if slot.kind is not None]
+        return [leaf.start for leaf in self.leaves if leaf.kind is not None]
 
     @property
     def kinds(self) -> list[Any]:
         """The types of the values that the loop ends with."""
         kinds = []
-        for kind, _, loose, _ in self.slots:
+        for kind, _, loose, _ in self.leaves:
             if isinstance(kind, TensorSpec) and loose:
                 sizes: list[Any] = [
                     self._fresh() if i in loose else d for i, d in enumerate(kind.shape)
@@ -300,12 +300,12 @@ class Carry:
         """The leaves as inputs of a subgraph."""
         leaves = []
         self._params = []
-        for slot, name in zip(self.slots, self.names, strict=True):
-            if slot.kind is None:
+        for leaf, name in zip(self.leaves, self.names, strict=True):
+            if leaf.kind is None:
                 self._params.append(None)
-                leaves.append(slot.start)
+                leaves.append(leaf.start)
                 continue
-            value = part.graph.add_input(slot.kind.type, name, slot.kind.device)
+            value = part.graph.add_input(leaf.kind.type, name, leaf.kind.device)
             self._params.append(value)
             leaves.append(part.result(value))
         own = [value for value in self._params if value is not None]
@@ -322,15 +322,15 @@ class Carry:
         """
         if self._guessed_wrong():
             return
-        held = [_still(slot) for slot in self.slots]
-        if not getattr(error, "wrong", "").endswith(VARIES) or held == self.slots:
+        held = [_still(leaf) for leaf in self.leaves]
+        if not getattr(error, "wrong", "").endswith(VARIES) or held == self.leaves:
             raise self._first or error
-        self.slots, self._first = held, error
+        self.leaves, self._first = held, error
 
     def leave(self, outputs: Sequence[Any]) -> list[Any]:
         """The leaves after the loop, from the outputs of the node."""
         rest = iter(outputs)
-        return [slot.start if slot.kind is None else next(rest) for slot in self.slots]
+        return [leaf.start if leaf.kind is None else next(rest) for leaf in self.leaves]
 
     def _fits(self, body: Subgraph) -> bool:
         """Whether an iteration gives the types that it takes; if not, it is traced with others.
@@ -340,81 +340,83 @@ class Carry:
         """
         if body.treedef != self.treedef:
             raise other_structure(self.op, self.treedef, body.treedef, body.where)
-        before = self.slots
+        before = self.leaves
         if self._guessed and not self._is_right(body):
             return not self._guessed_wrong()
-        self.slots = [self._next(i, body) for i in range(len(before))]
-        if any(a is not b for a, b in zip(before, self.slots, strict=True)):
+        self.leaves = [self._next(i, body) for i in range(len(before))]
+        if any(a is not b for a, b in zip(before, self.leaves, strict=True)):
             return False
-        self._loop.leaves = list(map(_outcome, self._begun, self.slots))
+        self._loop.leaves = list(map(_outcome, self._begun, self.leaves))
         self._loop.done = True
         body.graph.outputs = [
-            self._output(i, slot.kind, body)
-            for i, slot in enumerate(self.slots)
-            if slot.kind is not None
+            self._output(i, leaf.kind, body)
+            for i, leaf in enumerate(self.leaves)
+            if leaf.kind is not None
         ]
         return True
 
     def _is_right(self, body: Subgraph) -> bool:
         """Whether an iteration confirms the guessed types."""
         try:
-            after = [self._next(i, body) for i in range(len(self.slots))]
+            after = [self._next(i, body) for i in range(len(self.leaves))]
         except TraceError:
             return False
-        every = zip(self.slots, after, self._begun, body.leaves, strict=True)
+        every = zip(self.leaves, after, self._begun, body.leaves, strict=True)
         return all(
-            slot is before or (now is slot and _is_needed(slot, before, leaf))
-            for slot, now, before, leaf in every
+            leaf is before or (now is leaf and _is_needed(leaf, before, result))
+            for leaf, now, before, result in every
         )
 
-    def _next(self, i: int, body: Subgraph) -> _Slot:
-        """The slot of leaf ``i`` after an iteration with the results of ``body``."""
-        slot, leaf = self.slots[i], body.leaves[i]
-        if slot.kind is None:
-            return self._next_static(slot, leaf, i, body)
-        if isinstance(slot.kind, TensorSpec):
-            return self._next_tensor(slot, slot.kind, leaf, i, body)
-        if leaf.kind == "number" and kind_of(leaf.what) == slot.kind:
-            same_one = getattr(leaf.what, "value", None) is self._params[i]
-            return _Slot(None, slot.start, stays=True) if same_one and not slot.stays else slot
-        spec = leaf.value.spec if leaf.value is not None else None
-        if isinstance(spec, TensorSpec) and not spec.shape and weak_fits(slot.start, spec.dtype):
-            return _Slot(spec, as_tensor(slot.start, spec.dtype, spec.device))
+    def _next(self, i: int, body: Subgraph) -> _CarryLeaf:
+        """Leaf ``i`` of the carry after an iteration with the results of ``body``."""
+        leaf, result = self.leaves[i], body.leaves[i]
+        if leaf.kind is None:
+            return self._next_static(leaf, result, i, body)
+        if isinstance(leaf.kind, TensorSpec):
+            return self._next_tensor(leaf, leaf.kind, result, i, body)
+        if result.kind == "number" and kind_of(result.what) == leaf.kind:
+            same_one = getattr(result.what, "value", None) is self._params[i]
+            return _CarryLeaf(None, leaf.start, stays=True) if same_one and not leaf.stays else leaf
+        spec = result.value.spec if result.value is not None else None
+        if isinstance(spec, TensorSpec) and not spec.shape and weak_fits(leaf.start, spec.dtype):
+            return _CarryLeaf(spec, as_tensor(leaf.start, spec.dtype, spec.device))
         raise self._changed(i, body)
 
-    def _next_static(self, slot: _Slot, leaf: ResultLeaf, i: int, body: Subgraph) -> _Slot:
-        if slot.stays:
-            if leaf.kind == "number" and same_number(leaf.what, slot.start):
-                return slot
-            return _Slot(kind_of(slot.start), slot.start, stays=True)
-        if leaf.kind != "static" or (leaf.what is not slot.start and leaf.what != slot.start):
+    def _next_static(
+        self, leaf: _CarryLeaf, result: ResultLeaf, i: int, body: Subgraph
+    ) -> _CarryLeaf:
+        if leaf.stays:
+            if result.kind == "number" and same_number(result.what, leaf.start):
+                return leaf
+            return _CarryLeaf(kind_of(leaf.start), leaf.start, stays=True)
+        if result.kind != "static" or (result.what is not leaf.start and result.what != leaf.start):
             raise self._changed(i, body)
-        return slot
+        return leaf
 
     def _next_tensor(
-        self, slot: _Slot, kind: TensorSpec, leaf: ResultLeaf, i: int, body: Subgraph
-    ) -> _Slot:
-        if leaf.value is None:
-            if kind.shape or leaf.kind == "static" or not weak_fits(leaf.what, kind.dtype):
+        self, leaf: _CarryLeaf, kind: TensorSpec, result: ResultLeaf, i: int, body: Subgraph
+    ) -> _CarryLeaf:
+        if result.value is None:
+            if kind.shape or result.kind == "static" or not weak_fits(result.what, kind.dtype):
                 raise self._changed(i, body)
-            return slot
-        spec: Any = leaf.value.spec
+            return leaf
+        spec: Any = result.value.spec
         same_kind = spec.dtype is kind.dtype and spec.device is kind.device
         if not same_kind or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
-        return self._loosened(slot, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
+        return self._loosened(leaf, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
-    def _loosened(self, slot: _Slot, kind: TensorSpec, axes: Collection[int]) -> _Slot:
-        """The slot with sizes that may change along ``axes``."""
-        loose = slot.loose.union(axes)
-        if loose == slot.loose:
-            return slot
+    def _loosened(self, leaf: _CarryLeaf, kind: TensorSpec, axes: Collection[int]) -> _CarryLeaf:
+        """The leaf with sizes that may change along ``axes``."""
+        loose = leaf.loose.union(axes)
+        if loose == leaf.loose:
+            return leaf
         sizes: list[Any] = [
-            self._fresh() if i in loose and i not in slot.loose else d
+            self._fresh() if i in loose and i not in leaf.loose else d
             for i, d in enumerate(kind.shape)
         ]
-        return _Slot(kind.like(shape=tuple(sizes)), slot.start, loose)
+        return _CarryLeaf(kind.like(shape=tuple(sizes)), leaf.start, loose)
 
     def _output(self, i: int, kind: Any, body: Subgraph) -> Value:
         value = body.leaves[i].value
@@ -426,13 +428,13 @@ class Carry:
         return self.tracer.fresh_size("size")
 
     def _changed(self, i: int, body: Subgraph) -> TraceError:
-        start = self.slots[i].start
+        start = self.leaves[i].start
         first = None
         if type(start) is Tensor:
             node = self.tracer.value_of(start).node
             source = None if node is None else node.source
             first = str(source) if isinstance(source, Source) else None
-        leaf = body.leaves[i]
-        specs = self.slots[i].kind, None if leaf.value is None else leaf.value.spec
-        texts = _text(start), leaf.text
+        result = body.leaves[i]
+        specs = self.leaves[i].kind, None if result.value is None else result.value.spec
+        texts = _text(start), result.text
         return changed(self.op, self.treedef, i, specs, texts, first, body.line(i))

@@ -25,13 +25,9 @@ from eagerflow.dims import Size
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
-from eagerflow.runtime.replay import symbolic
+from eagerflow.runtime.replay import Run, symbolic
 from eagerflow.tracing.symbols import composites
 from eagerflow.tracing.tracer import Tracer
-
-#: runs a subgraph of a node
-Run = Callable[[Graph, Sequence[Any]], list[Any]]
-
 
 # --- tracing -------------------------------------------------------------------------------------
 

@@ -23,9 +23,9 @@ from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
-#: the numbers of operands; -1, -2, ... for values read from variables
-Places = frozenset[int]
-_NONE: Places = frozenset()
+#: numbers of operands; -1, -2, ... for values read from variables
+OperandNumbers = frozenset[int]
+_NONE: OperandNumbers = frozenset()
 
 
 @final
@@ -61,7 +61,7 @@ class Structured:
         self.effects = tuple(dict.fromkeys(effects_of(self.nodes)))
         self.fixed = frozenset(_fixed(op, attrs))
         self.derivatives: dict[tuple[Any, ...], Any] = {}
-        self._depends: list[Places] | None = None
+        self._depends: list[OperandNumbers] | None = None
         self.reads: list[Node] = []
         if any(effect == "reads" for effect, _ in self.effects):
             self._find_reads()
@@ -84,7 +84,7 @@ class Structured:
         return all_nodes(node for graph in _graphs_of(self.attrs) for node in graph.nodes)
 
     @property
-    def depends(self) -> list[Places]:
+    def depends(self) -> list[OperandNumbers]:
         """For each output the operands that it is computed from, and -1 - i for ``reads[i]``."""
         if self._depends is None:
             numbers = {id(n.attrs["resource"]): -1 - i for i, n in enumerate(self.reads)}
@@ -193,7 +193,7 @@ def effects_of(nodes: Iterable[Node]) -> Iterator[Effectful]:
 
 def _dependence(
     op: str, attrs: Mapping[str, Any], count: int, reads: Mapping[int, int]
-) -> list[Places]:
+) -> list[OperandNumbers]:
     """For each output of a node with subgraphs, the operands that it is computed from.
 
     Operands that only decide which branch is taken, or how many iterations there are, do not count:
@@ -205,35 +205,37 @@ def _dependence(
         count: the number of its operands.
         reads: the number for values read from a variable, by id of its resource.
     """
-    places = [frozenset((i,)) for i in range(count)]
+    operands = [frozenset((i,)) for i in range(count)]
     if op == "call":
-        return _of_graph(attrs["body"], places, reads)
+        return _of_graph(attrs["body"], operands, reads)
     if kind_of(op) == "branches":
-        branches = [_of_graph(g, places[1:], reads) for g in attrs["branches"]]
+        branches = [_of_graph(g, operands[1:], reads) for g in attrs["branches"]]
         return [_NONE.union(*alternatives) for alternatives in zip(*branches, strict=True)]
     total: int = attrs["carry"] if op == "scan" else count
-    carried = places[:total]
+    carried = operands[:total]
     while True:
-        outputs = _of_graph(attrs["body"], [*carried, *places[total:]], reads)
+        outputs = _of_graph(attrs["body"], [*carried, *operands[total:]], reads)
         after = [a | b for a, b in zip(carried, outputs, strict=False)]
         if after == carried:
             return [*carried, *outputs[total:]]
         carried = after
 
 
-def _of_graph(graph: Graph, inputs: Sequence[Places], reads: Mapping[int, int]) -> list[Places]:
-    known: dict[Value, Places] = dict(zip(graph.inputs, inputs, strict=True))
+def _of_graph(
+    graph: Graph, inputs: Sequence[OperandNumbers], reads: Mapping[int, int]
+) -> list[OperandNumbers]:
+    known: dict[Value, OperandNumbers] = dict(zip(graph.inputs, inputs, strict=True))
     for node in graph.nodes:
         given = [known[v] for v in node.inputs]
         if node.op == "call" or is_control(node.op):
             depends = _dependence(node.op, node.attrs, len(given), reads)
-            places = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in depends]
+            outputs = [_NONE.union(*[given[i] if i >= 0 else {i} for i in f]) for f in depends]
         elif node.op == "read":
             number = reads.get(id(node.attrs["resource"]))
-            places = [_NONE if number is None else frozenset((number,))]
+            outputs = [_NONE if number is None else frozenset((number,))]
         else:
-            places = [_NONE.union(*given)] * len(node.outputs)
-        known.update(zip(node.outputs, places, strict=True))
+            outputs = [_NONE.union(*given)] * len(node.outputs)
+        known.update(zip(node.outputs, outputs, strict=True))
     return [known[v] for v in graph.outputs]
 
 

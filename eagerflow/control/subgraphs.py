@@ -84,8 +84,8 @@ class Outcome:
         if self._parts and not self._parts[-1].done:  # it failed, and is traced in another way
             failed = self._parts.pop()
             inside = failed._parts if failed.code is code else ()
-        place = len(self._parts)
-        guess = self._earlier[place] if place < len(self._earlier) else None
+        number = len(self._parts)
+        guess = self._earlier[number] if number < len(self._earlier) else None
         if guess is not None and guess.code is not code:  # the code takes another path this time
             self._earlier, guess = (), None
         if guess is not None and not inside:

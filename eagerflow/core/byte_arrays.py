@@ -38,9 +38,9 @@ def byte_array(value: Any) -> Array:
             expected="bytes, nested to equal lengths",
         ) from None
     flat = array.reshape(-1)
-    for place, x in enumerate(flat):
+    for index, x in enumerate(flat):
         if type(x) is not bytes:
-            flat[place] = _as_bytes(x)
+            flat[index] = _as_bytes(x)
     return array
 
 
@@ -112,7 +112,7 @@ def unpack(data: memoryview | bytes | bytearray, shape: tuple[int, ...]) -> Arra
         raise ValueError("the lengths of packed bytes do not add up")
     flat = out.reshape(-1)
     start = head
-    for place, length in enumerate(lengths):
-        flat[place] = bytes(view[start : start + length])
+    for index, length in enumerate(lengths):
+        flat[index] = bytes(view[start : start + length])
         start += length
     return out

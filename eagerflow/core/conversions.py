@@ -1,4 +1,4 @@
-"""How an array turns into what Python and other libraries know: numbers, lists, NumPy, DLPack."""
+"""Conversion of arrays to what Python and other libraries know: numbers, lists, NumPy, DLPack."""
 
 from __future__ import annotations
 

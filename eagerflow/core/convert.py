@@ -175,7 +175,7 @@ def array_tensor(
     own = _own_dtype(array)
     if dtype is not None and own is not dtype:
         if dtype is BYTES:
-            raise DTypeError(f"{own.name} does not turn into bytes")
+            raise DTypeError(f"{own.name} cannot be cast to bytes")
         if copy is False:
             raise TensorValueError(f"{own.name} to {dtype.name} needs a copy")
         with np.errstate(all="ignore"):
@@ -194,7 +194,7 @@ def _from_bytes(value: Any, dtype: DType | None, device: Device, copy: bool | No
     array = byte_array(value)
     if dtype is not None and dtype is not BYTES:
         raise DTypeError(
-            f"bytes do not turn into {dtype.name}",
+            f"bytes cannot be cast to {dtype.name}",
             given=repr(value) if isinstance(value, bytes) else None,
             hint="ef.io.parse_numbers reads numbers that are written out, ef.io.decode_raw the"
             " bytes of their elements",
@@ -267,7 +267,9 @@ def _from_number(value: complex, dtype: DType | None, device: Device) -> Tensor:
     if dtype is None:
         dtype = _PYTHON_DTYPES[type(value) if type(value) in _PYTHON_DTYPES else _base(value)]
     if dtype is BYTES:
-        raise DTypeError(f"{value!r} does not turn into bytes", given=f"a {type(value).__name__}")
+        raise DTypeError(
+            f"{value!r} cannot be converted to bytes", given=f"a {type(value).__name__}"
+        )
     if isinstance(value, complex) and not dtype.is_complex:
         raise DTypeError(f"{value} is complex, {dtype.name} is not")
     if issubclass(type(value), AbstractNumber):

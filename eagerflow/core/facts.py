@@ -105,9 +105,9 @@ class OpFacts(AlgebraFacts, total=False):
         cost: the rule of what it costs (`eagerflow.core.cost_rules`).
         outputs: how many outputs it has; None for a tuple of as many as the type rule gives. An op
             of one output gives a tensor, any other a tuple.
-        elementwise: whether each element is computed from those at its place alone, once the inputs
-            are broadcast. So it may be computed block by block, and written into an input of the
-            same type that is not needed any more.
+        elementwise: whether each element is computed from those at its position alone, once the
+            inputs are broadcast. So it may be computed block by block, and written into an input
+            of the same type that is not needed any more.
         ieee: whether it is one operation of IEEE 754 (or of bits) for each element, so that its
             bits do not depend on how many are computed at a time.
         storage: where the memory of the result comes from.
@@ -180,7 +180,7 @@ REDUCTION: Final[OpFacts] = {
     "cost": per_input(1), "storage": "fresh", "order": "reduced", "fails_on": "sizes",
 }  # fmt: skip
 
-#: ops that give elements another place, shape or order, and those that read bytes
+#: ops that give elements another position, shape or order, and those that read bytes
 MOVING: Final[OpFacts] = {"precision": "exact", "takes_bytes": True, "saved": "none"}
 
 #: those that look at an array in another way

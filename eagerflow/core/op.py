@@ -415,8 +415,8 @@ def infer_specs(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> l
     types, devices = [s.type for s in specs], [s.device for s in specs]
     inferred, where = infer(op, types, attrs, devices), infer_devices(op, devices, attrs, types)
     outputs = inferred if isinstance(inferred, tuple) else (inferred,)
-    places = where if isinstance(where, tuple) else (where,) * len(outputs)
-    return [t.on(d) for t, d in zip(outputs, places, strict=True)]
+    placed = where if isinstance(where, tuple) else (where,) * len(outputs)
+    return [t.on(d) for t, d in zip(outputs, placed, strict=True)]
 
 
 def describe(

@@ -25,7 +25,7 @@ class IndexedSlices:
 
     Args:
         values: ``T[k, *rest]``, the rows.
-        indices: integers ``[k]``, the place of each along the first axis, not negative.
+        indices: integers ``[k]``, the position of each along the first axis, not negative.
         shape: ``(n, *rest)``, the shape of the whole array.
 
     Raises:
@@ -34,7 +34,7 @@ class IndexedSlices:
 
     Attributes:
         values: the rows.
-        indices: the place of each.
+        indices: the position of each.
         shape: the shape of the whole array.
 
     >>> s = ef.IndexedSlices(ef.tensor([[1.0], [2.0]]), ef.tensor([2, 0]), (3, 1))

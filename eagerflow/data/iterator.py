@@ -238,7 +238,7 @@ def _difference(value: Any, own: Any, where: str) -> str | None:
         pairs = [(f"{dot}{key}", value[key], own[key]) for key in own]
     else:
         return None if _is_count(value) else f"{name} is {value!r}"
-    differences = (_difference(a, b, place) for place, a, b in pairs)
+    differences = (_difference(a, b, path) for path, a, b in pairs)
     return next((wrong for wrong in differences if wrong is not None), None)
 
 

@@ -19,7 +19,7 @@ from sklearn.model_selection import train_test_split
 
 import eagerflow as ef
 from eagerflow.extending import progress_bar
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 CLASSES = 10
 SIZE = 8  # pixels, both ways

@@ -30,8 +30,8 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 
 #: traces that a function keeps
-LIMIT: Final = 128
-_FEW: Final = LIMIT // 4
+MOST_TRACES: Final = 128
+_FEW: Final = MOST_TRACES // 4
 
 
 @final
@@ -365,7 +365,7 @@ class Cache:
             group = self._ensure(call.key)
             group.entries = [entry, *group.entries]  # others may be reading the old list
             self._groups.move_to_end(call.key)
-            while len(self) > LIMIT:
+            while len(self) > MOST_TRACES:
                 oldest = next(iter(self._groups.values()))
                 if oldest.entries:
                     oldest.entries = oldest.entries[:-1]

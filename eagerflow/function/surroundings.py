@@ -21,7 +21,7 @@ from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, w
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import GONE, AccessPath
+from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
@@ -133,7 +133,8 @@ class Outside:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
         if not self.converts:
             return function
-        return call(function)  # type: ignore[no-any-return]  # a callable
+        converted: Callable[..., Any] = call(function)
+        return converted
 
     # --- while the function runs ---
 
@@ -177,25 +178,32 @@ class Outside:
         for change in changes:
             if self._is_own(change.path, change.new):
                 continue
-            _refuse_text(change, change.new)
-            new = kept_lists(change.new, change.path.text, change.source)
-            try:
-                if new is GONE:
-                    raise TypeError
-                yield make("set", change.path, new, self)
-            except (TraceError, TypeError):
+            new = _to_store(change, change.new)
+            store = None if new is GONE else self._store(make, "set", change.path, new)
+            if store is not None:
+                yield store
+            else:
                 self._doubt(f"{change}, only while tracing")
                 self._kept.append((change.path, new))
         for mutation in mutations:
-            _refuse_text(mutation, mutation.appended)
-            appended = kept_lists(mutation.appended, mutation.path.text, mutation.source)
-            try:
-                if appended is None:
-                    raise TypeError
-                yield make("append", mutation.path, appended, self)
-            except (TraceError, TypeError):
+            appended = _to_store(mutation, mutation.appended)
+            store = (
+                None if appended is None else self._store(make, "append", mutation.path, appended)
+            )
+            if store is not None:
+                yield store
+            else:
                 self._doubt(str(mutation))
                 self._watch.kept.add(id(mutation.value))
+
+    def _store(
+        self, make: Callable[..., Store], kind: str, path: AccessPath | Root, value: Any
+    ) -> Store | None:
+        """A store; None if what it does cannot be repeated after each run."""
+        try:
+            return make(kind, path, value, self)
+        except (TraceError, TypeError):
+            return None
 
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
@@ -330,14 +338,15 @@ class Outside:
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
 
 
-def _refuse_text(what: Rebinding | Mutation, value: Any) -> None:
-    """Refuse to keep a text that shows what only the graph knows."""
+def _to_store(what: Rebinding | Mutation, value: Any) -> Any:
+    """What is kept outside by a store; a text that shows what only the graph knows is refused."""
     if any(map(holds_placeholder, tree.leaves(value))):
         raise TraceError(
             "a traced function keeps a text that shows a value",
             given=str(what),
             hint="keep the tensor or the number, and make the text of it outside",
         )
+    return kept_lists(value, what.path.text, what.source)
 
 
 def kept_lists(value: Any, text: str, source: Source | None) -> Any:
@@ -360,7 +369,7 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
 
 
 def _memory(x: Tensor) -> tuple[Any, ...]:
-    """What is the same for two arrays of the same elements at the same place."""
+    """What is the same for two arrays of the same elements at the same address."""
     data = x._data
     interface = getattr(data, "__array_interface__", None)
     if interface is None:

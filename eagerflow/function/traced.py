@@ -1,54 +1,37 @@
-"""`trace` and `TracedFunction`: a Python function that runs as a graph, traced per kind of call."""
+"""`trace` and `TracedFunction`: a Python function that runs as a graph, traced per kind of call.
+
+Which trace a call runs: `function/lookup.py`.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import threading
-import warnings
-from collections import deque
 from collections.abc import Callable, Sequence
-from time import perf_counter
-from types import FunctionType
-from typing import Any, Final, Literal, NamedTuple, final, overload
-from weakref import WeakValueDictionary, ref
+from typing import Any, Final, Literal, final, overload
+from weakref import ref
 
 from eagerflow.autograph.conversion.convert import call as autograph_call
-from eagerflow.capture.static_keys import static_key
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
-from eagerflow.events import RetraceEvent, told
-from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache, CacheEntry
-from eagerflow.function.reasons import Reason, reason_of
+from eagerflow.errors import TraceError, hide_frames, hides_frames
+from eagerflow.function.lookup import Lookup, Options
 from eagerflow.function.records import Explanation, TraceRecord
-from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import as_device, current_device
 from eagerflow.profiling import NodeStatistics
-from eagerflow.source import capture, cell_name
 from eagerflow.tracing.tracer import tracer_of
 
 Compile = Literal["background", "now", "off"]
 _COMPILE: Final = ("background", "now", "off")
-_FIRST: Final = Reason("the first call")
-#: traces for one cause from which on there is a warning
-_STORM: Final = 3
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
-#: records of traces that a function keeps, the last ones
-_RECORDS: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
-#: one trace at a time: what the function reads from outside is replaced during it
-_tracing: Final = threading.RLock()
 _stack: Final = interpreter.stack
-#: the traced function made last under each name, so that a cell that runs again finds its traces
-_known: Final[WeakValueDictionary[tuple[str, str], TracedFunction]] = WeakValueDictionary()
 
 
 @final
@@ -80,19 +63,9 @@ class TracedFunction:
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.name = str(name or getattr(fn, "__name__", type(fn).__name__))
-        self._options = (tuple(static), compile, strict, max_traces)
-        self.strict = strict
-        self._max_traces = max_traces
-        self._signature = Signature(fn, static)
-        #: forms of calls and their traces, with the defaults that the arguments leave out
-        self._direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
-        self._cache = Cache(self._direct)
-        self._records: deque[TraceRecord] = deque(maxlen=_RECORDS)
-        self._traced = 0  # how many times
-        self._causes: dict[str, int] = {}
-        self._told: set[str] = set()
-        self._legacy: _Legacy | None = None  # once it is known, another thread may look
-        self._legacy = self._inherit()
+        options = Options(tuple(static), compile, strict, max_traces)
+        self._lookup = Lookup(fn, self.name, options)
+        self._direct = self._lookup.direct
 
     # --- calls ---
 
@@ -138,8 +111,8 @@ class TracedFunction:
         if tracer_of(interpreter.current()) is not None:
             with name_scope(self.name):
                 return autograph_call(self.fn)(*args, **kwargs)
-        call = self._signature.parse(args, kwargs)
-        entry, captured = self._find(call)
+        call = self._lookup.signature.parse(args, kwargs)
+        entry, captured = self._lookup.find(call)
         if entry.own_rules and interpreter.is_differentiated():
             return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
         leaves = [leaf.value for leaf in call.leaves]
@@ -152,84 +125,6 @@ class TracedFunction:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As an attribute of a class it is a method; all instances share the traces."""
         return self if instance is None else BoundFunction(self, instance)
-
-    def _find(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
-        """The trace for a call, made if there is none, and what it reads from outside."""
-        match = self._existing(call)
-        if match is not None:
-            return match
-        with _tracing:
-            if self._legacy is not None:
-                self._adopt()
-            match = self._existing(call)  # another thread may have made it meanwhile
-            return match if match is not None else self._trace(call)
-
-    def _existing(self, call: Call) -> tuple[CacheEntry, Sequence[Any]] | None:
-        group = self._cache.group(call)
-        for i, entry in enumerate(group.entries if group is not None else ()):
-            if entry.takes(call) and entry.shares(call):
-                captured = entry.read()
-                if captured is not None:
-                    if i and group is not None:
-                        self._cache.prefer(group, entry)
-                    return entry, captured
-        return None
-
-    def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
-        reason = _FIRST
-        if self._records or len(self._cache):
-            reason = reason_of(call, self._cache)
-        if self._max_traces is not None and self._traced >= self._max_traces:
-            raise TraceError(
-                f"{self.name} needs more than {self._max_traces} traces",
-                given=reason.text,
-                expected=f"max_traces={self._max_traces} to be enough",
-                hint="see f.explain() for what makes calls differ",
-            )
-        if not RetraceEvent.listeners:
-            return self._trace_for(call, reason)
-        with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
-            return self._trace_for(call, reason)
-
-    def _trace_for(self, call: Call, reason: Reason) -> tuple[CacheEntry, Sequence[Any]]:
-        group = self._cache.ensure(call)
-        start = perf_counter()
-        request = TraceRequest(
-            self.fn, self.name, self._signature, call, group.widen(call),
-            self.strict, reason.text,
-        )  # fmt: skip
-        try:
-            entry, first = make_entry(request)
-        except BaseException:
-            self._cache.tidy(call)
-            raise
-        entry.record.seconds = perf_counter() - start
-        self._records.append(entry.record)
-        self._traced += 1
-        self._note_storm(reason, entry.record)
-        self._tell(entry.record)
-        self._cache.add(call, entry)
-        captured = entry.read()
-        # the function may have changed what it reads; then the next call traces again
-        return entry, captured if captured is not None else first
-
-    def _note_storm(self, reason: Reason, record: TraceRecord) -> None:
-        if not reason.culprit:
-            return
-        count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
-        if count == _STORM:
-            static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
-            _warn(
-                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
-                f"{static}  each trace costs time and memory; f.explain() tells more"
-            )
-
-    def _tell(self, record: TraceRecord) -> None:
-        """Warn of what ran only while tracing, each once."""
-        for note in record.notes:
-            if note not in self._told:
-                self._told.add(note)
-                _warn(f"{self.name}: {note}")
 
     # --- looking inside ---
 
@@ -247,7 +142,7 @@ class TracedFunction:
         f(x: f32[2]@cpu:0) | the first call
         f(x: f32[n]@cpu:0) | x: now f32[3]@cpu:0, before f32[2]@cpu:0
         """
-        return tuple(self._records)
+        return tuple(self._lookup.records)
 
     def explain(self) -> Explanation:
         """Why each trace was made, what is static in it, what it reads from outside.
@@ -280,7 +175,8 @@ class TracedFunction:
         """
         if tracer_of(interpreter.current()) is not None:
             raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
-        return self._find(self._signature.parse(args, kwargs))[0].optimised
+        lookup = self._lookup
+        return lookup.find(lookup.signature.parse(args, kwargs))[0].optimised
 
     def value(self, name: str) -> Value:
         """The value in the graph used last that was bound last to the local variable ``name``.
@@ -296,7 +192,7 @@ class TracedFunction:
         >>> f.value("h")
         %multiply: f32[]@cpu:0
         """
-        entry = self._latest()
+        entry = self._lookup.latest()
         value = entry.local(name)
         if value is None and name in entry.locals:
             raise TraceError(
@@ -311,12 +207,6 @@ class TracedFunction:
             )
         return value
 
-    def _latest(self) -> CacheEntry:
-        """The trace used last."""
-        for entry in self._cache.latest():
-            return entry
-        raise TraceError(f"{self.name} was not traced yet", hint="call it first")
-
     def stats(self) -> NodeStatistics:
         """Times per node, of the calls within a ``with`` block.
 
@@ -328,13 +218,13 @@ class TracedFunction:
         >>> [(row.op, row.count) for row in stats.table()]
         [('exp', 1)]
         """
-        here = ref(self)
+        here = ref(self._lookup)
 
         def mine(executable: int) -> bool:
-            function = here()
-            return function is not None and any(
+            lookup = here()
+            return lookup is not None and any(
                 one.number == executable
-                for entry in function._cache.entries() for one in entry.executables()
+                for entry in lookup.cache.entries() for one in entry.executables()
             )  # fmt: skip
 
         return NodeStatistics(mine)
@@ -361,13 +251,13 @@ class TracedFunction:
          del r0
          return (r1, )
         """
-        entry = self._latest()
+        entry = self._lookup.latest()
         if stage not in ("graph", "python"):
             raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
         return str(entry.optimised) if stage == "graph" else entry.executable.text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TracedFunction, (self.fn, *self._options, self.name)  # traces are made anew
+        return TracedFunction, (self.fn, *self._lookup.options, self.name)  # traces are made anew
 
     def clear(self) -> None:
         """Forget all traces.
@@ -380,83 +270,12 @@ class TracedFunction:
         >>> f.traces
         ()
         """
-        with _tracing:
-            self._cache.clear()
-            self._direct.clear()
-            self._records.clear()
-            self._traced = 0
-            self._causes.clear()
-            self._told.clear()
+        self._lookup.clear()
 
     def __repr__(self) -> str:
-        count = len(self._records)
+        count = len(self._lookup.records)
         traces = "1 trace" if count == 1 else f"{count or 'no'} traces"
         return f"<traced function {self.name}: {traces}>"
-
-    # --- cells that run again ---
-
-    def _inherit(self) -> _Legacy | None:
-        """The traces of the function that had this name, if it had the same code."""
-        key = (str(getattr(self.fn, "__module__", "")), str(getattr(self.fn, "__qualname__", "")))
-        with _tracing:
-            before = _known.get(key)
-            _known[key] = self
-            if before is None or before._options != self._options:
-                return None
-            if not _same_definition(before.fn, self.fn):
-                return None
-            if before._legacy is not None and not len(before._cache):
-                return before._legacy
-            return _Legacy(ref(before), before._cache)
-
-    def _adopt(self) -> None:
-        """Take the inherited traces over if the function that had them is gone.
-
-        A function that lives on keeps them: a factory makes many functions of one code.
-        """
-        legacy, self._legacy = self._legacy, None
-        if legacy is None or legacy.owner() is not None:
-            return
-        for key, group in legacy.cache.groups():
-            for entry in group.entries:
-                if not entry.makes_resources:
-                    entry.guards.rebase(self.fn)
-                    if entry.read() is not None:
-                        self._cache.take(key, group, entry)
-                        self._records.append(entry.record)
-
-
-class _Legacy(NamedTuple):
-    """Traces that a function may take over.
-
-    Attributes:
-        owner: the function that has them.
-        cache: the traces.
-    """
-
-    owner: ref[TracedFunction]
-    cache: Cache
-
-
-def _same_definition(a: Any, b: Any) -> bool:
-    """Whether two plain functions have the same code and the same defaults."""
-    if not isinstance(a, FunctionType) or not isinstance(b, FunctionType):
-        return False
-    return (
-        a.__code__ == b.__code__
-        and a.__globals__ is b.__globals__
-        and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
-        and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
-    )
-
-
-def _warn(text: str) -> None:
-    """A warning at the user's own line."""
-    source = capture(2)
-    warnings.warn_explicit(
-        text, TraceWarning, "<unknown>" if source is None else cell_name(source.file),
-        0 if source is None else source.line,
-    )  # fmt: skip
 
 
 @final

@@ -362,31 +362,23 @@ class _Maker:
         """Bring the inputs in order; what is static or made while tracing becomes constants."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
-        constants: list[tuple[Value, Any]] = [(r.value, r.number) for r in static.values()]
-        inputs: list[Value] = []
-        leaves: list[int] = []
-        numbers: list[tuple[int, Any]] = []
-        for value, i in zip(list(graph.inputs), self.graph_leaves, strict=False):
-            if id(value) in static:
-                numbers.append((i, static[id(value)].number))
-            else:
-                inputs.append(value)
-                leaves.append(i)
+        pairs = list(zip(graph.inputs, self.graph_leaves, strict=False))
+        entry.leaves = tuple([i for value, i in pairs if id(value) not in static])
+        entry.numbers = tuple([(i, static[id(v)].number) for v, i in pairs if id(v) in static])
+        inputs = [value for value, _ in pairs if id(value) not in static]
         graph.outputs = self.outputs
-        captured, more, entry.guards = outside.close(static)
+        captured, constants, entry.guards = outside.close(static)
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])
         entry.shared = tuple(outside.shared)
-        constants += more
-        nodes = [_constant_node(graph, value, item) for value, item in constants]
-        graph.nodes[:0] = nodes
+        constants = [*[(r.value, r.number) for r in static.values()], *constants]
+        graph.nodes[:0] = [_constant_node(graph, value, item) for value, item in constants]
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
         sizes = {name: tracer.sizes[name] for name in tracer.static_sizes}
         if sizes:
             substitute_sizes(graph, sizes)
-        entry.leaves, entry.numbers = tuple(leaves), tuple(numbers)
         entry.patterns = tuple([
             _pattern(before.shape, sizes)
             for leaf, before in zip(self.leaves, self.before, strict=True)

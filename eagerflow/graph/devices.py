@@ -21,7 +21,7 @@ from eagerflow.types import TensorType
 _NOWHERE: Final[Mapping[Value, Value]] = {}
 
 
-def places_of(
+def devices_of(
     op: Op, devices: list[Any], attrs: dict[str, Any], types: Sequence[TensorType]
 ) -> tuple[Any, Any]:
     """The device of a node of ``op``, and those that its outputs state, or None.

@@ -41,8 +41,9 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
             taken = [v for v in node.inputs if v not in given]
             if tellers:
                 taken += [tellers[name] for name in sizes_named_by(node) if name in tellers]
-            want.update(v.node for v in taken if v.node is not None)
-            want.update(n for n in node.control_inputs if n not in replaced)
+            want.update([v.node for v in taken if v.node is not None])
+            if node.control_inputs:
+                want.update([n for n in node.control_inputs if n not in replaced])
     return nodes[::-1]
 
 

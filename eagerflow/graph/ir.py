@@ -355,8 +355,8 @@ class Graph:
         >>> len(ef.Graph.parse(text).optimise().nodes)
         0
         """
-        graph, _ = _above(".passes", "optimise")(self)
-        return graph  # type: ignore[no-any-return]  # `optimise` is typed where it is
+        graph: Graph = _above(".passes", "optimise")(self)[0]
+        return graph
 
     def diff(self, pass_name: str | None = None) -> str:
         """What passes changed on the way to this graph, or would change in it.

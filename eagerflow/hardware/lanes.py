@@ -53,14 +53,14 @@ _operators: dict[str, int] = {}
 
 
 def operator_number(name: str) -> int:
-    """The place of the operator ``name`` in `Lane.kernels`."""
+    """The position of the operator ``name`` in `Lane.kernels`."""
     number = _operators.setdefault(name, len(_operators))
     assert number < _MAX_OPERATORS
     return number
 
 
 def known_operator(name: str) -> int | None:
-    """The place of the operator ``name``, None if there is no such operator."""
+    """The position of the operator ``name``, None if there is no such operator."""
     return _operators.get(name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 
-_PLACES = ("height", "width")
+_SPATIAL = ("height", "width")
 _LAYERS = "eagerflow.nn.layers."
 
 
@@ -78,18 +78,18 @@ def check_channels(layer: Any, x: Any, axes: int | None = None) -> None:
     if axes is None:
         channels = layer.num_features
         fits = len(shape) > 1 and shape[1] == channels
-        places = "..."
+        spatial = "..."
     else:
         channels = layer.in_channels
         fits = len(shape) in (axes + 1, axes + 2) and shape[-axes - 1] == channels
-        places = ", ".join(_PLACES) if axes == 2 else "length"
+        spatial = ", ".join(_SPATIAL) if axes == 2 else "length"
     if not fits:
         plural = "channel" if channels == 1 else "channels"
-        single = "" if axes is None else f" or [{channels}, {places}]"
+        single = "" if axes is None else f" or [{channels}, {spatial}]"
         raise ShapeError(
             f"{type(layer).__name__}: the input does not have {channels} {plural}",
             given=f"x={ef.asarray(x).type}",
-            expected=f"[batch, {channels}, {places}]{single}",
+            expected=f"[batch, {channels}, {spatial}]{single}",
             hint=_channels_hint(tuple(shape), channels, axes),
         )
 
@@ -98,7 +98,7 @@ def _channels_hint(shape: tuple[Any, ...], channels: int, axes: int | None) -> s
     """What the user may have meant by an input of this shape."""
     batched = axes is None or len(shape) == axes + 2
     if len(shape) > 2 and shape[-1] == channels:
-        return f"channels come before places: ef.moveaxis(x, -1, {1 if batched else 0})"
+        return f"channels come before the spatial axes: ef.moveaxis(x, -1, {1 if batched else 0})"
     if axes is not None and len(shape) == axes + 1:
         if channels == 1:
             return "an axis for the channel is missing: x[:, None]"

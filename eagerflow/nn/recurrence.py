@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn import init
 
 #: the carry: the hidden state, which is what a step gives; of an LSTM that of the cell, too

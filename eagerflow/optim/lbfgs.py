@@ -240,11 +240,12 @@ class LBFGS:
         t = ef.where(count == 1, ef.minimum(1.0, 1.0 / _f64(ef.abs(g).sum())) * lr, lr)
         slope = _f64(g @ d)
         iterate = iterate._replace(direction=d, t=t, g_before=g, iterations=iterate.iterations + 1)
-        return ef.cond(  # type: ignore[no-any-return]  # what its functions give
+        after: _Iterate = ef.cond(
             slope > -self.tolerance_change,
             lambda: iterate._replace(goes_on=ef.zeros_like(iterate.goes_on)),
             lambda: self._moved(iterate, slope, objective),
         )
+        return after
 
     # --- the parts of an iteration ---
 
@@ -288,8 +289,9 @@ class LBFGS:
             lambda n, q, alpha: n >= 0, back, (kept - 1, -g, ef.zeros(most, dtype=g.dtype))
         )
         r = q * state["scale"].value.astype(g.dtype)
+        direction: ef.Tensor
         _, direction = ef.while_loop(lambda n, r: n < kept, forth, (ef.zeros_like(kept), r))
-        return direction  # type: ignore[no-any-return]  # a tensor
+        return direction
 
     def _moved(
         self, iterate: _Iterate, slope: ef.Tensor,

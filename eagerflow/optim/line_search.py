@@ -80,7 +80,7 @@ def strong_wolfe(
     the function once.
 
     Args:
-        objective: the function; it is asked at one place at a time.
+        objective: the function; it is asked at one point at a time.
         start: the point at 0, where the slope is negative.
         gradient: the gradient there.
         t: where to look first.
@@ -94,11 +94,12 @@ def strong_wolfe(
     def iteration(s: _Search) -> _Search:
         new, g = objective(s.t)
         s = s._replace(evaluations=s.evaluations + 1)
-        return ef.cond(  # type: ignore[no-any-return]  # what its functions give
+        after: _Search = ef.cond(
             s.phase == _BRACKETING,
             lambda: _next_trial(_bracketed(s, start, gradient, new, g, most), smallest),
             lambda: _next_trial(_zoomed(s, start, new, g), smallest),
         )
+        return after
 
     zero, no = ef.zeros_like(most), ef.zeros_like(most, dtype=ef.bool)
     first = _Search(zero + _BRACKETING, t, start, gradient, start, ~no, no, zero)

@@ -384,9 +384,9 @@ def _constant_text(node: Node) -> str:
     return clip(str(value.type) if isinstance(value, Reference) else repr(value))
 
 
-def _end_lines(kind: BoxKind, value: Value, place: int) -> list[str]:
+def _end_lines(kind: BoxKind, value: Value, position: int) -> list[str]:
     if kind == "output":
-        return [f"result {place}", clip(str(value.type))]
+        return [f"result {position}", clip(str(value.type))]
     return [clip(f"%{value.name}"), clip(str(value.type))]
 
 

@@ -123,14 +123,14 @@ def _order(items: list[_Item]) -> list[list[int]]:
         order[item.layer].append(i)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 0
-        place = {i: float(p) for layer in order for p, i in enumerate(layer)}
+        position = {i: float(p) for layer in order for p, i in enumerate(layer)}
         for layer in order if down else order[::-1]:
             means = {}
             for i in layer:
                 near = items[i].up if down else items[i].down
-                means[i] = sum(place[n] for n in near) / len(near) if near else place[i]
+                means[i] = sum(position[n] for n in near) / len(near) if near else position[i]
             layer.sort(key=lambda i, means=means: means[i])  # type: ignore[misc]  # bound on purpose
-            place.update((i, float(p)) for p, i in enumerate(layer))
+            position.update((i, float(p)) for p, i in enumerate(layer))
     return order
 
 

@@ -130,9 +130,9 @@ def draw(picture: Contents) -> str:
     layout = lay_out(sizes, ends)
     colors = dict(zip(picture.devices, DEVICE_COLORS * len(picture.devices), strict=False))
     parts = []
-    places = _label_places(picture.edges)
-    for edge, path, place in zip(picture.edges, layout.paths, places, strict=True):
-        parts.append(_draw_edge(edge, path, place))
+    positions = _label_positions(picture.edges)
+    for edge, path, position in zip(picture.edges, layout.paths, positions, strict=True):
+        parts.append(_draw_edge(edge, path, position))
     for box, lines, size, center in zip(boxes, texts, sizes, layout.centers, strict=True):
         parts.append(_draw_box(box, lines, size, center, colors.get(box.device or "", "#6e7781")))
     parts += _legend(colors, layout.height + 24)
@@ -205,8 +205,8 @@ _THICK: Final = ' stroke-width="2.5"'
 _DASHES: Final = {"control": ' stroke-dasharray="5 3"', "body": ' stroke-dasharray="1 3"'}
 
 
-def _draw_edge(edge: Edge, path: list[tuple[float, float]], place: float | None) -> str:
-    """An edge; ``place`` says how far down the last gap its label is, if it has one."""
+def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | None) -> str:
+    """An edge; ``position`` says how far down the last gap its label is, if it has one."""
     d = f"M{path[0][0]:.1f},{path[0][1]:.1f}"
     for (x0, y0), (x1, y1) in pairwise(path):
         middle = (y0 + y1) / 2
@@ -220,24 +220,24 @@ def _draw_edge(edge: Edge, path: list[tuple[float, float]], place: float | None)
         parts.append(_arrow(path[0], not down))
     if edge.label:
         parts.insert(0, f"<title>{_xml(edge.label)}</title>")
-        if place is not None:
+        if position is not None:
             (x0, y0), (x1, y1) = path[-3:-1]
-            x, y = (x0 + (x1 - x0) * place + 4), y0 + (y1 - y0) * place + 3
+            x, y = (x0 + (x1 - x0) * position + 4), y0 + (y1 - y0) * position + 3
             parts.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="9">{_xml(edge.label)}</text>')
     return f'<g class="edge {edge.kind}">{"".join(parts)}</g>'
 
 
-def _label_places(edges: list[Edge]) -> list[float | None]:
+def _label_positions(edges: list[Edge]) -> list[float | None]:
     """For each edge how far down its label is, at different heights above one box."""
     if len(edges) > _LABELS:
         return [None] * len(edges)
     total = Counter(edge.target for edge in edges)
     met: Counter[Box] = Counter()
-    places: list[float | None] = []
+    positions: list[float | None] = []
     for edge in edges:
         met[edge.target] += 1
-        places.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
-    return places
+        positions.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
+    return positions
 
 
 def _arrow(end: tuple[float, float], down: bool) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from threading import Lock
-from typing import Any, Protocol, final
+from typing import Any, Final, Protocol, final
+from weakref import WeakValueDictionary
 
 from eagerflow import events
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
-from eagerflow.graph_position import graph_position
+from eagerflow.graph_position import GraphPosition, graph_position, thread_position
 from eagerflow.hardware import Device
 from eagerflow.resources.levels import Level
 
@@ -56,6 +58,10 @@ def level_event(level: Level, device: Device | None) -> LevelEvent:
 
 def _described(resource: _Resource, operation: str) -> dict[str, Any]:
     at = graph_position(3)
+    return {**_at(resource, operation, at), "frames": (*step_of.frames, *at.frames)}
+
+
+def _at(resource: _Resource, operation: str, at: GraphPosition) -> dict[str, Any]:
     return {
         "name": resource.label,
         "device": "" if resource.device is None else str(resource.device),
@@ -64,8 +70,59 @@ def _described(resource: _Resource, operation: str) -> dict[str, Any]:
         "executable": at.executable,
         "node": at.node,
         "source": at.source,
-        "frames": (*step_of.frames, *at.frames),
+        "frames": at.frames,
     }
+
+
+# --- waits that began when nobody listened ------------------------------------------------------
+
+
+class _Waiting(Protocol):
+    """An attempt that waits."""
+
+    owner: Any
+    what: str
+    since: float | None
+
+    @property
+    def waiter(self) -> int | Callable[[], dict[str, Any]] | None: ...
+
+
+def late_event(attempt: _Waiting) -> WaitEvent:
+    """The event of a wait that goes on, made on request; its beginning is not told."""
+    if callable(attempt.waiter):
+        known = attempt.waiter()
+    else:
+        thread = attempt.waiter or 0
+        known = {**_at(attempt.owner, attempt.what, thread_position(thread)), "thread": thread,
+                 "caller": 0, "runner": "", "step": 0}  # fmt: skip
+    event = WaitEvent(**known)
+    assert attempt.since is not None
+    event.start = attempt.since
+    events.tell_nobody(event)
+    return event
+
+
+class _Meeting(Protocol):
+    def open_waits(self) -> list[WaitEvent]: ...
+
+
+_serial: Final = count(1)
+#: by number; it needs no lock, as each access of it is one operation of a dictionary
+_meetings: Final[WeakValueDictionary[int, _Meeting]] = WeakValueDictionary()
+
+
+def know(meeting: _Meeting) -> None:
+    """Ask a resource, as long as it lives, for the waits that go on in it."""
+    _meetings[next(_serial)] = meeting
+
+
+def _open_waits() -> list[WaitEvent]:
+    meetings = [meeting() for meeting in _meetings.valuerefs()]
+    return [event for one in meetings if one is not None for event in one.open_waits()]
+
+
+events.ask_for_waits(_open_waits)
 
 
 def tell_operation(resource: _Resource, operation: str) -> None:
@@ -84,6 +141,7 @@ class _Attempt(Protocol):
     owner: Any
     what: str
     since: float | None
+    event: WaitEvent | None
 
     @property
     def failure(self) -> Callable[[], Exception] | None: ...
@@ -146,6 +204,7 @@ class ToldAttempt:
         try:
             if self._operation is not None:
                 events.begin(self._operation)
+            attempt.event = self._wait
             attempt.begin(callback)
             if attempt.since is not None and self._wait is not None:
                 events.begin(self._wait)

@@ -21,13 +21,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from itertools import count
+from threading import get_ident
 from time import perf_counter
 from typing import Any, Final, Protocol, final
 
 from eagerflow.errors import CancelledError, WaitTimeoutError
 from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, begin, describe, end
 from eagerflow.hardware import Device
-from eagerflow.resources.attempt_events import end_wait, level_event, operation_event, wait_event
+from eagerflow.resources.attempt_events import (
+    end_wait,
+    know,
+    late_event,
+    level_event,
+    operation_event,
+    wait_event,
+)
 from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
 from eagerflow.types import TensorSpec, TensorType
@@ -74,9 +82,13 @@ class AbstractAttempt(ABC):
         done: whether it has come to its end.
         failure: makes the error that it ended with; None if it ended well.
         since: when it began to wait, in seconds of ``time.perf_counter``; None if it did not.
+        waiter: the identifier of the thread that sleeps until it has ended; where none does, what
+            gives the fields of the event of the wait, or None.
+        event: of the wait, if it was told or asked for.
     """
 
-    __slots__ = ("_callback", "done", "failure", "line", "owner", "since", "what")
+    __slots__ = ("_callback", "done", "event", "failure", "line", "owner", "since", "waiter",
+                 "what")  # fmt: skip
 
     def __init__(self, owner: AbstractMeeting, line: int, what: str) -> None:
         self.owner: Any = owner
@@ -85,6 +97,8 @@ class AbstractAttempt(ABC):
         self.done = False
         self.failure: Failure | None = None
         self.since: float | None = None
+        self.waiter: int | Callable[[], dict[str, Any]] | None = None
+        self.event: WaitEvent | None = None
         self._callback: Callable[[], object] | None = None
 
     # --- what a kind of operation is; called with the lock of the resource held ---
@@ -123,8 +137,18 @@ class AbstractAttempt(ABC):
 
     def call_back(self) -> None:
         """Tell the caller that it has ended."""
+        if self.event is not None and self.event.is_silent:
+            end_wait(self.event, self.done, self.failure)
         if self._callback is not None:
             self._callback()
+
+    def open_wait(self) -> WaitEvent | None:
+        """The event of its wait, if it waits. The lock is held."""
+        if self.done or self.since is None or self._callback is None:
+            return None
+        if self.event is None:
+            self.event = late_event(self)
+        return self.event
 
     # --- for the caller ---
 
@@ -216,12 +240,13 @@ class AbstractAttempt(ABC):
         with self.owner.lock:
             if self.done:
                 return
+            self.waiter = get_ident()
             self._callback = bell.release
         start, holder = perf_counter(), interruptible.holder
         event: WaitEvent | None = None
         try:
             if WaitEvent.listeners:
-                event = wait_event(self.owner, self.what)
+                event = self.event = wait_event(self.owner, self.what)
                 begin(event)
             if holder is not None:
                 holder.watch(self)
@@ -374,6 +399,7 @@ class AbstractMeeting(ABC):
         self._ended: deque[AbstractAttempt] = deque()  # those that are still to be called back
         self._trying = False
         self._again = False
+        know(self)
 
     @property
     def specs(self) -> tuple[TensorSpec, ...]:
@@ -404,6 +430,12 @@ class AbstractMeeting(ABC):
         with self.lock:
             event = level_event(self.level(), self.device)
         end(event)
+
+    def open_waits(self) -> list[WaitEvent]:
+        """The events of the waits that go on."""
+        with self.lock:
+            events = [attempt.open_wait() for line in self._lines for attempt in line]
+        return [event for event in events if event is not None]
 
     def waiting(self, line: int) -> int:
         """How many attempts wait in a line."""

@@ -75,7 +75,7 @@ class BarrierState:
         Args:
             part: which.
             keys: of the elements.
-            value: gives the part by the place of its key.
+            value: gives the part by the position of its key.
 
         Raises:
             TensorValueError: an element has this part already.

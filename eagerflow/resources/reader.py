@@ -6,8 +6,8 @@ caller that wants a record waits in the line until then. A reader that is not wa
 place in the queue.
 
 As in queues (`eagerflow.resources.attempts`), Ctrl-C may come between any two calls. So what is
-read counts from the plain statements on that note the record and the place behind it; where it came
-before, the file is read again from the place that is noted.
+read counts from the plain statements on that note the record and the offset behind it; where it
+came before, the file is read again from the offset that is noted.
 """
 
 from __future__ import annotations

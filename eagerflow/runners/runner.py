@@ -28,7 +28,7 @@ from eagerflow.resources.requests import check_seconds
 from eagerflow.runners.closing import Closing
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.timers import Timer, timers
-from eagerflow.source import place_of_thread
+from eagerflow.source import source_of_thread
 
 _serial: Final = itertools.count(1)
 STOPPED: Final = "its runner was stopped"
@@ -190,10 +190,10 @@ class Runner:
         """Wait for the end of a runner that was stopped."""
         if self._ended.wait(_PATIENCE):
             return
-        place = place_of_thread(self._thread())
+        source = source_of_thread(self._thread())
         warnings.warn(
             f"the runner {self.name} was stopped and goes on, "
-            f"{'in its graph' if place is None else f'at {place}'}; this waits for its end "
+            f"{'in its graph' if source is None else f'at {source}'}; this waits for its end "
             "(stop(timeout=...) does not wait for ever)",
             RuntimeWarning,
             stacklevel=4,

@@ -49,8 +49,8 @@ class _Steps:
         """Begin the next one."""
         function, runner = self._function, self._runner
         with device(self._device):
-            call = function._signature.parse(self._args, self._kwargs)
-            entry, captured = function._find(call)
+            call = function._lookup.signature.parse(self._args, self._kwargs)
+            entry, captured = function._lookup.find(call)
         leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:
@@ -68,6 +68,32 @@ class _Steps:
             step.begin(inputs)
         else:
             runner.end()
+
+
+def _begin_steps(
+    runner: Runner, function: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any],
+    end: float | None,
+) -> None:  # fmt: skip
+    """Begin the steps of a traced function, which may be broken off at a time."""
+    if end is not None:
+        runner.end_at(end)
+    try:
+        with interpreter.use(interpreter.BASE):
+            _Steps(runner, function, args, kwargs).next()
+    except BaseException:
+        runner.abandon()
+        raise
+
+
+def _start_thread(runner: Runner, call: Callable[[], object], end: float | None) -> None:
+    """Call a plain function in a thread of its own."""
+    thread = threading.Thread(
+        target=_call_in_thread,
+        args=(runner, call, current_device(), end),
+        name=f"eagerflow-{runner.name}",
+        daemon=True,
+    )
+    ending.start(thread)
 
 
 def _call_in_thread(
@@ -158,20 +184,7 @@ def spawn(
     if isinstance(fn, BoundFunction):
         args, function = (fn.__self__, *args), fn.__func__
     if isinstance(function, TracedFunction):
-        if end is not None:
-            runner.end_at(end)
-        try:
-            with interpreter.use(interpreter.BASE):
-                _Steps(runner, function, args, kwargs).next()
-        except BaseException:
-            runner.abandon()
-            raise
-        return runner
-    thread = threading.Thread(
-        target=_call_in_thread,
-        args=(runner, functools.partial(fn, *args, **kwargs), current_device(), end),
-        name=f"eagerflow-{runner.name}",
-        daemon=True,
-    )
-    ending.start(thread)
+        _begin_steps(runner, function, args, kwargs, end)
+    else:
+        _start_thread(runner, functools.partial(fn, *args, **kwargs), end)
     return runner

@@ -1,8 +1,8 @@
-"""Whether a step is run in generated code or by entries, some of them at once.
+"""Whether a step is run in generated code or by scheduled nodes, some of them at once.
 
-Estimates propose, measurements decide: entries are tried only where two parts of at least 200 us
-each do not need each other, and kept only if they are faster. The results are the same bit for bit,
-so that it does not matter which of both a call takes.
+Estimates propose, measurements decide: scheduled nodes are tried only where two parts of at least
+200 us each do not need each other, and kept only if they are faster. The results are the same bit
+for bit, so that it does not matter which of both a call takes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 #: runs of either way that are timed before the faster is taken
 _RUNS: Final = 3
-#: the part of the other's time that running by entries must stay below
+#: the part of the other's time that running by scheduled nodes must stay below
 _GAIN: Final = 0.95
 #: up to which growth of symbolic sizes it is checked whether anything is to be decided
 _GROWTH: Final = 64
@@ -41,9 +41,9 @@ class Decision:
     """What is known of the two ways for inputs of about one size.
 
     Attributes:
-        scheduled: runs the graph by entries; None where it has no parts that are worth it.
-        seconds: of the steps that were timed, in generated code and by entries; None once it is
-            decided.
+        scheduled: runs the graph by scheduled nodes; None where it has no parts that are worth it.
+        seconds: of the steps that were timed, in generated code and by scheduled nodes; None once
+            it is decided.
     """
 
     __slots__ = ("scheduled", "seconds")
@@ -62,13 +62,13 @@ class Decision:
         straight, cut = seconds
         return Trial(scheduled if len(cut) <= len(straight) else generated, self)
 
-    def took(self, by_entries: bool, seconds: float) -> None:
+    def took(self, scheduled: bool, seconds: float) -> None:
         """Note how long a step took."""
         timed = self.seconds
         if timed is None:
             return
         straight, cut = timed
-        (cut if by_entries else straight).append(seconds)
+        (cut if scheduled else straight).append(seconds)
         if min(len(straight), len(cut)) > _RUNS:  # the first of each, which compiles, is left out
             self.seconds = None
             if min(cut[1:]) > _GAIN * min(straight[1:]):
@@ -109,8 +109,8 @@ class Choice:
     """What is known of the two ways to run one graph.
 
     Where inputs have symbolic sizes, it is known for each power of four of what these come to
-    together: entries that gain with long inputs are in the way of short ones, and what is not worth
-    it with the sizes of the first call may be with others.
+    together: scheduled nodes that gain with long inputs are in the way of short ones, and what is
+    not worth it with the sizes of the first call may be with others.
 
     Args:
         generated: the tier that runs the graph as one function.
@@ -166,8 +166,9 @@ class Choice:
         With inputs of these sizes, or of larger ones where they are symbolic.
         """
         graph, sizes = self._graph, _sizes(self._graph, inputs)
-        needed = _is_wide(graph, sizes) or (
-            bool(sizes) and _is_wide(graph, {name: _GROWTH * n for name, n in sizes.items()})
+        largest = _lengths(graph, {name: _GROWTH * n for name, n in sizes.items()})
+        needed = largest[0] >= HEAVY_SECONDS and (
+            _is_wide(graph, largest) or (bool(sizes) and _is_wide(graph, _lengths(graph, sizes)))
         )
         if needed:
             self._axes = [(i, axis) for i, axis, _ in _named(graph)]
@@ -175,12 +176,9 @@ class Choice:
 
     def _make(self, inputs: Sequence[Any]) -> ScheduledTier | None:
         workers, sizes = worker_count(), _sizes(self._graph, inputs)
-        if workers == 1 or not _is_wide(self._graph, sizes):
+        if workers == 1 or not _is_wide(self._graph, _lengths(self._graph, sizes)):
             return None
-        threads = op_threads()
-
-        def seconds(node: Node) -> float:
-            return node_seconds(node, threads, sizes)
+        seconds = node_seconds(op_threads(), sizes)
 
         def whole(node: Node) -> bool:
             """A pure loop stays whole, all else if there is nothing in it to be run at once."""
@@ -196,21 +194,25 @@ class Choice:
         return tier if tier.parallel and tier.branches else None
 
 
-def _is_wide(graph: Graph, sizes: Mapping[str, int]) -> bool:
-    """Whether enough of a graph is off its critical path."""
-    whole, longest = _lengths(graph, lambda node: node_seconds(node, 1, sizes))
+def _is_wide(graph: Graph, lengths: tuple[float, float]) -> bool:
+    """Whether enough of a graph is off its critical path, by its `_lengths`."""
+    whole, longest = lengths
     whole_with_calls = whole + _CALL * len(graph.nodes)
     return whole - longest >= max(HEAVY_SECONDS, (1 - _GAIN) * whole_with_calls)
 
 
-def _lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float, float]:
+def _lengths(graph: Graph, sizes: Mapping[str, int]) -> tuple[float, float]:
     """How long all nodes take one after the other, and those on the critical path."""
+    return _path_lengths(graph, node_seconds(1, sizes))
+
+
+def _path_lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float, float]:
     whole, longest = 0.0, 0.0
     ends: dict[Node, float] = {}
     for node in graph.nodes:
         own = least = seconds(node)
         if own >= HEAVY_SECONDS and any(node.subgraphs()):
-            inside = [_lengths(inner, seconds) for _, inner in node.subgraphs()]
+            inside = [_path_lengths(inner, seconds) for _, inner in node.subgraphs()]
             least *= min([part / total for total, part in inside if total], default=1.0)
         before = [v.node for v in node.inputs if v.node is not None]
         begin = max([ends[n] for n in (*before, *node.control_inputs)], default=0.0)

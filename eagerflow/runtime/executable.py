@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, StepEvent, step_of, told
+from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
@@ -120,14 +120,14 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_chosen", "_device", "_devices", "_direct", "_picker", "_waiting",
+    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_picker", "_waiting", "_where",
                  "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
         self._device = as_device(None)  # of values that do not say; another may be current later
-        self._devices: str | None = None  # the names of all, once an event needed them
+        self._where: dict[str, Any] | None = None  # what events say of devices, once one did
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
@@ -189,13 +189,7 @@ class Executable:
                 the error of the step.
             runner: the name of the runner that it is for, in events.
         """
-        (tier,) = self._picker
-        make = None if isinstance(tier, Choice) else tier.detached
-        if isinstance(tier, Choice) or make is None:
-            tier = self._waiting
-            if tier is None:  # two threads may make one each
-                tier = self._waiting = ScheduledTier(self.graph, self.number)
-            make = tier.detached
+        tier, make = self._detaching()
         event, number = None, 0
         if StepEvent.listeners:
             event = self._event(tier)
@@ -204,6 +198,16 @@ class Executable:
         elif AbstractEvent.listeners:
             number = events.next_step()
         return make(done, event, number=number, runner=runner)
+
+    def _detaching(self) -> tuple[Tier, Detach]:
+        """The tier for steps that no caller waits for, and how it makes them."""
+        (picker,) = self._picker
+        if not isinstance(picker, Choice) and picker.detached is not None:
+            return picker, picker.detached
+        tier = self._waiting
+        if tier is None:  # two threads may make one each
+            tier = self._waiting = ScheduledTier(self.graph, self.number)
+        return tier, tier.detached
 
     @property
     def tier(self) -> Tier:
@@ -273,13 +277,13 @@ class Executable:
 
     def _event(self, tier: Tier | Trial) -> StepEvent:
         """The event of a step that is asked for in this thread."""
-        if self._devices is None:
+        if self._where is None:
             values = [v for v in self.graph.values() if isinstance(v.type, TensorType)]
             devices = dict.fromkeys(str(as_device(v.device or self._device)) for v in values)
-            self._devices = ", ".join(devices)
+            self._where = where(tuple(devices))
         name = self.graph.name
         return StepEvent(
-            name=name or "graph", graph=name, device=self._devices, executable=self.number,
+            name=name or "graph", graph=name, **self._where, executable=self.number,
             tier=tier.name, step=events.next_step(), parent=step_of.step,
         )  # fmt: skip
 

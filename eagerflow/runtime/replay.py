@@ -32,6 +32,8 @@ from eagerflow.types import TensorType
 #: `eagerflow.source` takes the local variable of this name in frames of this file for the position
 REPLAYS: Final = "at"
 
+#: runs a subgraph of a node
+Run = Callable[[Graph, Sequence[Any]], list[Any]]
 
 #: what puts a branch or a loop into the graph that is being traced, as a whole; a module above
 #: fills it: ``symbolic["apply"](node, inputs, sizes)`` gives the outputs; and likewise, with what
@@ -128,11 +130,7 @@ class _Replay:
         if node.op == "constant":
             return (self.constant(node),)
         if node.op == "call":
-            if "own" in node.attrs and interpreter.current() is not interpreter.BASE:
-                return symbolic["call"](node, inputs, self.sizes, self.inner)
-            if tracer_among(interpreter.current()) is not None:
-                return symbolic["apply"](node, inputs, self.sizes)
-            return self.inner(node.attrs["body"], inputs)
+            return self.call(node, inputs)
         if is_number(node.op):
             return (_at(node.source, self.number, node, inputs),)
         check_given(node)
@@ -171,6 +169,27 @@ class _Replay:
             return scalar(NUMBER_OPS[node.op].function(*inputs), _lane(node.outputs[0]))
         return NUMBER_OPS[node.op].function(*inputs)
 
+    # --- calls ---
+
+    def call(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        if "composite" in node.attrs:
+            results: Sequence[Any] = _at(node.source, self.composite, node, inputs)
+            return results
+        if "own" in node.attrs and interpreter.current() is not interpreter.BASE:
+            return symbolic["call"](node, inputs, self.sizes, self.inner)
+        if tracer_among(interpreter.current()) is not None:
+            return symbolic["apply"](node, inputs, self.sizes)
+        return self.inner(node.attrs["body"], inputs)
+
+    def composite(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
+        """A call that was recorded (see `eagerflow.autodiff.recorder`)."""
+        own = node.attrs["own"]
+        composite = node.attrs["composite"](self.inner, inputs[own:])
+        return interpreter.current().call(composite, inputs[:own])
+
+    def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+        return _Replay(graph, inputs, self.sizes).run()
+
     # --- branches and loops ---
 
     def control(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
@@ -187,9 +206,6 @@ class _Replay:
             return self.scan(node, inputs)
         predicate, *operands = inputs
         return self.inner(choose(node.op, predicate, node.attrs["branches"]), operands)
-
-    def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-        return _Replay(graph, inputs, self.sizes).run()
 
     def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
         carried = node.attrs["carry"]

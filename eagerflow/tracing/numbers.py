@@ -217,7 +217,7 @@ class TracedNumber(AbstractNumber):
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a thread other than the one that traces has it."""
+        """Whether a thread other than that of the trace has it."""
         return get_ident() != self.tracer.thread
 
     def ask(self, what: str) -> Any:

@@ -28,7 +28,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, TraceError
-from eagerflow.graph.devices import device_text, places_of
+from eagerflow.graph.devices import device_text, devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.scopes import current_scope, name_of
@@ -64,7 +64,7 @@ class Tracer(AbstractTracer):
         parent: the trace that it is a part of, None if of none.
         operands: what a part uses of the trace around it.
         begins: of a part, what inputs that are its own begin with in the trace around it.
-        thread: the one that traces.
+        thread: that of the trace.
         captures: the concrete tensors that were used, in the order of their first use.
         numbers: the numbers from outside.
         sizes: the sizes of symbolic dims, by name, in the call that traces.
@@ -283,7 +283,7 @@ class Tracer(AbstractTracer):
             device, stated = devices[0], None  # most ops
         else:
             try:
-                device, stated = places_of(op, devices, attrs, types)
+                device, stated = devices_of(op, devices, attrs, types)
             except DeviceError as error:
                 raise self._with_decisions(error, values) from None
         inferred = infer(op, types, attrs, devices)

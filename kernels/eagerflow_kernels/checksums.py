@@ -49,10 +49,10 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     register = _short(octets[:head], table)
     if len(octets) == head:
         return register ^ _ALL
-    places = np.arange(_BLOCK)
+    positions = np.arange(_BLOCK)
     for first in range(head, len(octets), 64 * _BLOCK):
         part = octets[first : first + 64 * _BLOCK].reshape(-1, _BLOCK)
-        for own in np.bitwise_xor.reduce(table[places, part], axis=1).tolist():
+        for own in np.bitwise_xor.reduce(table[positions, part], axis=1).tolist():
             register = own ^ (
                 blocks[0][register & 0xFF]
                 ^ blocks[1][register >> 8 & 0xFF]

@@ -29,44 +29,44 @@ _ALL: Final = (1 << 64) - 1
 Field = tuple[int, int, int, int]
 
 
-def _varint(data: bytes, place: int, end: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """A number in groups of 7 bits, and where it ends."""
     number = shift = 0
-    while place < end and shift < 64:
-        byte = data[place]
-        place += 1
+    while position < end and shift < 64:
+        byte = data[position]
+        position += 1
         if byte < 0x80:
-            return (number | byte << shift) & _ALL, place
+            return (number | byte << shift) & _ALL, position
         number |= (byte & 0x7F) << shift
         shift += 7
     raise DamagedError("it ends within a number")
 
 
-def _fields(data: bytes, place: int, end: int) -> list[Field]:
+def _fields(data: bytes, position: int, end: int) -> list[Field]:
     """The fields of the message in a part of ``data``."""
     fields: list[Field] = []
-    while place < end:
+    while position < end:
         # nearly all tags and lengths are one byte: looked at here, which halves the time
-        tag, place = data[place], place + 1
+        tag, position = data[position], position + 1
         if tag > 0x7F:
-            tag, place = _varint(data, place - 1, end)
+            tag, position = _varint(data, position - 1, end)
         wire = tag & 7
-        if wire == _BLOCK and place < end and data[place] < 0x80:
-            size, place = data[place], place + 1
+        if wire == _BLOCK and position < end and data[position] < 0x80:
+            size, position = data[position], position + 1
         elif wire == _BLOCK:
-            size, place = _varint(data, place, end)
+            size, position = _varint(data, position, end)
         elif wire == _VARINT:
-            value, place = _varint(data, place, end)
+            value, position = _varint(data, position, end)
             fields.append((tag >> 3, wire, value, value))
             continue
         elif wire in (_LONG, _SHORT):
             size = 8 if wire == _LONG else 4
         else:
             raise DamagedError(f"it has a field of an unknown encoding, {wire}")
-        start, place = place, place + size
-        if place > end:
+        start, position = position, position + size
+        if position > end:
             raise DamagedError("it ends within a field")
-        fields.append((tag >> 3, wire, start, place))
+        fields.append((tag >> 3, wire, start, position))
     return fields
 
 
@@ -88,13 +88,13 @@ def read_example(data: bytes) -> dict[str, tuple[str, Sequence[Any]]]:
 
 def _read_entry(data: bytes, start: int, end: int, features: dict[str, Any]) -> None:
     """Add one name with its feature."""
-    name, place = "", (0, 0)
+    name, position = "", (0, 0)
     for number, wire, first, last in _fields(data, start, end):
         if number == 1 and wire == _BLOCK:
             name = data[first:last].decode("utf-8", "surrogateescape")
         elif number == 2 and wire == _BLOCK:
-            place = first, last
-    for number, wire, first, last in _fields(data, *place):
+            position = first, last
+    for number, wire, first, last in _fields(data, *position):
         if number in KINDS and wire == _BLOCK:
             features[name] = KINDS[number], _LISTS[number](data, first, last)
 

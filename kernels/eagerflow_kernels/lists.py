@@ -20,7 +20,7 @@ from typing import Any, Final, final
 import numpy as np
 
 Array = Any
-#: what is to be in some places, None for absent; None in place of all of them likewise
+#: what is to be at some positions, None for absent; None in place of all of them likewise
 _Values = Sequence[Array | None] | None
 
 #: so many versions are gone back over in any case
@@ -42,7 +42,7 @@ class ListData:
         dtype: as of an array.
     """
 
-    __slots__ = ("__weakref__", "_before", "_items", "_lock", "_next", "_places", "size")
+    __slots__ = ("__weakref__", "_before", "_items", "_lock", "_next", "_positions", "size")
 
     shape = ()
     ndim = 0
@@ -54,7 +54,7 @@ class ListData:
         self.size = size
         self._items: dict[int, Array] | None = {} if items is None else items
         self._next: ListData | None = None  # the newer version
-        self._places: Sequence[int] = ()  # where that one differs
+        self._positions: Sequence[int] = ()  # where that one differs
         self._before: _Values = None  # what is there in this one
         self._lock = lock or threading.Lock()  # of all versions
 
@@ -73,31 +73,33 @@ class ListData:
         with self._lock:
             return len(self._newest())
 
-    def changed(self, places: Sequence[int], values: Sequence[Array | None], size: int) -> ListData:
-        """The version with other elements in some places, None for absent."""
+    def changed(
+        self, positions: Sequence[int], values: Sequence[Array | None], size: int
+    ) -> ListData:
+        """The version with other elements at some positions, None for absent."""
         with self._lock:
             items = self._newest()
             made = ListData(_NOTHING, size, self._lock)
-            self._step(made, places, values, list(map(items.get, places)))
+            self._step(made, positions, values, list(map(items.get, positions)))
             return made
 
     def pushed(self, values: Sequence[Array]) -> ListData:
         """The version with further elements at its end."""
-        places = range(self.size, self.size + len(values))
+        positions = range(self.size, self.size + len(values))
         with self._lock:
             self._newest()
-            made = ListData(_NOTHING, places.stop, self._lock)
-            self._step(made, places, values, None)
+            made = ListData(_NOTHING, positions.stop, self._lock)
+            self._step(made, positions, values, None)
             return made
 
     def popped(self, count: int) -> tuple[ListData, list[Array | None]]:
         """The version without its last elements, and these, None for absent."""
-        places = range(self.size - count, self.size)
+        positions = range(self.size - count, self.size)
         with self._lock:
             items = self._newest()
-            made = ListData(_NOTHING, places.start, self._lock)
-            elements = list(map(items.get, places))
-            self._step(made, places, None, elements)
+            made = ListData(_NOTHING, positions.start, self._lock)
+            elements = list(map(items.get, positions))
+            self._step(made, positions, None, elements)
             return made, elements
 
     def _newest(self) -> dict[int, Array]:
@@ -115,13 +117,13 @@ class ListData:
         if len(path) > max(_FAR, len(items)):
             return self._apart(items, path)
         for older in reversed(path):
-            places = older._places
-            version._step(older, places, older._before, list(map(items.get, places)))
+            positions = older._positions
+            version._step(older, positions, older._before, list(map(items.get, positions)))
             version = older
         return items
 
     def _step(
-        self, other: ListData, places: Sequence[int], values: _Values, before: _Values
+        self, other: ListData, positions: Sequence[int], values: _Values, before: _Values
     ) -> None:
         """Have the dict, which is this version's, be that of ``other``, which differs so.
 
@@ -129,16 +131,16 @@ class ListData:
 
         Args:
             other: the version.
-            places: where it differs.
+            positions: where it differs.
             values: what is there in it.
             before: what is there in this one; None behind its end only.
         """
         items = self._items
         assert items is not None
-        new = zip(places, _ABSENT if values is None else values, strict=False)
+        new = zip(positions, _ABSENT if values is None else values, strict=False)
         # Ctrl-C comes before or after the next eight lines
         items |= new
-        self._places = places
+        self._positions = positions
         self._before = before
         self._items = None
         self._next = other
@@ -148,8 +150,8 @@ class ListData:
         if values is not None:
             if before is None:
                 return
-            places = [i for i, x in zip(places, values, strict=True) if x is None]
-        for i in places:  # until it is gone, None says the same
+            positions = [i for i, x in zip(positions, values, strict=True) if x is None]
+        for i in positions:  # until it is gone, None says the same
             items.pop(i, None)
 
     def _apart(self, items: dict[int, Array], path: Sequence[ListData]) -> dict[int, Array]:
@@ -159,7 +161,7 @@ class ListData:
         """
         items = items.copy()
         for older in reversed(path):
-            items |= zip(older._places, older._before or _ABSENT, strict=False)
+            items |= zip(older._positions, older._before or _ABSENT, strict=False)
         for i in [i for i, x in items.items() if x is None]:
             del items[i]
         self._items, self._next, self._before = items, None, None

@@ -78,12 +78,12 @@ def _plain_png(pillow: Any, data: bytes) -> Any:
 
 def _png_parts(data: bytes) -> bytes | None:
     """The compressed pixels; None if there are parts that may change what they mean."""
-    parts, place = [], len(_PNG)
+    parts, position = [], len(_PNG)
     while True:
-        size, kind = struct.unpack_from(">I4s", data, place)
-        start, place = place + 8, place + 12 + size
+        size, kind = struct.unpack_from(">I4s", data, position)
+        start, position = position + 8, position + 12 + size
         if kind in (b"IDAT", b"IHDR"):
-            (checksum,) = struct.unpack_from(">I", data, place - 4)
+            (checksum,) = struct.unpack_from(">I", data, position - 4)
             if zlib.crc32(data[start - 4 : start + size]) != checksum:
                 return None
             if kind == b"IDAT":

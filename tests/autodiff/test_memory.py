@@ -121,9 +121,15 @@ LOOPS = {
     "jvp of grad": lambda x: ef.jvp(ef.grad(lambda x: (x**3).sum()), (x,), (x,)),
     "vjp": lambda x: ef.vjp(ef.exp, x)[1](x),
     "remat": lambda x: ef.grad(lambda x: ef.remat(lambda y: ef.exp(y) * x)(x).sum())(x),
+    "remat in remat": lambda x: ef.grad(nested(x))(x),
     "error": lambda x: refused(x),
     "in place": lambda x: ef.grad(updating)(x),
 }
+
+
+def nested(x):
+    inner = ef.remat(lambda y: ef.log_softmax(y * x))
+    return lambda x: ef.remat(lambda y: ef.exp(inner(y)) * ef.logsumexp(y))(x).sum()
 
 
 def tape_step(x) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 
 import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow.autodiff.recorder import Recorder
 from eagerflow.errors import GradientError
+from eagerflow.runtime import replay
+from eagerflow.source import capture
 
 X = ef.tensor([0.5, 1.0, 2.0], dtype=ef.float64)
 
@@ -222,6 +226,106 @@ def test_ways_without_derivative_are_seen_through() -> None:
     with pytest.raises(GradientError, match="argument 0 reaches the result only through greater"):
         ef.grad(lambda x, y: f(x, y).sum())(X, X)
     np.testing.assert_array_equal(ef.grad(lambda x: f(x, X).sum() + x.sum())(X).numpy(), [1, 1, 1])
+
+
+def test_a_block_without_results_within() -> None:
+    shown = []
+
+    def outer(x):
+        ef.remat(lambda y: shown.append(float((y * x).sum())))(x)
+        return ef.sin(x)
+
+    same(lambda x: ef.remat(outer)(x).sum(), lambda x: ef.sin(x).sum(), X)
+    assert len(shown) == 1
+
+
+def test_what_a_block_within_leaves_outside_is_a_value_from_outside() -> None:
+    made = []
+
+    def outer(x):
+        ef.remat(lambda y: made.append(ef.exp(y)))(x)
+        return ef.sin(x) * made[0]
+
+    got = ef.grad(lambda x: ef.remat(outer)(x).sum())(X)
+    np.testing.assert_allclose(got.numpy(), (ef.cos(X) * ef.exp(X)).numpy())
+
+
+# --- what runs again -----------------------------------------------------------------------------
+
+
+class Seen(ef.core.interpreter.AbstractInterpreter):
+    """Notes the ops that run and their lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def bind(self, op, inputs, attrs):
+        source = capture(2)
+        assert source is not None
+        self.lines.append((op.name, source.text))
+        return self.below.bind(op, inputs, attrs)
+
+    def count(self, name: str) -> int:
+        return sum(op == name for op, _ in self.lines)
+
+
+def seen(f) -> Seen:
+    monitor = Seen()
+    with ef.core.interpreter.monitored(monitor):
+        ef.grad(lambda x: ef.remat(f)(x).sum())(X)
+    return monitor
+
+
+def test_only_what_the_results_need_runs_again() -> None:
+    def f(x):
+        unused = ef.tan(x)
+        inner = ef.remat(lambda y: (ef.tanh(y), ef.exp(y))[1])
+        ef.remat(lambda y: ef.cosh(y * unused))(x)
+        return inner(ef.sin(x))
+
+    runs = seen(f)
+    assert [runs.count(name) for name in ("tan", "tanh", "cosh")] == [1, 1, 1]
+    assert runs.count("sin") == 2
+    assert runs.count("exp") == 3  # for the outer function once more, and for the inner one
+
+
+def test_ops_that_run_again_have_the_lines_of_the_function() -> None:
+    def f(x):
+        y = ef.atan(x)
+        inner = ef.remat(lambda z: ef.sinh(z))
+        return inner(y)
+
+    lines = [(op, line) for op, line in seen(f).lines if op in ("atan", "sinh")]
+    assert lines.count(("atan", "y = ef.atan(x)")) == 2
+    assert lines.count(("sinh", "inner = ef.remat(lambda z: ef.sinh(z))")) == 3
+    assert len(lines) == 5
+
+
+def test_the_graph_that_runs_again() -> None:
+    w = ef.Variable([3.0])
+    x = ef.tensor([2.0])
+    recorder = Recorder([x])
+    with ef.core.interpreter.installed(recorder):
+        y = ef.remat(lambda a: ef.exp(a) * w)(ef.negative(x))
+        ef.sin(y)
+    graph, held = recorder.finish([y])
+    lines = [line.partition(" # ")[0] for line in str(graph).splitlines()]
+    lines = [re.sub(", composite=.*, own=", ", own=", line) for line in lines]
+    assert lines == [
+        "graph(%x: f32[1]@cpu:0, %x_1: f32[1]@cpu:0) {",
+        "  %negative = negative(%x) : f32[1]",
+        '  %call = call(%negative, %x_1) {forward=graph "<lambda>"'
+        "(%x: f32[1]@cpu:0, %x_1: f32[1]@cpu:0) {",
+        "    %exp = exp(%x) : f32[1]",
+        "    %multiply = multiply(%exp, %x_1) : f32[1]",
+        "    return %multiply, %x, %x_1, %x_1",
+        "  }, own=1} : f32[1]",
+        "  return %call",
+        "}",
+    ]
+    assert [float(value) for value in held] == [3.0]
+    w.assign([100.0])
+    np.testing.assert_array_equal(replay(graph, [x, *held])[0].numpy(), y.numpy())
 
 
 # --- memory --------------------------------------------------------------------------------------

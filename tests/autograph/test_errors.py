@@ -71,7 +71,7 @@ def shape_changes(x):
     return y
 
 
-def bound_in_a_loop_that_may_not_turn(x):
+def bound_in_a_loop_that_may_have_no_iteration(x):
     while x > 1:
         y = x * 2  # bound here
         x = x / 2
@@ -170,8 +170,8 @@ def in_place_and_anew(x):
         (none_in_a_loop, (x,), ["h becomes something else in a loop", "None before", "# a tensor",
                                 "start with"]),
         (shape_changes, (x,), ["'y'", "f32[2,2]", "# a matrix", "start with"]),
-        (bound_in_a_loop_that_may_not_turn, (x,), ["y is bound only in a loop that may have no",
-                                                   "# bound here", "y = ..."]),
+        (bound_in_a_loop_that_may_have_no_iteration, (x,),
+         ["y is bound only in a loop that may have no", "# bound here", "y = ..."]),
         (changes_a_set, (x,), ["seen is changed under a condition", "a set"]),
         (chooses_a_text, (x,), ["y is something else", "the text 'a'", "a text cannot be chosen"]),
         (chooses_a_text_at_once, (x,), ["what `x if c else y` gives", "a text cannot be chosen"]),

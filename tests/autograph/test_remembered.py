@@ -47,7 +47,7 @@ def appends_under_a_condition(x):
     return x
 
 
-def appends_in_turns(xs):
+def appends_in_iterations(xs):
     for x in xs:
         log().append(x * 2)  # the culprit
     return xs
@@ -69,7 +69,7 @@ def sets_an_item_of_a_part(x):
 @pytest.mark.parametrize("warm", [False, True])
 @pytest.mark.parametrize(
     "function",
-    [appends, appends_under_a_condition, appends_in_turns, sets_an_attribute,
+    [appends, appends_under_a_condition, appends_in_iterations, sets_an_attribute,
      sets_an_item_of_a_part],
 )  # fmt: skip
 def test_what_only_a_cache_holds_is_not_changed(function, warm) -> None:
@@ -78,7 +78,7 @@ def test_what_only_a_cache_holds_is_not_changed(function, warm) -> None:
     if warm:
         log().append(1)
         box().parts["k"] = 1
-    x = ef.tensor([1.0, 2.0]) if function is appends_in_turns else ef.tensor(1.0)
+    x = ef.tensor([1.0, 2.0]) if function is appends_in_iterations else ef.tensor(1.0)
     check_error(function, (x,), ["gives is changed in a trace", "# the culprit", "a global"])
     assert log() == [1] * warm
     assert vars(box()) == {"parts": {"k": 1} if warm else {}, "scale": 2.0}

@@ -223,7 +223,7 @@ def test_a_loop_that_no_graph_can_have_is_unrolled() -> None:
     assert not _ops(ef.trace(f).graph(ef.tensor([1.0, 2.0])))
 
 
-def test_the_first_turn_may_differ_from_the_others() -> None:
+def test_the_first_iteration_may_differ_from_the_others() -> None:
     def f(xs):
         h = None
         for x in xs:
@@ -421,7 +421,7 @@ def best_of_rows(x, y):
     return best
 
 
-def chooses_in_turns(x, y):
+def chooses_in_iterations(x, y):
     z = x
     while z < y:
         z = z + 1
@@ -439,7 +439,7 @@ def chooses_in_turns(x, y):
         (chooses_what_has_a_name, ["that kept holds as well: a condition", "write z = z + 1"]),
         (binds_two_names, ["z is updated", "as well: a condition", "write z = z + 1"]),
         (best_of_rows, ["best is updated", "write best = best * (y - 1) in the place of best *="]),
-        (chooses_in_turns, ["that x holds as well: a loop on tensors", "write z = z + 1"]),
+        (chooses_in_iterations, ["that x holds as well: a loop on tensors", "write z = z + 1"]),
     ],
 )
 def test_what_somebody_else_has_is_not_updated_in_place(function, words) -> None:

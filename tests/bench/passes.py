@@ -33,7 +33,7 @@ def make(count: int) -> Graph:
     """A graph with something to do for every pass at every tenth node."""
     graph = Graph("network")
     cpu = ef.hardware.as_device("cpu:0")
-    rows = TensorType(ef.float32, (ef.Dim("n"), 128))  # type: ignore[arg-type]  # sizes may be dims
+    rows = TensorType(ef.float32, (ef.Dim("n"), 128))
     full = TensorType(ef.float32, (256, 128))
     flipped, number = rows.like(shape=rows.shape[::-1]), full.like(shape=())
     x, y = [graph.add_input(kind, device=cpu) for kind in (rows, full)]

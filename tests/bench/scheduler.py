@@ -2,14 +2,15 @@
 
 Counted are, each with the shortest of some runs:
 
-- entries of the scheduler in a random graph of 10,000 entries of one op each, which have one to
+- scheduled nodes of a random graph of 10,000 nodes of one op each, which have one to
   three edges from the 100 before them: told that one is done, it says which can run. One core.
-- the same with values, locks and queues: a step of the executor whose entries are calls of a
-  function that does nothing. One core.
+- the same with values, locks and queues: a step of the executor whose scheduled nodes are calls of
+  a function that does nothing. One core.
 - nodes of one region, in a straight line: calls of a kernel that does nothing. One core.
 - two chains of four products of 512x512 matrices each, with one BLAS thread on two cores: a program
   as it is, which runs them at once, against the same as one function.
-- iterations of a loop of three ops on a scalar and a counter: as one entry, and opened up.
+- iterations of a loop of three ops on a scalar and a counter: as one scheduled node, and opened
+  up.
 
 Run: ``python -m tests.bench.scheduler``. Small loops beside ``tf.while_loop`` are in
 `tests.bench.loops`, training steps of an LSTM in `tests.bench.recurrent`.
@@ -37,9 +38,9 @@ from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 from tests.bench.harness import arguments
-from tests.runtime.graphs import by_entries, straight
+from tests.runtime.graphs import by_scheduler, straight
 
-ENTRIES = 10_000
+NODES = 10_000
 ITERATIONS = 1_000
 #: the cores that this process may use, where the system tells
 EVERY = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -57,12 +58,12 @@ def best(function: Callable[[], Any], repeat: int) -> float:
 
 def random_plan(count: int) -> Plan:
     source = random.Random(0)
-    entries = [ScheduledNode(RUN) for _ in range(count)]
+    nodes = [ScheduledNode(RUN) for _ in range(count)]
     for i in range(1, count):
         near = range(max(0, i - 100), i)
         for j in {source.choice(near) for _ in range(source.randint(1, 3))}:
-            entries[j].edges.append((0, i, 0))
-    return Plan(entries)
+            nodes[j].edges.append((0, i, 0))
+    return Plan(nodes)
 
 
 def schedule(plan: Plan, log: bool) -> None:
@@ -76,7 +77,7 @@ def schedule(plan: Plan, log: bool) -> None:
 
 
 def null_flow(plan: Plan) -> ScheduledTier:
-    """Entries that call a function which does nothing."""
+    """Scheduled nodes that call a function which does nothing."""
     flow = ScheduledTier(Graph("null"))
     nothing = ()
     flow.plan = plan
@@ -145,29 +146,32 @@ def two_chains() -> str:
 def main() -> None:
     """Print a table."""
     smallest = arguments("Scheduler and executor").parse_args().smallest
-    entries, iterations, repeat = (100, 10, 1) if smallest else (ENTRIES, ITERATIONS, 15)
+    nodes, iterations, repeat = (100, 10, 1) if smallest else (NODES, ITERATIONS, 15)
     where = cores(1)
     print(f"| what | {where} |\n|---|---|")
-    plan = random_plan(entries)
+    plan = random_plan(nodes)
     edges = sum(len(targets or ()) for targets in plan.frames[0].targets)
-    print(f"| the random graph | {entries:,} entries, {edges:,} edges |")
+    print(f"| the random graph | {nodes:,} nodes, {edges:,} edges |")
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: schedule(plan, log), repeat)  # type: ignore[misc]
-        print(f"| scheduler {name} | {entries / seconds:,.0f} entries/s |")
+        seconds = best(lambda log=log: schedule(plan, log), repeat)
+        print(f"| scheduler {name} | {nodes / seconds:,.0f} nodes/s |")
     flow = null_flow(plan)
     for log in (False, True):
         name = "with a log" if log else "without a log"
-        seconds = best(lambda log=log: ScheduledStep(flow, log=log).run([]), repeat)  # type: ignore[misc]
-        print(f"| executor {name} | {entries / seconds:,.0f} null entries/s |")
-    run = straight_line(entries)
-    print(f"| one region | {entries / best(run, repeat):,.0f} null ops/s |")
+        seconds = best(lambda log=log: ScheduledStep(flow, log=log).run([]), repeat)
+        print(f"| executor {name} | {nodes / seconds:,.0f} null nodes/s |")
+    run = straight_line(nodes)
+    print(f"| one region | {nodes / best(run, repeat):,.0f} null ops/s |")
     looped = ef.trace(loop).graph(ef.tensor(2.0), iterations)
     value = np.asarray(2.0, np.float32)
-    runs = {"one entry": Executable(looped), "opened up": by_entries(looped, lambda node: False)}
+    runs = {
+        "one scheduled node": Executable(looped),
+        "opened up": by_scheduler(looped, lambda node: False),
+    }
     inputs = [value if v.name == "x" else iterations for v in looped.inputs]
     for name, runner in runs.items():
-        seconds = best(lambda runner=runner: runner(*inputs), repeat)  # type: ignore[misc]
+        seconds = best(lambda runner=runner: runner(*inputs), repeat)
         print(f"| while_loop, {name}, {iterations} iterations | {seconds * 1e3:.2f} ms |")
     where = cores(2)
     with ef.config(threads=1):

@@ -119,7 +119,7 @@ def test_cells() -> None:
 def test_deleted_names() -> None:
     namespace = {"a": 1}
     exec("def f():\n  global a\n  del a", namespace)
-    (change,), _ = effects(namespace["f"])  # type: ignore[arg-type]  # a function
+    (change,), _ = effects(namespace["f"])
     assert (change.old, change.new, change.text) == (1, GONE, "global a is deleted")
     assert namespace["a"] == 1
 
@@ -130,7 +130,7 @@ def test_attributes() -> None:
     def f(x):
         model.last = x
         model.count += 1
-        model.fresh = x  # type: ignore[attr-defined]  # what users do
+        model.fresh = x
 
     changes, mutations = effects(f, 3)
     assert mutations == []
@@ -151,16 +151,16 @@ def test_slots_classes_modules_and_functions() -> None:
         slotted.b = x
         Model.total = x
         settings_module.rate = x
-        f.calls = x  # type: ignore[attr-defined]  # what users do
+        f.calls = x
 
-    f.calls = 0  # type: ignore[attr-defined]  # as above
+    f.calls = 0
     changes, _ = effects(f, 9.0)
     assert {c.path.text for c in changes} == {
         "slotted.a", "slotted.b", "Model.total", "settings_module.rate", "f.calls",
     }  # fmt: skip
     assert (slotted.a, Model.total, settings_module.rate) == (1, 0.0, 0.5)
     assert not hasattr(slotted, "b")
-    assert f.calls == 0  # type: ignore[attr-defined]  # as above
+    assert f.calls == 0
 
 
 def test_self() -> None:
@@ -354,7 +354,7 @@ def test_an_equal_item_is_guarded() -> None:
 
     def f():
         settings["on"] = False
-        settings["n"]["mode"] = "a"  # type: ignore[index]  # a dict
+        settings["n"]["mode"] = "a"
 
     reads = collect(f)
     with watching(reads) as watch:
@@ -389,7 +389,7 @@ def test_substituted() -> None:
     with substituted([(path, stand_ins[name]) for name, path in numbers.items()]):
         assert (rate, step, state["n"]) == tuple(
             stand_ins[k] for k in ("rate", "step", "state['n']")
-        )  # type: ignore[comparison-overlap]  # stand-ins
+        )
     assert (rate, step, state["n"]) == (0.5, 0, 1)
 
 

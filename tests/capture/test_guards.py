@@ -347,7 +347,7 @@ class Loud:
             raise self.result
         return self.result
 
-    __hash__ = None  # type: ignore[assignment]  # as classes with == have
+    __hash__ = None
 
 
 @pytest.mark.parametrize(
@@ -482,6 +482,6 @@ def test_code_that_is_our_own_is_taken_as_it_is() -> None:
     written = []
     guards = guards_of(f)
     assert guards.check()
-    written = guards._read.__code__.co_names  # type: ignore[union-attr]
+    written = guards._read.__code__.co_names
     assert "lr" in written
     assert "isinstance" not in written

@@ -217,7 +217,7 @@ def test_attributes_of_functions() -> None:
     def inner(x):
         return x * inner.rate
 
-    inner.rate = 0.5  # type: ignore[attr-defined]  # what functions can have
+    inner.rate = 0.5
     has(lambda x: inner(x), **{"inner.rate": "number"})
 
 

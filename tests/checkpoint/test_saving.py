@@ -104,7 +104,7 @@ def _save_and_die(path: Path, number: int) -> bool:
     """In a process of its own, save and be killed before one change of files; whether it was."""
     child = os.fork()
     if child == 0:
-        files.os = Disk(number, lambda: os.kill(os.getpid(), signal.SIGKILL))  # type: ignore[assignment]  # a fake
+        files.os = Disk(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
         ef.checkpoint.save(path, {"x": [ef.tensor(2.0)] * 2}, shard_bytes=4)
         os._exit(0)
     _, status = os.waitpid(child, 0)

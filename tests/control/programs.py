@@ -105,7 +105,7 @@ def loop_in_a_loop(x, n):
     return ef.while_loop(lambda x, i: i < n, outer, (x, 0))[0]
 
 
-def no_turns(x, w):
+def no_iterations(x, w):
     return ef.while_loop(lambda y: y.sum() > 1e9, lambda y: y * w, x) * w
 
 
@@ -253,7 +253,7 @@ PROGRAMS = [
     Program(loop_in_a_branch, (_X, np.asarray(0.9))),
     Program(loop_in_a_branch, (_X, np.asarray(-0.9))),
     Program(loop_in_a_loop, (_X, 4)),
-    Program(no_turns, (_X, _W)),
+    Program(no_iterations, (_X, _W)),
     Program(swapped, (_X, _W)),
     Program(bounded, (_X, _W)),
     Program(recomputed, (_X, _W)),

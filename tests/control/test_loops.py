@@ -56,7 +56,7 @@ def test_at_most_so_many_iterations() -> None:
         ef.while_loop(lambda x: x < 1, lambda x: x + 1, 0, parallel_iterations=0)
 
 
-def test_a_number_of_turns_that_only_the_graph_knows() -> None:
+def test_a_number_of_iterations_that_only_the_graph_knows() -> None:
     for call in (
         lambda n: ef.while_loop(lambda x: True, lambda x: x + 1, 0, max_iterations=n),
         lambda n: ef.scan(lambda c, _: (c, c), 0.0, None, length=n),
@@ -103,7 +103,7 @@ def test_a_number_may_become_a_tensor() -> None:
             f(ef.ones((3, 2)))
 
 
-def test_a_tensor_stays_one_where_a_turn_gives_a_number() -> None:
+def test_a_tensor_stays_one_where_an_iteration_gives_a_number() -> None:
     for f in both(lambda x: ef.while_loop(lambda i: i < 3, lambda i: 7, x)):
         assert f(ef.tensor(0.0, dtype=ef.float16)).type == ef.tensor(0.0, dtype=ef.float16).type
     for f in both(lambda x: ef.while_loop(lambda p, i: p, lambda p, i: (False, i + 1), (x, 0))):
@@ -111,7 +111,7 @@ def test_a_tensor_stays_one_where_a_turn_gives_a_number() -> None:
         assert (flag.dtype, bool(flag), iterations) == (ef.bool, False, 1)
 
 
-def test_what_no_turn_changes_stays_static() -> None:
+def test_what_no_iteration_changes_stays_static() -> None:
     @ef.trace
     def f(x, n):
         def body(i, n, x, axis):
@@ -168,7 +168,7 @@ def test_errors_name_both_lines() -> None:
         ef.while_loop(lambda n: n < 3, lambda n: n + 0.5, 0)
 
 
-def test_python_cannot_have_a_number_that_turns_change() -> None:
+def test_python_cannot_have_a_number_that_iterations_change() -> None:
     def use(what):
         def body(i, x):
             what(i, x)
@@ -181,7 +181,7 @@ def test_python_cannot_have_a_number_that_turns_change() -> None:
             ef.trace(use(what))(ef.ones(3))
 
 
-def test_errors_tell_the_turn() -> None:
+def test_errors_tell_the_iteration() -> None:
     def f(x, i):
         def body(n, y):
             def inner(m, y):
@@ -308,7 +308,7 @@ def test_to_recompute_keeps_the_carry_alone() -> None:
     assert _residual(recompute=True) == [1]
 
 
-def test_what_turns_do_not_need_is_freed() -> None:
+def test_what_iterations_do_not_need_is_freed() -> None:
     """The graph holds one value of the carry, and the tape's lists end with the gradient."""
     text = Executable(
         ef.trace(lambda x: ef.while_loop(lambda y: y.sum() < 5, lambda y: ef.sin(y) + 1, x))

@@ -87,7 +87,7 @@ def test_a_file(tmp_path: Path) -> None:
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
-def test_profiles_show_the_nodes_of_turns() -> None:
+def test_profiles_show_the_nodes_of_iterations() -> None:
     traced = ef.trace(loop)
     traced(ef.ones(3), ef.ones(3))
     with ef.profile() as profile:

@@ -91,7 +91,7 @@ def test_the_number_of_traces_grows_with_the_depth_alone(
         # there, a trace does not mind that it counts
         monkeypatch.setattr(builtins, "seen", itertools.count(), raising=False)
         found = ef.trace(lambda x, depth=depth: f(depth, x))(x)
-        counts.append(next(builtins.seen))  # type: ignore[attr-defined]  # set above
+        counts.append(next(builtins.seen))
         assert found.numpy().tobytes() == f(depth, x).numpy().tobytes()
     per_level = counts[1] - counts[0]
     assert counts[3] - counts[2] <= (DEPTH - 3) * max(per_level, 1)

@@ -275,7 +275,7 @@ def test_answers_are_used() -> None:
 
 
 def test_numbers_of_a_trace_take_part_in_arithmetic_with_floats() -> None:
-    with resolving(_ask, number=lambda dim: f"<{dim}>"):  # type: ignore[arg-type]  # any object
+    with resolving(_ask, number=lambda dim: f"<{dim}>"):
         assert N * 2 == 2 * N
         assert N.__mul__(M).terms == (N * M).terms
     with resolving(_ask, number=lambda dim: dim.evaluate({"n": 10})):

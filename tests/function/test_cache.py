@@ -54,11 +54,11 @@ def test_100_floats_are_one_trace() -> None:
 
 def test_a_full_cache_drops_what_was_used_longest_ago() -> None:
     kept = cache.Cache({})
-    for i in range(cache.LIMIT):
-        kept.add(_call("first" if i < 2 else i), f"trace {i}")  # type: ignore[arg-type]  # a name
-    assert len(kept) == cache.LIMIT
-    kept.add(_call("last"), "last")  # type: ignore[arg-type]  # a name
-    assert len(kept) == cache.LIMIT
+    for i in range(cache.MOST_TRACES):
+        kept.add(_call("first" if i < 2 else i), f"trace {i}")
+    assert len(kept) == cache.MOST_TRACES
+    kept.add(_call("last"), "last")
+    assert len(kept) == cache.MOST_TRACES
     assert "trace 1" in kept.entries()
     assert "trace 0" not in kept.entries()
 
@@ -204,7 +204,7 @@ def test_the_cache_is_bounded(monkeypatch) -> None:
         warnings.simplefilter("ignore", TraceWarning)
         for n in range(20):
             assert f(x, n).item() == n * n
-    assert len(list(f._cache.entries())) == 5
+    assert len(list(f._lookup.cache.entries())) == 5
     assert f(x, 19).item() == 361
     assert len(f.traces) == 20
 

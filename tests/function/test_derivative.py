@@ -28,8 +28,8 @@ def _same(a: Any, b: Any) -> None:
 
 
 def _derivative(f: ef.TracedFunction, *args: Any) -> Derivative | None:
-    call = f._signature.parse(args, {})
-    return f._find(call)[0]._derivative or None
+    call = f._lookup.signature.parse(args, {})
+    return f._lookup.find(call)[0]._derivative or None
 
 
 w = ef.Variable(ef.tensor([[1.0, -2.0], [0.5, 4.0]]))
@@ -185,6 +185,6 @@ def test_effects_have_no_derivative_of_their_own() -> None:
     v = ef.Variable(1.0)
     ef.grad(f)(ef.tensor(2.0))
     assert v.value.item() == 3.0
-    call = f._signature.parse((ef.tensor(2.0),), {})
-    entry: CacheEntry = f._find(call)[0]
+    call = f._lookup.signature.parse((ef.tensor(2.0),), {})
+    entry: CacheEntry = f._lookup.find(call)[0]
     assert entry._derivative is None

@@ -95,7 +95,7 @@ class FakeNamespace:
             return found
         function = partial(call, found)
         if isinstance(found, np.ufunc):
-            function.at = partial(call, found.at)  # type: ignore[attr-defined]
+            function.at = partial(call, found.at)
         return function
 
 

@@ -99,8 +99,8 @@ BUGS: Final = (
     Bug(
         "the gradient of a loop takes what moves for fixed",
         "eagerflow/control/derivatives/loops.py",
-        "if v in place and place[v] < self.total and place[v] not in self.moving",
-        "if v in place and place[v] < self.total",
+        "if v in numbers and numbers[v] < self.total and numbers[v] not in self.moving",
+        "if v in numbers and numbers[v] < self.total",
         ("control",),
     ),
     Bug(
@@ -120,8 +120,8 @@ BUGS: Final = (
     Bug(
         "a buffer is given away while a view of it is needed",
         "eagerflow/graph/passes/donate.py",
-        "self.last[self._root(value)] = place\n",
-        "self.last[value] = place\n",
+        "self.last[self._root(value)] = position\n",
+        "self.last[value] = position\n",
         ("graph/passes",),
     ),
     Bug(

@@ -101,4 +101,4 @@ def test_what_has_no_fans() -> None:
 
 def test_an_unknown_mode() -> None:
     with pytest.raises(TensorValueError, match="'fan' is no mode"):
-        init.he_normal((3, 3), mode="fan")  # type: ignore[arg-type]
+        init.he_normal((3, 3), mode="fan")

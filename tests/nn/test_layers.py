@@ -35,11 +35,11 @@ WRONG_INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
     "Conv2d": (
         lambda: nn.Conv2d(3, 2, 3)(ef.zeros((1, 8, 8, 3))),
         r"expected: \[batch, 3, height, width\] or \[3, height, width\]\n"
-        r"  hint: channels come before places: ef.moveaxis\(x, -1, 1\)",
+        r"  hint: channels come before the spatial axes: ef.moveaxis\(x, -1, 1\)",
     ),
     "Conv2d of one picture": (
         lambda: nn.Conv2d(3, 2, 3)(ef.zeros((8, 8, 3))),
-        r"hint: channels come before places: ef.moveaxis\(x, -1, 0\)",
+        r"hint: channels come before the spatial axes: ef.moveaxis\(x, -1, 0\)",
     ),
     "Conv2d of pictures without channels": (
         lambda: nn.Conv2d(1, 2, 3)(ef.zeros((8, 16, 16))),
@@ -78,7 +78,7 @@ def test_wrong_inputs(name: str) -> None:
 
 WRONG_SETTINGS: dict[str, tuple[Callable[[], Any], str]] = {
     "size": (lambda: nn.Linear(0, 3), r"Linear: in_features is no size\n  got: in_features=0"),
-    "float": (lambda: nn.Linear(3, 2.0), "out_features=2.0"),  # type: ignore[arg-type]
+    "float": (lambda: nn.Linear(3, 2.0), "out_features=2.0"),
     "groups": (lambda: nn.Conv2d(4, 6, 3, groups=3), "do not fall into equal groups"),
     "kernel": (lambda: nn.Conv2d(4, 6, (3, 3, 3)), "an integer, or 2 of them"),
     "kernel size": (lambda: nn.Conv1d(4, 6, 0), "kernel_size=0"),
@@ -87,7 +87,7 @@ WRONG_SETTINGS: dict[str, tuple[Callable[[], Any], str]] = {
     "padding row": (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx is no row"),
     "shards": (lambda: nn.ShardedEmbedding(3, 2, 4), "more shards than rows"),
     "heads": (lambda: nn.MultiHeadAttention(6, 4), "the heads cannot have equal sizes"),
-    "layers": (lambda: nn.Sequential([nn.Identity()]), r"Sequential\(\*layers\)"),  # type: ignore[arg-type]
+    "layers": (lambda: nn.Sequential([nn.Identity()]), r"Sequential\(\*layers\)"),
     "norm": (lambda: nn.LayerNorm((3, 0)), "normalized_shape=0"),
 }
 
@@ -175,7 +175,7 @@ def test_running_statistics_follow_batches_in_training_mode_alone() -> None:
     layer.eval()
     layer(ef.tensor(x))
     np.testing.assert_allclose(layer.running_mean.numpy(), 0.5 * mean, rtol=1e-14)
-    assert int(layer.num_batches_tracked) == 1  # type: ignore[call-overload]
+    assert int(layer.num_batches_tracked) == 1
 
 
 def test_the_mean_over_all_batches() -> None:

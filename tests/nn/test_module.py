@@ -67,8 +67,8 @@ def test_paths_of_variables_in_order_of_definition() -> None:
 
 def test_shared_ones_appear_once_under_their_first_path() -> None:
     net = Net()
-    net.tied = net.blocks[0].weight  # type: ignore[attr-defined]
-    net.again = net.blocks[0]  # type: ignore[attr-defined]
+    net.tied = net.blocks[0].weight
+    net.again = net.blocks[0]
     assert list(net.state) == list(Net().state)
     assert sum(1 for _ in net.modules()) == 1 + len(PATHS)
 
@@ -76,8 +76,8 @@ def test_shared_ones_appear_once_under_their_first_path() -> None:
 def test_paths_that_would_be_one_are_told_apart() -> None:
     net = Scale()
     vars(net)["a.b"] = Scale()
-    net.a = {"b": Scale()}  # type: ignore[attr-defined]
-    net.keys = {1: ef.Variable(1.0), "1": ef.Variable(2.0)}  # type: ignore[attr-defined]
+    net.a = {"b": Scale()}
+    net.keys = {1: ef.Variable(1.0), "1": ef.Variable(2.0)}
     paths = [path for path in net.parameters if path != "weight"]
     assert paths == ["a.b.weight", "a.b~2.weight", "keys.1", "keys.1~2"]
     assert len({id(v) for v in net.state.values()}) == len(net.state) == 8
@@ -89,8 +89,8 @@ def test_paths_that_would_be_one_are_told_apart() -> None:
 
 def test_cycles_end() -> None:
     net = Net()
-    net.me = net  # type: ignore[attr-defined]
-    net.blocks.append(net.blocks)  # type: ignore[arg-type]
+    net.me = net
+    net.blocks.append(net.blocks)
     assert list(net.state) == list(Net().state)
     assert repr(net).count("Net(") == 2
 
@@ -99,7 +99,7 @@ def test_many_modules_in_a_chain() -> None:
     net = Scale()
     for _ in range(3000):
         outer = Scale()
-        outer.inner = net  # type: ignore[attr-defined]
+        outer.inner = net
         net = outer
     assert len(net.parameters) == 3001
 
@@ -150,7 +150,7 @@ def test_train_and_eval_reach_all_modules() -> None:
 def test_freezing_and_back() -> None:
     net = Net()
     before = list(net.trainable)
-    assert net.blocks[0].freeze() is net.blocks[0]  # type: ignore[union-attr]
+    assert net.blocks[0].freeze() is net.blocks[0]
     assert list(net.trainable) == before[1:]
     assert list(net.parameters) == before  # still parameters, and buffers are as before
     assert "blocks.0.seen" in net.buffers
@@ -163,8 +163,8 @@ def test_freezing_and_back() -> None:
 
 def test_a_variable_of_a_frozen_module_is_frozen_wherever_it_is() -> None:
     net = Net()
-    net.first = net.blocks[0].weight  # type: ignore[attr-defined, union-attr]
-    net.blocks[0].freeze()  # type: ignore[union-attr]
+    net.first = net.blocks[0].weight
+    net.blocks[0].freeze()
     assert "blocks.0.weight" not in net.trainable
 
 
@@ -180,10 +180,10 @@ def test_gradients_leave_frozen_ones_out() -> None:
 
 def test_load_state_assigns_all() -> None:
     one, other = Net(), Net()
-    other.blocks[0].weight.assign([7.0, 8.0])  # type: ignore[union-attr]
+    other.blocks[0].weight.assign([7.0, 8.0])
     one.load_state(other.state)
-    assert one.blocks[0].weight.numpy().tolist() == [7.0, 8.0]  # type: ignore[union-attr]
-    assert one.blocks[0].weight is not other.blocks[0].weight  # type: ignore[union-attr]
+    assert one.blocks[0].weight.numpy().tolist() == [7.0, 8.0]
+    assert one.blocks[0].weight is not other.blocks[0].weight
 
 
 def test_load_state_takes_tensors_arrays_and_numbers() -> None:
@@ -194,7 +194,7 @@ def test_load_state_takes_tensors_arrays_and_numbers() -> None:
 
 def test_load_state_names_all_that_is_wrong_and_assigns_nothing() -> None:
     layer = nn.Linear(2, 1)
-    before = layer.bias.numpy().copy()  # type: ignore[union-attr]
+    before = layer.bias.numpy().copy()
     with pytest.raises(CheckpointError) as caught:
         layer.load_state({"weight": ef.ones((1, 3)), "bias": [9.0], "other": 1})
     text = str(caught.value)
@@ -205,18 +205,18 @@ def test_load_state_names_all_that_is_wrong_and_assigns_nothing() -> None:
         layer.load_state({"weight": ef.ones((1, 2))})
     with pytest.raises(CheckpointError, match=r"weight \(f64\[1,2\]"):
         layer.load_state({"weight": ef.ones((1, 2), dtype=ef.float64)}, strict=False)
-    assert (layer.bias.numpy() == before).all()  # type: ignore[union-attr]
+    assert (layer.bias.numpy() == before).all()
 
 
 def test_load_state_that_is_not_strict() -> None:
     layer = nn.Linear(2, 1)
     layer.load_state({"bias": [9.0], "other": 1}, strict=False)
-    assert layer.bias.numpy().tolist() == [9.0]  # type: ignore[union-attr]
+    assert layer.bias.numpy().tolist() == [9.0]
 
 
 def test_load_state_knows_the_other_names_of_shared_variables() -> None:
     net = Scale()
-    net.tied = net.weight  # type: ignore[attr-defined]
+    net.tied = net.weight
     net.load_state({"tied": [5.0, 6.0], "seen": 1})
     assert net.weight.numpy().tolist() == [5.0, 6.0]
     net.load_state({"weight": [1.0, 2.0], "tied": [1.0, 2.0], "seen": 1})
@@ -225,7 +225,7 @@ def test_load_state_knows_the_other_names_of_shared_variables() -> None:
 
 def test_load_state_refuses_two_values_of_a_shared_variable() -> None:
     net = Scale()
-    net.tied = net.weight  # type: ignore[attr-defined]
+    net.tied = net.weight
     before = net.weight.numpy().copy()
     with pytest.raises(CheckpointError, match=r"tied \(another value than weight"):
         net.load_state({"weight": [1.0, 2.0], "tied": [1.0, 3.0], "seen": 1})
@@ -241,19 +241,19 @@ def test_load_state_of_what_is_no_state(state: Any) -> None:
         Scale().load_state(state)
     assert f"got: a value of type {type(state).__name__}" in str(caught.value)
     with pytest.raises(CheckpointError, match="unexpected: 1"):
-        Scale().load_state({1: 1.0})  # type: ignore[dict-item]
+        Scale().load_state({1: 1.0})
 
 
 def test_copies_are_independent_and_keep_what_is_shared() -> None:
     net = Net()
-    net.tied = net.blocks[0].weight  # type: ignore[attr-defined, union-attr]
+    net.tied = net.blocks[0].weight
     net.eval()
     for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
         assert list(twin.state) == list(net.state)
         assert twin.tied is twin.blocks[0].weight
         assert not twin.training
         twin.tied.assign([9.0, 9.0])
-        assert net.blocks[0].weight.numpy().tolist() == [1.0, 1.0]  # type: ignore[union-attr]
+        assert net.blocks[0].weight.numpy().tolist() == [1.0, 1.0]
 
 
 # --- text -------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_copies_are_independent_and_keep_what_is_shared() -> None:
 
 def test_repr_is_a_tree() -> None:
     model = nn.Sequential(nn.Linear(2, 3, bias=False), abs, nn.Dropout(0.1), Scale())
-    model.inner = nn.Sequential(nn.Identity())  # type: ignore[attr-defined]
+    model.inner = nn.Sequential(nn.Identity())
     assert repr(model).split("\n") == [
         "Sequential()",
         "  layers.0: Linear(2, 3, bias=False)",
@@ -363,7 +363,7 @@ def test_one_trace_serves_all_steps() -> None:
         step = ef.trace(trainer.step) if traced else trainer.step
         losses.append([float(step(x)) for _ in range(5)])
         if traced:
-            assert len(step.traces) == 1  # type: ignore[attr-defined]
+            assert len(step.traces) == 1
     assert losses[0] == losses[1]
 
 

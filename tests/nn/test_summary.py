@@ -37,10 +37,10 @@ def test_text() -> None:
 def test_html_is_escaped_and_has_no_colours_of_its_own() -> None:
     class Named(nn.Module):
         def forward(self, x: Any) -> Any:
-            return self.parts["<b>"](x)  # type: ignore[attr-defined]
+            return self.parts["<b>"](x)
 
     model = Named()
-    model.parts = {"<b>": nn.Identity()}  # type: ignore[attr-defined]
+    model.parts = {"<b>": nn.Identity()}
     html = model.summary(ef.zeros(2))._repr_html_()
     assert "parts.&lt;b&gt;" in html
     assert "<b>" not in html

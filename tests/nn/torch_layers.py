@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
+import torch
 
 from tests.nn.settings import Setting, cotangent_of, inputs_of, mask_of, state_of
 

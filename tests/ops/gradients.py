@@ -21,7 +21,7 @@ def gradient(
         function: gives tensors.
         wrt: the positions of the arguments to differentiate by; in them, the floating tensors.
         kwargs: other arguments of the function.
-        order: 2 gives the gradients of the gradients.
+        order: 2 gives the gradients and the gradients of these.
     """
 
     def gradients(*args: Any) -> Any:
@@ -36,7 +36,7 @@ def gradient(
             return [y for y in found if isinstance(y, Tensor) and y.dtype.is_inexact]
 
         def slopes(*point: Any) -> Any:
-            return _pulled(results, point)
+            return _pulled(results, point)[1]
 
         point = [leaves[i] for i in places]
         return slopes(*point) if order == 1 else _pulled(slopes, point)
@@ -60,9 +60,9 @@ def _is_floating(x: Any) -> bool:
 
 
 def _pulled(function: Function, point: Sequence[Any]) -> Any:
-    """What comes back for a cotangent that differs from element to element."""
+    """The value, and what comes back for a cotangent that differs from element to element."""
     value, pull = ef.vjp(function, *point)
-    return pull(tree.map(_cotangent, value))
+    return value, pull(tree.map(_cotangent, value))
 
 
 def _cotangent(y: Any) -> Any:

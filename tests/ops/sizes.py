@@ -198,14 +198,13 @@ def check_sizes(case: OpCase, order: int = 0) -> None:
 
     Args:
         case: the row.
-        order: 1 for its gradients, 2 for gradients of these.
+        order: 1 for its gradients, 2 for these and their gradients.
     """
     calls = calls_of(case, dtype_of(case))
     assert (calls.second is None and bool(_tensors(calls.first))) == bool(case.fixed), case.id
     function = _whole(case, calls, order)
     f, state = traced(function), State(calls.first)
-    more = calls.more if order < 2 or case.specialises else calls.more[-2:]
-    rows = [calls.first, calls.second or calls.first, *more]
+    rows = [calls.first, calls.second or calls.first, *calls.more]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         if case.specialises:  # which is told from the third trace on
             warnings.simplefilter("ignore", TraceWarning)

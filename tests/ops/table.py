@@ -52,8 +52,7 @@ COLUMNS: dict[str, Run] = {
     "traced": run_traced,
     "called": call_traced,
 }
-#: the columns of one dtype of each kind, and those of the others
-EVERY_WAY, BOTH_WAYS = ("eager", "cpu:1", "traced"), ("eager", "called")
+EVERY_WAY, BOTH_WAYS, EAGERLY = ("eager", "cpu:1", "traced"), ("eager", "called"), ("eager",)
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
 COMPARED = frozenset({"traced", "called"})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
@@ -130,9 +129,10 @@ def layout_of(case: OpCase) -> str:
     return next((x for x in ("matrix", "vector") if x in case.layouts), case.layouts[0])
 
 
-def columns_of(case: OpCase, dtype: str) -> tuple[str, ...]:
-    """The columns that run the values of a case."""
-    columns = EVERY_WAY if dtype in one_of_each_kind(case) else BOTH_WAYS
+def columns_of(case: OpCase, dtype: str, layout: str) -> tuple[str, ...]:
+    """The columns that run the values of a case: all for a dtype and a layout that show most."""
+    stands = (dtype in one_of_each_kind(case)) + (layout == layout_of(case))
+    columns = (EAGERLY, BOTH_WAYS, EVERY_WAY)[stands]
     return tuple([c for c in columns if c not in COMPARED or not case.untraceable])
 
 

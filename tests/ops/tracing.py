@@ -6,8 +6,9 @@ for later calls of one traced function, as with other sizes.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.traced import TracedFunction
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.verify import verify
@@ -177,15 +178,15 @@ def _builtin(error: Exception) -> type:
 def _as_traced(f: TracedFunction, args: Sequence[Any]) -> Any:
     """Run all of the graph, before any pass."""
     entry, inputs = _entry(f, args, {})
-    return _programmed(entry.graph, inputs)
+    return _executed(Executable(entry.graph), inputs)
 
 
 def _entry(
     f: TracedFunction, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[CacheEntry, list[Any]]:
     """The trace for these arguments, and the inputs of its graph."""
-    call = f._signature.parse(tuple(args), kwargs)
-    entry, captured = f._find(call)
+    call = f._lookup.signature.parse(tuple(args), kwargs)
+    entry, captured = f._lookup.find(call)
     return entry, [*[call.leaves[i].value for i in entry.leaves], *captured]
 
 
@@ -198,28 +199,20 @@ def run_every_way(
 ) -> None:
     """Check the graphs of ``f`` for these arguments, and run each in every way.
 
-    The one that was traced and the optimised one: verified; run by the program and by the
-    replay; written, read and run again; types of all values compared with what is computed.
-    What they give is to be what the optimised one gives, which is what ``f`` runs.
+    The one that was traced and the optimised one: verified, and run by the replay, which tells the
+    types of all values as well. The optimised one is written and read again, and what was read is
+    run. What they give is to be what ``f`` runs gives.
     """
     entry, inputs = _entry(f, args, kwargs)
-    _, want = state.run(_programmed, entry.optimised, inputs)
+    _, want = state.run(_executed, entry.executable, inputs)
     for name, graph in (("traced", entry.graph), ("optimised", entry.optimised)):
-        verify(graph)
-        read = _read_again(graph)
-        for how, run, one in (
-            ("program", _programmed, graph),
-            ("replay", replay, graph),
-            ("program after reading", _programmed, read),
-        ):
-            _, got = state.run(run, one, inputs)
-            assert_same(got, want, f"{how} of the graph as {name}")
-        state.restore()
-        check_types(graph, inputs)
+        _, got = state.run(_replayed, graph, inputs)
+        assert_same(got, want, f"replay of the graph as {name}")
+    _, got = state.run(_executed, _read_again(entry.optimised), inputs)
+    assert_same(got, want, "the graph after reading")
 
 
-def _programmed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-    program = Executable(graph)
+def _executed(program: Executable, inputs: Sequence[Any]) -> list[Any]:
     raw = program(*[x._data if type(x) is Tensor else x for x in inputs])
     return [
         y if lane is None else make_tensor(y, lane)
@@ -227,23 +220,36 @@ def _programmed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _read_again(graph: Graph) -> Graph:
-    """The graph from its file; its text is the same."""
+def _replayed(graph: Graph, inputs: Sequence[Any]) -> list[Any]:
+    """The outputs; each value on the way has the type that the graph says."""
+    values = list(graph.values())
+    results = dict(zip(values, replay(_telling_all(graph), inputs), strict=True))
+    check_types(results)
+    return [results[value] for value in graph.outputs]
+
+
+@functools.lru_cache(maxsize=4)
+def _telling_all(graph: Graph) -> Graph:
+    verify(graph)
+    return extract(graph, list(graph.values()), graph.inputs)
+
+
+@functools.lru_cache(maxsize=4)
+def _read_again(graph: Graph) -> Executable:
+    """What runs the graph from its file; its text is the same."""
     with ef.config(cpu_devices=2):  # cases may move to a device that is usable, but not configured
         again = from_file_bytes(to_bytes(graph), graph.resources)
     assert str(again) == str(graph)
-    return again
+    return Executable(again)
 
 
-def check_types(graph: Graph, inputs: Sequence[Any]) -> None:
-    """Run a graph; each value has the type that the graph says, with the sizes of this run."""
-    values = list(graph.values())
-    results = replay(extract(graph, values, graph.inputs), inputs)
+def check_types(results: Mapping[Value, Any]) -> None:
+    """Each value has the type that the graph says, with the sizes of this run."""
     sizes: dict[str, int] = {}
-    for value, x in zip(values, results, strict=True):
+    for value, x in results.items():
         for axis, name in named_axes(value.type):
             sizes.setdefault(name, x.shape[axis])
-    for value, x in zip(values, results, strict=True):
+    for value, x in results.items():
         if isinstance(value.type, NumberType):
             assert type(x) is value.type.kind, f"%{value.name}: {x!r} is no {value.type}"
             continue

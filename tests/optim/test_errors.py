@@ -152,8 +152,8 @@ def test_options_out_of_range(name: str, options: dict[str, Any]) -> None:
         lambda: ef.optim.MultiStepSchedule(0.1, (3, 2)),
         lambda: ef.optim.OneCycleSchedule(0.1, 10, pct_start=2),
         lambda: ef.optim.OneCycleSchedule(0.1, 10, div_factor=0),
-        lambda: ef.optim.OneCycleSchedule(0.1, 10, anneal_strategy="cosine"),  # type: ignore[arg-type]  # wrong on purpose
-        lambda: ef.optim.WarmUp("slow", 3),  # type: ignore[arg-type]  # wrong on purpose
+        lambda: ef.optim.OneCycleSchedule(0.1, 10, anneal_strategy="cosine"),
+        lambda: ef.optim.WarmUp("slow", 3),
     ],
 )
 def test_errors_of_schedules_say_what_was_given(make_schedule: Any) -> None:

@@ -309,7 +309,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "the result is not a scalar",
     ),
     "update": (
-        lambda: LBFGS([ef.Variable(1.0)]).update([ef.ones(())]), AttributeError,  # type: ignore[attr-defined]
+        lambda: LBFGS([ef.Variable(1.0)]).update([ef.ones(())]), AttributeError,
         r"optimiser.step\(loss_fn\)",
     ),
 }  # fmt: skip

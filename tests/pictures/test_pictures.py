@@ -219,7 +219,7 @@ def test_notebooks_get_text_and_picture() -> None:
 
 def test_a_picture_shows_itself() -> None:
     picture = small(TEXT).to_svg(limit=2)
-    bundle = picture._repr_mimebundle_()  # type: ignore[attr-defined]  # it is said to be a str
+    bundle = picture._repr_mimebundle_()
     assert bundle["image/svg+xml"] == picture
     assert _drawing(bundle["text/html"]) == picture
     assert bundle["text/plain"] == repr(picture) == f"<svg of {len(picture):,} characters>"
@@ -228,7 +228,7 @@ def test_a_picture_shows_itself() -> None:
 
 @pytest.mark.usefixtures("engine")
 def test_a_picture_is_never_too_small_to_read() -> None:
-    html = _chain(3).to_svg()._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]  # it is said to be a str
+    html = _chain(3).to_svg()._repr_mimebundle_()["text/html"]
     ((least, unit, width, same),) = re.findall(
         r'<svg style="min-width: (\d+)(p[tx])" .*?\bwidth="([\d.]+)([a-z]*)"', html
     )
@@ -238,12 +238,12 @@ def test_a_picture_is_never_too_small_to_read() -> None:
 
 def test_outputs_that_nobody_trusts_show_no_heap_of_words() -> None:
     """JupyterLab drops drawings and styles from them, and keeps classes and what is hidden."""
-    html = small(TEXT).to_svg()._repr_mimebundle_()["text/html"]  # type: ignore[attr-defined]  # it is said to be a str
+    html = small(TEXT).to_svg()._repr_mimebundle_()["text/html"]
     cleaned = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
     cleaned = re.sub("</?(?!p|div)[a-z]+[^>]*>", "", cleaned)
     note, box = re.fullmatch(
         '<p class="[^"]*">(.*?)</p>(<div .*>.*</div>)', cleaned, re.DOTALL
-    ).groups()  # type: ignore[union-attr]  # it does
+    ).groups()
     assert note == "The picture appears when this cell is run."
     assert re.match('<div class="ef-[0-9a-f]{8}" hidden="hidden" ', box)
     (shown,) = re.findall(

@@ -178,7 +178,7 @@ def test_a_runner_that_never_began_closes_nothing() -> None:
     with pytest.raises(errors.TraceError, match="cannot be closed"):
         ef.spawn(lambda: None, closes=[out, 3])
     with pytest.raises(errors.TraceError, match="no function"):
-        ef.spawn(None, closes=out)  # type: ignore[arg-type]  # the mistake
+        ef.spawn(None, closes=out)
     assert not out.closed
     assert not _users
 

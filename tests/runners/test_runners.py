@@ -264,12 +264,12 @@ def test_python_code_that_waits_for_another_runner(in_a_loop: bool) -> None:
     queues = [ef.Queue(1, ef.tensor(0)) for _ in range(3 * worker_count())]
 
     def fill(queue: Any) -> None:
-        turns = ef.tensor(1 if in_a_loop else 0)
+        rounds = ef.tensor(1 if in_a_loop else 0)
         if not in_a_loop:
             ef.py_call(lambda: queue.enqueue(1), None)
-        while turns > 0:
+        while rounds > 0:
             ef.py_call(lambda: queue.enqueue(1), None)
-            turns = turns - 1
+            rounds = rounds - 1
 
     runners = [ef.spawn(ef.trace(lambda q=q: fill(q))) for q in queues]
     until(lambda: all(q.resource.waiting(0) for q in queues))

@@ -19,16 +19,16 @@ from eagerflow.runtime.threads import deadline
 from tests.resources.queues.modes import numbers, until
 
 ONE = ef.tensor(1.0)
-Turn = Callable[[], Any]
+Body = Callable[[], Any]
 
 
-def _python(turn: Turn) -> None:
+def _python(body: Body) -> None:
     while True:
-        turn()
+        body()
 
 
-def _eager_loop(turn: Turn) -> None:
-    ef.while_loop(lambda x: x > 0, lambda x: (turn(), x * 1.0)[1], ONE)
+def _eager_loop(body: Body) -> None:
+    ef.while_loop(lambda x: x > 0, lambda x: (body(), x * 1.0)[1], ONE)
 
 
 @ef.trace
@@ -47,7 +47,7 @@ def _in_a_composition(count: ef.Variable) -> None:
     ef.grad(lambda x: _count_for_ever(count, x))(ONE)
 
 
-def _by_entries(count: ef.Variable) -> None:
+def _by_scheduler(count: ef.Variable) -> None:
     """A graph of which parts wait by themselves is run by the executor."""
     queue = ef.Queue(2, ONE)
     queue.enqueue_many([1.0, 1.0])
@@ -68,7 +68,7 @@ def _nothing_left() -> Iterator[None]:
     assert (stack.total, stack.monitored, deadline.blocks.count) == before
 
 
-@pytest.mark.parametrize("run", [_in_order, _in_a_composition, _by_entries])
+@pytest.mark.parametrize("run", [_in_order, _in_a_composition, _by_scheduler])
 @pytest.mark.parametrize("late", [False, True])  # within an `ef.deadline`
 def test_a_graph_is_broken_off(run: Callable[[ef.Variable], None], late: bool) -> None:
     count = ef.Variable(0)
@@ -81,10 +81,10 @@ def test_a_graph_is_broken_off(run: Callable[[ef.Variable], None], late: bool) -
 
 
 @pytest.mark.parametrize("run", [_python, _eager_loop])
-def test_a_loop_of_ops_is_broken_off(run: Callable[[Turn], None]) -> None:
-    turns: list[ef.Tensor] = []
-    runner = ef.spawn(lambda: run(lambda: turns.append(ONE * 2.0)))
-    until(lambda: len(turns) > 3)
+def test_a_loop_of_ops_is_broken_off(run: Callable[[Body], None]) -> None:
+    values: list[ef.Tensor] = []
+    runner = ef.spawn(lambda: run(lambda: values.append(ONE * 2.0)))
+    until(lambda: len(values) > 3)
     assert runner.stop(timeout=30)
     assert runner.error is None
 

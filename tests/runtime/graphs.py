@@ -84,7 +84,7 @@ def straight(graph: Graph) -> Executable:
     return made
 
 
-def by_entries(
+def by_scheduler(
     graph: Graph, whole: Callable[[Node], bool] = waits_nowhere,
     seconds: Callable[[Node], float] | None = None, overlap: bool = True,
 ) -> Executable:  # fmt: skip

@@ -19,8 +19,8 @@ from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
-from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.scheduled.entries import Ops, X, chain, fan, heavy, open_up, ops
+from tests.runtime.graphs import by_scheduler, scheduled
+from tests.runtime.scheduled.scheduled_graphs import Ops, X, chain, fan, heavy, open_up, ops
 
 __all__ = ["ops"]  # the fixture
 
@@ -80,18 +80,18 @@ def interrupt_after(count: int) -> Any:
 def test_an_endless_loop_can_be_interrupted(ops: Ops, whole: bool) -> None:
     ops.add("test_half", interrupt_after(50))
     graph = Graph.parse(ENDLESS.replace("OP", "test_half"))
-    runner = by_entries(graph) if whole else by_entries(graph, open_up)
+    runner = by_scheduler(graph) if whole else by_scheduler(graph, open_up)
     with pytest.raises(KeyboardInterrupt):
         runner(X)
     ops.add("test_other", lambda x: x + 1)
-    assert by_entries(chain("test_other"))(X)[0].tolist() == [2.0, 3.0]
+    assert by_scheduler(chain("test_other"))(X)[0].tolist() == [2.0, 3.0]
 
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_ctrl_c_anywhere(ops: Ops, count: int) -> None:
     """Whoever is at work then, the step ends, and so do its threads."""
     ops.add("test_half", interrupt_after(count))
-    runner = by_entries(fan(*["test_half"] * 5), seconds=heavy)
+    runner = by_scheduler(fan(*["test_half"] * 5), seconds=heavy)
     step = ScheduledStep(scheduled(runner), helpers=2, log=True)
     with suppress(KeyboardInterrupt):  # it may come after the step, if a thread had run it
         step.run([X])
@@ -120,7 +120,7 @@ def test_threads_stop_between_ops(ops: Ops) -> None:
     end = text.rindex("return %y")
     text = f"{text[:end]}%z = test_fail(%x) : f32[2]@cpu:0 return %y, %z }}"
     graph = Graph.parse(text)
-    tier = scheduled(by_entries(graph, seconds=heavy))
+    tier = scheduled(by_scheduler(graph, seconds=heavy))
     with pytest.raises(errors.TensorValueError, match="as planned"):
         ScheduledStep(tier, helpers=1, log=True).run([X])
 
@@ -128,7 +128,7 @@ def test_threads_stop_between_ops(ops: Ops) -> None:
 def test_a_deadline_between_ops(ops: Ops) -> None:
     ops.add("test_next", lambda x: x + 1)
     graph = Graph.parse(ENDLESS.replace("OP", "test_next"))
-    for runner in (by_entries(graph), by_entries(graph, open_up)):
+    for runner in (by_scheduler(graph), by_scheduler(graph, open_up)):
         clock = Now()
         with pytest.raises(errors.DeadlineError, match="its deadline has passed"):
             scheduled(runner).step(seconds=10.0, clock=clock).run([X])
@@ -157,10 +157,10 @@ def test_a_deadline_of_what_waits(ops: Ops) -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "fail", "leave"])
-def test_it_ends_while_an_entry_is_about_to_wait(
+def test_it_ends_while_a_scheduled_node_is_about_to_wait(
     ops: Ops, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
-    """A thread has taken the entry out of its queue, and has not told that it waits."""
+    """A thread has taken the scheduled node out of its queue, and has not told that it waits."""
     begun: list[str] = []
     stopped: list[str] = []
 
@@ -168,19 +168,19 @@ def test_it_ends_while_an_entry_is_about_to_wait(
         begun.append(node.name)
         return lambda: stopped.append(node.name)
 
-    def late(step: ScheduledStep, *entry: Any) -> None:
+    def late(step: ScheduledStep, *node: Any) -> None:
         if end == "cancel":
             step.cancel("the cell was closed")
         elif end == "fail":
             step._failed(*other[:2], errors.TensorValueError("as planned"))
         else:  # the thread that runs the step got Ctrl-C, and waits for this one
             step._ended = True
-        usual(step, *entry)
+        usual(step, *node)
 
     ops.wait("test_wait", begin)
     usual = ScheduledStep._begin
     monkeypatch.setattr(ScheduledStep, "_begin", late)
-    step = ScheduledStep(scheduled(by_entries(fan("test_wait", "test_wait"))), wake=lambda: None)
+    step = ScheduledStep(scheduled(by_scheduler(fan("test_wait", "test_wait"))), wake=lambda: None)
     step.begin([X])
     other = step._light.pop() if end == "fail" else ()
     assert step.serve() == (end != "leave")
@@ -194,7 +194,7 @@ def test_it_ends_while_an_entry_is_about_to_wait(
 
 
 def test_a_deadline_that_is_kept() -> None:
-    runner = by_entries(chain("exp", "sin"), open_up)
+    runner = by_scheduler(chain("exp", "sin"), open_up)
     found = scheduled(runner).step(seconds=10.0, clock=Now()).run([X])
     assert found[0].tobytes() == Executable(chain("exp", "sin"))(X)[0].tobytes()
 
@@ -207,7 +207,7 @@ def test_somebody_else_cancels(ops: Ops) -> None:
         thread.start()
 
     ops.wait("test_wait", begin)
-    runner = by_entries(chain("exp", "test_wait", "sin"), open_up)
+    runner = by_scheduler(chain("exp", "test_wait", "sin"), open_up)
     steps.append(scheduled(runner).step(log=True))
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         steps[0].run([np.ones(2, np.float32)])
@@ -217,7 +217,7 @@ def test_somebody_else_cancels(ops: Ops) -> None:
 def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
     ops: Ops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread cancels when the entry is neither in a queue nor waits yet."""
+    """Another thread cancels when the scheduled node is neither in a queue nor waits yet."""
     begun: list[Any] = []
     ops.wait("test_wait", lambda *found: begun.append(found))
     before = ScheduledStep._begin
@@ -227,7 +227,7 @@ def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
         before(step, *found)
 
     monkeypatch.setattr(ScheduledStep, "_begin", begin)
-    step = scheduled(by_entries(chain("exp", "test_wait", "sin"), open_up)).step(log=True)
+    step = scheduled(by_scheduler(chain("exp", "test_wait", "sin"), open_up)).step(log=True)
     with pytest.raises(errors.CancelledError, match="the cell was closed"):
         step.run([np.ones(2, np.float32)])
     assert begun == []

@@ -1,4 +1,4 @@
-"""Which way a graph runs: as one function, or by entries in several threads."""
+"""Which way a graph runs: as one function, or by scheduled nodes in several threads."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from eagerflow.runtime.choice import Choice, Decision, Trial
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.threads import workers
-from tests.runtime.graphs import by_entries, scheduled, straight
-from tests.runtime.scheduled.entries import CHAINS, Ops, heavy, helped, ops, same
+from tests.runtime.graphs import by_scheduler, scheduled, straight
+from tests.runtime.scheduled.scheduled_graphs import CHAINS, Ops, heavy, helped, ops, same
 
 __all__ = ["ops"]  # the fixture
 
@@ -48,7 +48,7 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Entries count as faster."""
+    """The scheduled tier counts as faster."""
     monkeypatch.setattr(choice, "_GAIN", float("inf"))
 
 
@@ -176,7 +176,7 @@ def test_what_is_looked_at(text: str, size: int, needed: bool) -> None:
 
 
 def test_it_is_decided_for_each_size_anew(always: None) -> None:
-    """A first call with short inputs does not rule out entries, one with long ones keeps none."""
+    """After a first call with short inputs long ones may be scheduled, and the other way round."""
     short, long = np.ones(SIZE // 32, np.float32), x()
     for first, second in ((short, long), (long, short)):
         program = Executable(Graph.parse(TWO))
@@ -210,24 +210,24 @@ def test_threads_that_are_changed_afterwards_count(always: None) -> None:
     data, other = np.ones((512, 512), np.float32), np.full((512, 512), 0.5, np.float32)
     want = straight(Graph.parse(CHAINS))(data, other)
 
-    def by_entries() -> bool:
+    def by_scheduler() -> bool:
         settle(lambda: same(program(data, other), want))
         return program.tier.name == "scheduled"
 
     with ef.config(threads=1):
         want = straight(Graph.parse(CHAINS))(data, other)
-        assert by_entries()
+        assert by_scheduler()
         assert sorted(scheduled(program).plan.labels) == ["a … c", "b … d", "e"]
     with ef.config(threads=2):  # the library takes both cores: another thread gains nothing
         want = straight(Graph.parse(CHAINS))(data, other)
-        assert not by_entries()
+        assert not by_scheduler()
     with ef.config(threads=1):
         want = straight(Graph.parse(CHAINS))(data, other)
-        assert by_entries()
+        assert by_scheduler()
 
 
 def test_branches_in_branches_and_loops() -> None:
-    """What has heavy parts inside is opened up; a pure loop is one entry."""
+    """What has heavy parts inside is opened up; a pure loop is one scheduled node."""
     data = ef.tensor(x())
 
     def two(x: Any) -> Any:
@@ -363,7 +363,7 @@ def test_parts_write_into_buffers_that_nobody_needs(seed: int) -> None:
     before = [x.tobytes() for x in inputs]
     want = [y.copy() for y in straight(graph)(*inputs)]
     for made in (graph, graph.optimise()):
-        runner = by_entries(made, seconds=heavy)
+        runner = by_scheduler(made, seconds=heavy)
         kept = runner(*inputs)
         for _ in range(2):
             same(helped(runner, inputs), want)
@@ -389,7 +389,7 @@ def test_a_part_writes_into_what_another_gave(ops: Ops) -> None:
           %d = test_look(%c) : {kind}
           return %d }}"""
     ).optimise()
-    runner = by_entries(graph, seconds=heavy)
+    runner = by_scheduler(graph, seconds=heavy)
     assert len(scheduled(runner).plan.labels) >= 3
     taken: list[Any] = []
     for frame in scheduled(runner).frames:

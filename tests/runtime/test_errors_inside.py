@@ -14,8 +14,8 @@ from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, choice
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads import workers
-from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.scheduled.entries import heavy, notes, open_up
+from tests.runtime.graphs import by_scheduler, scheduled
+from tests.runtime.scheduled.scheduled_graphs import heavy, notes, open_up
 
 
 @pytest.fixture(autouse=True)
@@ -105,12 +105,12 @@ def fetched(f: Callable[..., Any]) -> Any:
     return graph.run(graph.outputs, dict.fromkeys(graph.inputs, ef.tensor(X)))
 
 
-def in_entries(whole: Callable[[Any], bool] | None, helpers: int) -> Callable[..., Any]:
+def in_scheduler(whole: Callable[[Any], bool] | None, helpers: int) -> Callable[..., Any]:
     def run(f: Callable[..., Any]) -> Any:
         graph = ef.trace(f).graph(ef.tensor(X))
         assert len(graph.inputs) == 1
         how = {} if whole is None else {"whole": whole}
-        tier = scheduled(by_entries(graph, seconds=heavy, **how))
+        tier = scheduled(by_scheduler(graph, seconds=heavy, **how))
         return ScheduledStep(tier, helpers=helpers).run([ef.tensor(X).numpy()])
 
     return run
@@ -126,9 +126,9 @@ WAYS: dict[str, Callable[..., Any]] = {
     "check_nan": with_("check_nan"),
     "graph.run": fetched,
     "gradient": gradient,
-    "entries": in_entries(None, 0),
-    "lowered": in_entries(open_up, 0),
-    "lowered, in threads": in_entries(open_up, 2),
+    "scheduled": in_scheduler(None, 0),
+    "lowered": in_scheduler(open_up, 0),
+    "lowered, in threads": in_scheduler(open_up, 2),
 }
 
 
@@ -138,7 +138,7 @@ def iterations(error: BaseException) -> list[str]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("f", CASES, ids=lambda f: f.__name__)
-def test_the_line_the_turn_and_the_types(f: Callable[..., Any], way: str) -> None:
+def test_the_line_the_iteration_and_the_types(f: Callable[..., Any], way: str) -> None:
     with pytest.raises(errors.TensorIndexError) as caught:
         WAYS[way](f)
     error = caught.value
@@ -156,7 +156,7 @@ def test_the_line_the_turn_and_the_types(f: Callable[..., Any], way: str) -> Non
 
 
 @pytest.mark.parametrize("lowered", [False, True])
-def test_monitors_say_in_which_turn(lowered: bool) -> None:
+def test_monitors_say_in_which_iteration(lowered: bool) -> None:
     """Under ``check_nan`` each op is looked at, so graphs are replayed."""
     f = ef.trace(not_finite)
     f(ef.tensor(X))
@@ -198,8 +198,8 @@ def test_what_was_written_in_branches_and_loops() -> None:
     found = {}
     runs = {
         "function": Executable(graph),
-        "entries": by_entries(graph, lambda node: True),
-        "lowered": by_entries(graph, open_up),
+        "scheduled": by_scheduler(graph, lambda node: True),
+        "lowered": by_scheduler(graph, open_up),
     }
     for name, run in runs.items():
         with pytest.raises(errors.TensorIndexError) as caught:
@@ -213,7 +213,7 @@ def test_what_was_written_in_branches_and_loops() -> None:
     perhaps = f"this step may have written: {variables('other')}"
     assert found["function"] == [sure, perhaps]
     # effects on different variables may overlap: then less was written, and less is told
-    for way, rest in (("entries", [perhaps]), ("lowered", [])):
+    for way, rest in (("scheduled", [perhaps]), ("lowered", [])):
         (written, *others) = found[way]
         told = [name for name in names if repr(name) in written]
         assert written == f"this step had already written: {variables(*told)}"
@@ -258,7 +258,7 @@ def test_a_failure_ends_what_runs_beside_it(monkeypatch: pytest.MonkeyPatch) -> 
 
     x = ef.tensor(np.linspace(-1, 1, SIZE, dtype=np.float32))
     f(x, 2, ef.tensor(0))
-    for _ in range(3):  # by entries, and as one function
+    for _ in range(3):  # by scheduled nodes, and as one function
         with pytest.raises(errors.TensorIndexError) as caught:
             f(x, 10**9, ef.tensor(SIZE))
         assert "# the line" in str(caught.value)
@@ -306,7 +306,7 @@ def test_an_error_of_a_text() -> None:
             : f32[]@cpu:0
           return %y }"""
     )
-    for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
+    for run in (Executable(graph), by_scheduler(graph), by_scheduler(graph, open_up)):
         with pytest.raises(errors.TensorIndexError) as caught:
             run(np.asarray(True), np.ones(3, np.float32), np.asarray(7))
         assert any("node: %z" in n and "= take(" in n for n in notes(caught.value))

@@ -27,8 +27,17 @@ from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
-from tests.runtime.graphs import by_entries, straight
-from tests.runtime.scheduled.entries import Ops, X, heavy, loop_of, notes, open_up, ops, same
+from tests.runtime.graphs import by_scheduler, straight
+from tests.runtime.scheduled.scheduled_graphs import (
+    Ops,
+    X,
+    heavy,
+    loop_of,
+    notes,
+    open_up,
+    ops,
+    same,
+)
 
 __all__ = ["ops"]  # the fixture
 
@@ -238,11 +247,11 @@ def test_kernels_and_tiers(add_kernel: Any) -> None:
 # --- what is told -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["generated", "entries", "opened"])
+@pytest.mark.parametrize("way", ["generated", "scheduled", "opened"])
 def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
     graph, given = loop_of(lambda x, i: ef.exp(-x), 3)
-    whole = {"entries": lambda node: True, "opened": open_up}
-    executable = straight(graph) if way == "generated" else by_entries(graph, whole[way], heavy)
+    whole = {"scheduled": lambda node: True, "opened": open_up}
+    executable = straight(graph) if way == "generated" else by_scheduler(graph, whole[way], heavy)
     with recorded(StepEvent, RegionEvent, NodeEvent) as found:
         executable(*given)
         executable(*given)
@@ -260,13 +269,23 @@ def test_steps_regions_and_nodes_know_each_other(way: str) -> None:
     assert found.begun[0] is first
 
 
+def test_steps_and_regions_say_on_which_devices_they_are() -> None:
+    with ef.config(cpu_devices=2), recorded(StepEvent, RegionEvent) as found:
+        ef.trace(lambda x: x * 2)(ef.ones(2, device="cpu:1"))
+        ef.trace(lambda x: (x * 2, ef.exp(x.to("cpu:1"))))(ef.ones(2))
+    for kind in ("step", "region"):
+        one, several = found.of(kind)
+        assert (one.device, one.devices) == ("cpu:1", ("cpu:1",))
+        assert (several.device, several.devices) == ("", ("cpu:0", "cpu:1"))
+
+
 def test_a_scan_backwards_is_counted_as_errors_count_it() -> None:
     @ef.trace
     def f(xs: Any) -> Any:
         return ef.scan(lambda c, x: (ef.exp(c) * x, c), ef.tensor(0.0), xs, reverse=True)
 
     graph = f.graph(ef.ones(3))
-    for executable in (straight(graph), by_entries(graph, open_up)):
+    for executable in (straight(graph), by_scheduler(graph, open_up)):
         with recorded(NodeEvent) as found:
             executable(*[np.ones(v.type.shape, np.float32) for v in graph.inputs])
         assert [e.iteration for e in found.of("node", "exp")] == [2, 1, 0]
@@ -288,7 +307,7 @@ def test_a_loop_has_one_name_whatever_runs_it() -> None:
 
     frames, told = list[Any](), list[Any]()
     graph = f.graph(ef.ones(2), ef.tensor(2))
-    for executable in (straight(graph), by_entries(graph, open_up)):
+    for executable in (straight(graph), by_scheduler(graph, open_up)):
         with recorded(NodeEvent) as found:
             executable(X, np.array(2))
         frames.append([e.frames for e in found.of("node", "exp")])
@@ -360,7 +379,7 @@ def test_statistics_of_a_function_whose_ops_wait_beside_each_other() -> None:
     for queue in (a, b):
         queue.enqueue_many([0.0, 0.0])
     f()
-    assert [e.executable.tier.name for e in f._cache.entries()] == ["scheduled"]
+    assert [e.executable.tier.name for e in f._lookup.cache.entries()] == ["scheduled"]
     with f.stats() as stats:
         f()
     counts = sorted((row.op, row.count) for row in stats.table())
@@ -426,7 +445,7 @@ def test_a_listener_that_comes_within_a_loop_leaves_no_iteration_behind(ops: Ops
     ops.add("test_join", join, "fence")
     graph, given = loop_of(lambda x, i: bind(get_op("test_join"), ef.exp(x)), 2)
     try:
-        by_entries(graph, open_up)(*given)
+        by_scheduler(graph, open_up)(*given)
         assert step_of.frames == ()
     finally:
         remove_instrument(recorder)

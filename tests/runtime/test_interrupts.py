@@ -61,7 +61,7 @@ def test_deadlines(f: Callable[..., Any], size: int, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     x = ef.tensor(LARGE[:size])
     want = f(x, 3).numpy()
-    for _ in range(2):  # as one function, and by entries
+    for _ in range(2):  # as one function, and by scheduled nodes
         with (
             pytest.raises(errors.DeadlineError, match="its deadline has passed") as caught,
             ef.deadline(0.05),
@@ -158,4 +158,4 @@ def test_a_block_may_be_entered_again() -> None:
         ef.trace(ef.exp)(ef.zeros(2))
     for wrong in (0, -1.0, "3", True, float("nan")):
         with pytest.raises(errors.TensorValueError):
-            ef.deadline(wrong)  # type: ignore[arg-type]  # that is the point
+            ef.deadline(wrong)

@@ -22,7 +22,7 @@ SIZE = 40_000  # exp of so many elements is estimated at 300 us
 
 @pytest.fixture(autouse=True)
 def _one_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Two cores: the calling thread, and one of the pool; entries count as faster."""
+    """Two cores: the calling thread, and one of the pool; the scheduled tier counts as faster."""
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     monkeypatch.setattr(choice, "_GAIN", float("inf"))
     yield

@@ -35,7 +35,7 @@ TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
 def graph() -> Graph:
     variable = ef.Variable([0.0, 0.0])
     found = Graph.parse(TEXT, {"v": variable.resource})
-    found.variable = variable  # type: ignore[attr-defined]  # for the tests
+    found.variable = variable
     return found
 
 

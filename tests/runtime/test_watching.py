@@ -103,7 +103,7 @@ def _two_cores(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("_two_cores")
 def test_the_choice_goes_on_while_somebody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "_GAIN", float("inf"))  # entries count as faster
+    monkeypatch.setattr(choice, "_GAIN", float("inf"))  # the scheduled tier counts as faster
     program, x = Executable(Graph.parse(WIDE)), np.linspace(-1, 1, LARGE, dtype=np.float32)
     runs = 2 * (choice._RUNS + 1)
     with recorded(*WATCHED) as found:

@@ -206,14 +206,14 @@ class _Function(ast.NodeTransformer):
 
     def _source(self, node: ast.expr) -> ast.expr:
         """The iterable of a `for`: `range`, `zip` and `enumerate` also of values of the graph."""
-        plain = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        if not plain or node.func.id not in _SOURCES:  # type: ignore[attr-defined]  # a call
-            return self.visit(node)  # type: ignore[no-any-return]  # an expression
-        call: Any = node
-        call.func = operator_call("source", [call.func], call.func)
-        call.args = [self._source(a) for a in call.args]
-        call.keywords = [self.visit(k) for k in call.keywords]
-        return call  # type: ignore[no-any-return]  # a call
+        match node:
+            case ast.Call(func=ast.Name(id=name) as function) if name in _SOURCES:
+                node.func = operator_call("source", [function], function)
+                node.args = [self._source(a) for a in node.args]
+                node.keywords = [self.visit(k) for k in node.keywords]
+                return node
+        visited: ast.expr = self.visit(node)
+        return visited
 
     def visit_Assert(self, node: ast.Assert) -> Any:
         if _is_python(node.test):
@@ -236,18 +236,18 @@ class _Function(ast.NodeTransformer):
         last = node.finalbody
         if not kinds:
             return self._finally(self._bodies(node), last)
-        place = node.handlers[0]
-        caught = located(ast.Tuple(copy.deepcopy(kinds), ast.Load()), place)
+        first = node.handlers[0]
+        caught = located(ast.Tuple(copy.deepcopy(kinds), ast.Load()), first)
         later = _later(caught)
         node = self._bodies(node)
         block = ast.With([ast.withitem(operator_call("catching", [later], node), None)], node.body)
         node.body = [located(block, node)]
         if isinstance(node, ast.Try):  # internal signals pass a bare `except:`
             passing = ast.Attribute(ast.Name(OPERATORS, ast.Load()), "passing", ast.Load())
-            node.handlers.insert(0, located(ast.ExceptHandler(passing, None, [ast.Raise()]), place))
+            node.handlers.insert(0, located(ast.ExceptHandler(passing, None, [ast.Raise()]), first))
         return self._finally(node, last)
 
-    visit_TryStar = visit_Try  # noqa: N815 - a class of `ast`
+    visit_TryStar = visit_Try
 
     def _finally(self, node: Any, last: Sequence[ast.stmt]) -> Any:
         """A `try` that is told where its `finally` block begins and ends, if it has one."""
@@ -258,13 +258,13 @@ class _Function(ast.NodeTransformer):
         return located(ast.With([ast.withitem(leaving, None)], [node]), node)
 
     def visit_With(self, node: ast.With) -> Any:
-        place = node.items[0].context_expr
+        first = node.items[0].context_expr
         for item in node.items:
-            item.context_expr = operator_call("manager", [self.visit(item.context_expr)], place)
+            item.context_expr = operator_call("manager", [self.visit(item.context_expr)], first)
             if item.optional_vars is not None:
                 item.optional_vars = self.visit(item.optional_vars)
-        leaving = operator_call("leaving", [_later(located(ast.Constant(None), place))], place)
-        block = operator_call("managed", [], place)
+        leaving = operator_call("leaving", [_later(located(ast.Constant(None), first))], first)
+        block = operator_call("managed", [], first)
         node.items = [ast.withitem(leaving, None), *node.items, ast.withitem(block, None)]
         node.body = self._block(node.body)
         return node
@@ -288,7 +288,7 @@ class _Function(ast.NodeTransformer):
     def visit_Global(self, node: Any) -> Any:
         return located(ast.Pass(), node)  # the function begins with it
 
-    visit_Nonlocal = visit_Global  # noqa: N815 - likewise
+    visit_Nonlocal = visit_Global
 
     # --- other functions and classes ---
 
@@ -303,7 +303,7 @@ class _Function(ast.NodeTransformer):
     def visit_ClassDef(self, node: Any) -> Any:
         return node  # methods are converted when they are called
 
-    visit_AsyncFunctionDef = visit_ClassDef  # noqa: N815 - likewise
+    visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         self._visit_defaults(node.args)
@@ -443,8 +443,8 @@ def _is_python(test: ast.expr) -> bool:
             return _is_python(test.operand)
         case ast.BoolOp():
             return all(map(_is_python, test.values))
-        case ast.Call(func=ast.Name()):
-            return test.func.id in _PYTHON_TESTS  # type: ignore[attr-defined]  # as matched
+        case ast.Call(func=ast.Name(id=name)):
+            return name in _PYTHON_TESTS
         case ast.Name():
             return test.id in ("__debug__", "TYPE_CHECKING")
     return False

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import line_of
-from eagerflow.autograph.tracking.blocks import UserCode, tracer_here
+from eagerflow.autograph.tracking.blocks import UserCode, code_of, tracer_here
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter
 from eagerflow.core.op import find_op
@@ -139,7 +139,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     @property
     def line(self) -> str:
         """Where the handlers are, for messages."""
-        code: CodeType = getattr(self._kinds, "__code__")  # noqa: B009 - of a callable
+        code = code_of(self._kinds)
         return line_text(code, code.co_firstlineno)
 
 
@@ -170,8 +170,8 @@ def refuse_caught(error: BaseException) -> None:
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way
-    place = line_of(error) or capture()
-    raised = "" if place is None else f", raised at {line_text(place.code, place.line)}"
+    line = line_of(error) or capture()
+    raised = "" if line is None else f", raised at {line_text(line.code, line.line)}"
     raise TraceError(
         "an exception is raised under a condition on a tensor, and caught",
         given=f"{type(error).__name__}{raised}\n    and caught at {handler.line}",
@@ -188,11 +188,11 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     """A statement with a block and an end that runs whatever happens in the block.
 
     Args:
-        place: gives the line of its end, for messages.
+        line: gives the line of its end, for messages.
     """
 
-    def __init__(self, place: Callable[[], Any]) -> None:
-        self._place = place
+    def __init__(self, line: Callable[[], Any]) -> None:
+        self._line = line
         self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
         self.block: catching | None = None
 
@@ -204,8 +204,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     def begin(self) -> None:
         """Note that the block begins."""
         if self.kinds:
-            code: Any = getattr(self._place, "__code__")  # noqa: B009 - of a callable
-            self.block = catching(UserCode(code, lambda: self.kinds))
+            self.block = catching(UserCode(code_of(self._line), lambda: self.kinds))
             self.block.__enter__()
 
     def end(self) -> None:

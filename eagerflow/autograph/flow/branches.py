@@ -19,6 +19,7 @@ from eagerflow.autograph.tracking.blocks import (
     UserCode,
     as_test,
     attempt,
+    code_of,
     tracer_here,
 )
 from eagerflow.autograph.tracking.unbound import forget_name
@@ -96,7 +97,7 @@ def _short(
     """`choose`, where the user's code is ``rest``."""
     predicate = as_test(test)
     assert predicate is not None
-    code: Any = getattr(rest[0], "__code__")  # noqa: B009 - so typed
+    code = code_of(rest[0])
     functions = UserCode(code, body), UserCode(code, orelse)
     return Branches(predicate, functions, (), rest, f"what {said} gives").run()
 
@@ -145,7 +146,7 @@ def failed(test: Any, message: Callable[[], Any] | None = None) -> bool:
     def fails() -> None:
         raise AssertionError(*_message(message))
 
-    code: Any = getattr(message or fails, "__code__")  # noqa: B009 - so typed
+    code = code_of(message or fails)
     body, orelse = UserCode(code, fails), UserCode(code, lambda: None)
     Branches(logical_not(predicate), (body, orelse), (), [message or fails]).run()
     return False
@@ -200,7 +201,7 @@ class Branches:
         self._said = said
         self._roots = roots or functions
         self.names = {name: rest for name, *rest in names}
-        self._codes: list[Any] = [getattr(f, "__code__") for f in functions]  # noqa: B009 - so typed
+        self._codes = list(map(code_of, functions))
         self._locations: dict[Any, Location] = {}
         self._refused: dict[Any, TraceError] = {}
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in

@@ -99,7 +99,8 @@ def _scalars(source: Any) -> Tensor:
             given=f"rows of {rows.type}",
             hint="say which elements count: x.any() or x.all()",
         )
-    return rows.reshape(rows.shape[:1])  # type: ignore[no-any-return]  # a tensor
+    flat: Tensor = rows.reshape(rows.shape[:1])
+    return flat
 
 
 def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:

@@ -160,8 +160,9 @@ class Loop:
         stacked: list[Any] = []
 
         def make(start: dict[str, Any], step: Callable[..., Any]) -> dict[str, Any]:
+            last: dict[str, Any]
             last, stacked[:] = scan(UserCode(self._code, step), start, rows, length=length)
-            return last  # type: ignore[no-any-return]  # as the carry
+            return last
 
         self._trace(make, iteration, extra)
         for (owner, text), parts in zip(self._lists.values(), stacked, strict=True):

@@ -181,7 +181,7 @@ def _is_of_graph(predicate: Any) -> bool:
     if not interpreter.is_traced():
         return False
     if issubclass(type(predicate), AbstractNumber):
-        return predicate.varies  # type: ignore[no-any-return]  # a bool
+        return bool(predicate.varies)
     return isinstance(predicate, AbstractArray)
 
 

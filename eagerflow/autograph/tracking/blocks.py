@@ -90,6 +90,12 @@ class UserCode:
         return self._run(*args)
 
 
+def code_of(function: Any) -> CodeType:
+    """The code of a function of the user's, or that of which a `UserCode` is a part."""
+    code: CodeType = function.__code__
+    return code
+
+
 #: the blocks that are traced now, the outermost first
 _under_way: Final[list[TracedBlock]] = []
 
@@ -130,7 +136,7 @@ class TracedBlock:
 
     def __init__(self, functions: Sequence[Callable[..., Any]], dead: Sequence[str]) -> None:
         self.snapshot = Reachable(functions)
-        self._code: Any = getattr(functions[0], "__code__")  # noqa: B009 - of a callable
+        self._code = code_of(functions[0])
         self._dead = frozenset(dead)
 
     @property

@@ -102,9 +102,9 @@ def _is_followed() -> bool:
 
 def _rewritten(name: str) -> str:
     """How to write the current update in place as an assignment."""
-    place = capture()
+    source = capture()
     try:
-        node = ast.parse(place.text).body[0] if place is not None else None
+        node = ast.parse(source.text).body[0] if source is not None else None
     except (SyntaxError, IndexError):  # a part of a statement
         node = None
     if not isinstance(node, ast.AugAssign):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import FrameType
 from typing import Any, Final, NoReturn, final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -129,8 +130,7 @@ class Grown(AbstractStandIn, list[Any]):
     def length(self) -> Any:
         """The number of items, as a value of the graph."""
         array, rows = self._rows
-        known = rows is not None and array is self.array
-        return rows.shape[0] if known else self.array.size()  # type: ignore[union-attr]  # so
+        return rows.shape[0] if rows is not None and array is self.array else self.array.size()
 
     @property
     def rows(self) -> Tensor:
@@ -262,11 +262,11 @@ class Growth:
 
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
     """Refuse a list that a function around has in a variable of its own."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not is_framework_frame(frame) and any(x is owner for x in variables_of(frame).values()):
             raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
-        frame = frame.f_back  # type: ignore[assignment]  # the last one has none
+        frame = frame.f_back
 
 
 def _from_outside(text: str, where: str, line: str) -> TraceError:

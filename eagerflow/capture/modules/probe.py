@@ -170,8 +170,7 @@ class _Survey:
         names, values = ", ".join(self._name_parts), ", ".join(self._value_parts)
         body = "\n  ".join([*self._lines, f"return [{names}], [{values}]"])
         text = f"def read():\n try:\n  {body}\n except Exception:\n  return None\n"
-        read: Any = FunctionType(_compiled(text), self._constants)
-        return read  # type: ignore[no-any-return]  # it was written so
+        return FunctionType(_compiled(text), self._constants)
 
 
 @lru_cache(maxsize=64)

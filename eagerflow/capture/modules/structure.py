@@ -86,10 +86,10 @@ def _structures() -> Structures | None:
     tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
     if tracer is None:
         return None
-    root = tracer.root
-    if root.structures is None:
-        root.structures = Structures()
-    return root.structures  # type: ignore[no-any-return]  # the tracer does not look into it
+    structures: Structures | None = tracer.root.structures
+    if structures is None:
+        structures = tracer.root.structures = Structures()
+    return structures
 
 
 class _Part(NamedTuple):

@@ -45,17 +45,17 @@ class BranchDerivative:
             "reads": resources,
         }
         self.joints = [Joint(g, wanted[1:], apart=every, **settings) for g in self.branches]
-        places = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
+        numbers = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
         #: the operands that some branch reads again
         self.direct = sorted(
-            {p[v] for j, p in zip(self.joints, places, strict=True) for v in j.residuals if v in p}
+            {p[v] for j, p in zip(self.joints, numbers, strict=True) for v in j.residuals if v in p}
         )
-        self.places = places
+        self.numbers = numbers
         known = names_in(whole.inputs)
         #: the residuals of each branch that it makes; all branches give the same lists
         self.kept = [
             Residuals([v for v in j.residuals if v not in p], known)
-            for j, p in zip(self.joints, places, strict=True)
+            for j, p in zip(self.joints, numbers, strict=True)
         ]
         devices = list(dict.fromkeys(device for kept in self.kept for device in kept.devices))
         for kept in self.kept:
@@ -111,11 +111,11 @@ class BranchDerivative:
         first = len(self.direct)
         last = first + len(self.kept[i].devices)
         _, values = self.kept[i].pop(xs[first:last])
-        values.update({v: known[p] for v, p in self.places[i].items() if p in known})
+        values.update({v: known[p] for v, p in self.numbers[i].items() if p in known})
         items = [*[values[v] for v in joint.residuals], *xs[last:]]
         outputs = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, outputs)
-        return [x for flow in self.flowing for x in flow.give(gradients[flow.place])]
+        return [x for flow in self.flowing for x in flow.give(gradients[flow.operand])]
 
     def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
         """The outputs, the residuals and the pullback."""
@@ -133,7 +133,7 @@ class BranchDerivative:
                 cotangents = [g for g in gs if g is not None]
                 rest = iter(apply(self.backward, [*given, *cotangents], sizes))
                 for flow in self.flowing:
-                    gradients[flow.place + 1] = flow.take(rest, sizes)
+                    gradients[flow.operand + 1] = flow.take(rest, sizes)
             return gradients
 
         return results[:count], residuals, pull

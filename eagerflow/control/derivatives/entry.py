@@ -41,11 +41,11 @@ class CallDerivative:
             body, wanted, symbolic=True, known=sizes_in(whole.inputs),
             reads=[node.attrs["resource"] for node in reads],
         )  # fmt: skip
-        places = {v: i for i, v in enumerate(joint.inputs)}
+        numbers = {v: i for i, v in enumerate(joint.inputs)}
         count = self._count = len(whole.outputs)
         #: for each residual the operand that it is; None for results of the forward graph
-        self._direct = [places.get(v) for v in joint.residuals]
-        made = [i for i, place in enumerate(self._direct) if place is None]
+        self._direct = [numbers.get(v) for v in joint.residuals]
+        made = [i for i, number in enumerate(self._direct) if number is None]
         forward, backward = joint.forward, joint.backward
         forward.outputs = [
             *forward.outputs[:count],
@@ -107,13 +107,13 @@ def differentiate(
     anchors = [bind(get_op("read"), **node.attrs) for node in reads]
     outputs, residuals, pull = derivative.run(apply, operands, whole.sizes(operands, sizes))
     fixed = [None if type(x) is Tensor else x for x in residuals]
-    places = [i for i, x in enumerate(operands) if type(x) is Tensor]
-    places += range(len(operands), len(operands) + len(reads))
+    numbers = [i for i, x in enumerate(operands) if type(x) is Tensor]
+    numbers += range(len(operands), len(operands) + len(reads))
 
     def back(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
         rest = iter(given)
         cotangents = pull([next(rest) if x is None else x for x in fixed], gs)
-        return [cotangents[i] if want else None for i, want in zip(places, used, strict=True)]
+        return [cotangents[i] if want else None for i, want in zip(numbers, used, strict=True)]
 
     return outputs, Passed(
         whole.own(outputs), [x for x in residuals if type(x) is Tensor], back, anchors

@@ -178,17 +178,17 @@ class Joint:
         )  # fmt: skip
         self.backward = part_of(joint, [*self.residuals, *self._cotangents], rest, ends)
 
-    def lifted(self, places: Collection[int]) -> tuple[list[int], list[Value], Graph]:
+    def lifted(self, numbers: Collection[int]) -> tuple[list[int], list[Value], Graph]:
         """The residuals that follow from some inputs alone, by ops that cannot fail.
 
         Args:
-            places: the numbers of these inputs.
+            numbers: of these inputs.
 
         Returns:
             The numbers of the inputs that they follow from, the residuals, and the graph from the
             inputs to the residuals.
         """
-        known = {self.inputs[i] for i in places}
+        known = {self.inputs[i] for i in numbers}
         made = set[Value]()
         for node in self._whole.nodes:
             given = {v for v in node.inputs if v.node is None or v.node.op != "constant"}
@@ -198,7 +198,7 @@ class Joint:
         residuals = [v for v in self.residuals if v in made]
         nodes = needed(self._whole, residuals)
         read = {v for node in nodes for v in node.inputs}
-        bases = [i for i in places if self.inputs[i] in read]
+        bases = [i for i in numbers if self.inputs[i] in read]
         return bases, residuals, part_of(
             self._whole, [self.inputs[i] for i in bases], nodes, residuals
         )  # fmt: skip

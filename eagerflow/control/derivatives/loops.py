@@ -63,11 +63,11 @@ class LoopDerivative:
         self.sliced = [i for i in range(self.total, len(self.kinds)) if self.active[i]]
         self.active_moving = [i for i in self.moving if self.active[i]]
         self.sinks = self._sinks(wanted)
-        place = {v: i for i, v in enumerate(self.joint.inputs)}
+        numbers = {v: i for i, v in enumerate(self.joint.inputs)}
         self.fixed = [
-            place[v]
+            numbers[v]
             for v in self.joint.residuals
-            if v in place and place[v] < self.total and place[v] not in self.moving
+            if v in numbers and numbers[v] < self.total and numbers[v] not in self.moving
         ]
         still = [i for i in range(self.total) if i not in self.moving]
         #: values computed from fixed inputs alone are recomputed, once, before the backward loop
@@ -75,7 +75,7 @@ class LoopDerivative:
         once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
-        self.place = place
+        self.numbers = numbers
         #: the residuals of iterations
         self.kept = Residuals(self.pushed, names_in(whole.inputs))
         self.forward = self._forward()
@@ -135,12 +135,14 @@ class LoopDerivative:
     def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
         gradients, known = self.joint.gradients, names_in(self.whole.inputs)
         kinds = dict(enumerate(self.whole.inputs[: self.total]))
-        places = [i for i in kinds if wanted[i] and i not in self.moving]
+        operands = [i for i in kinds if wanted[i] and i not in self.moving]
         first = len(self.joint.inputs)
         for j, node in enumerate(self.reads):
             kinds[first + j] = node.outputs[0].spec
-            places.append(first + j)
-        return [Sink.of(i, kinds[i], [gradients[i]], known) for i in places if gradients[i].values]
+            operands.append(first + j)
+        return [
+            Sink.of(i, kinds[i], [gradients[i]], known) for i in operands if gradients[i].values
+        ]
 
     def _sized_zeros(self) -> list[Value]:
         """The inputs whose cotangent is zero, of a size that changes between iterations."""
@@ -240,8 +242,8 @@ class LoopDerivative:
         values: dict[Value, Any] = dict(zip(once, fixed, strict=True))
         lists, popped = self.kept.pop(extra[self.counts :])
         values.update(popped)
-        by_place = dict(zip(self.active_moving, cotangents, strict=True))
-        seeds = [by_place[i] for i in self.seeded if i < self.total]
+        by_operand = dict(zip(self.active_moving, cotangents, strict=True))
+        seeds = [by_operand[i] for i in self.seeded if i < self.total]
         items = [*[values[v] for v in joint.residuals], *seeds, *rows]
         outputs = replay(joint.backward, items, self.outside)
         gradients = flowing_gradients(joint.gradients, outputs)
@@ -249,7 +251,7 @@ class LoopDerivative:
             self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
             for i in self.active_moving
         ]
-        totals = [x for sink in self.sinks for x in sink.more(sums, gradients[sink.place])]
+        totals = [x for sink in self.sinks for x in sink.more(sums, gradients[sink.operand])]
         slices = [
             zeros_of(self.kinds[i]) if gradients[i] is None else dense(gradients[i])
             for i in self.sliced
@@ -303,7 +305,7 @@ class LoopDerivative:
         for i in self.active_moving:
             gradients[i] = next(rest)
         for sink in self.sinks:
-            gradients[sink.place] = sink.end(rest, sizes)
+            gradients[sink.operand] = sink.end(rest, sizes)
         for i, g in zip(self.sliced, results[len(results) - len(self.sliced) :], strict=True):
             gradients[i] = g
         return gradients

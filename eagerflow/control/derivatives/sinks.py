@@ -45,7 +45,7 @@ class Sink(NamedTuple):
     """How the cotangent of one operand or variable comes out of a loop or of branches.
 
     Attributes:
-        place: the number of the operand; those of variables follow.
+        operand: the number of the operand; those of variables follow.
         kind: its type.
         rows: if each iteration, or each branch, gives rows of it or none, the types of these and of
             their indices. Then a loop pushes both on lists, so that an iteration costs as much as
@@ -53,25 +53,25 @@ class Sink(NamedTuple):
         dense: whether these become one sum in the end.
     """
 
-    place: int
+    operand: int
     kind: TensorSpec
     rows: tuple[TensorSpec, TensorSpec] | None
     dense: bool
 
     @classmethod
     def of(
-        cls, place: int, kind: ValueSpec, gradients: Sequence[Gradient], known: frozenset[str]
+        cls, operand: int, kind: ValueSpec, gradients: Sequence[Gradient], known: frozenset[str]
     ) -> Sink:
         """The sink of gradients.
 
         Args:
-            place: the number of the operand.
+            operand: the number of the operand.
             kind: the type of the operand or variable.
             gradients: that of an iteration, or those of branches.
             known: the names of sizes that are the same in all.
         """
         assert isinstance(kind, TensorSpec)
-        return cls(place, kind, _rows_of(gradients, known), any(g.dense for g in gradients))
+        return cls(operand, kind, _rows_of(gradients, known), any(g.dense for g in gradients))
 
     def _whole(self, values: Tensor, indices: Tensor, sizes: Mapping[str, Size]) -> Cotangent:
         slices = IndexedSlices(values, indices, _shape(self.kind, sizes))
@@ -114,7 +114,7 @@ class Sink(NamedTuple):
         """The types of the outputs for it; how many rows there are depends on the branch."""
         if self.rows is None:
             return [self.kind]
-        count = Dim(f"rows_of_{self.place}")
+        count = Dim(f"rows_of_{self.operand}")
         return [k.like(shape=(count, *k.shape[1:])) for k in self.rows]  # type: ignore[arg-type]  # sizes may be dims
 
     def give(self, g: Cotangent | None) -> list[Tensor]:

@@ -110,8 +110,8 @@ class Fill:
             return ef.stack(row)
         shape = [max(sizes) for sizes in zip(*shapes, strict=True)]
         made = np.full((len(row), *shape), self._value_for(row[0]), row[0].numpy().dtype)
-        for place, x in enumerate(row):
-            inside: Any = (place, *map(slice, x.shape))
+        for index, x in enumerate(row):
+            inside: Any = (index, *map(slice, x.shape))
             made[inside] = x.numpy()
         return ef.asarray(made, device=row[0].device)
 
@@ -162,8 +162,8 @@ def _combine(
             )
         columns.append(leaves)
     rows = list(zip(*columns, strict=True))
-    for place, row in enumerate(rows):
-        _check(row, axes, treedef, place, method)
+    for index, row in enumerate(rows):
+        _check(row, axes, treedef, index, method)
     return tree.unflatten(treedef, [function(list(row)) for row in rows])
 
 
@@ -173,14 +173,14 @@ def _is_row(value: Any) -> bool:
 
 
 def _check(
-    row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, place: int, method: str
+    row: tuple[Any, ...], axes: int | None, treedef: tree.TreeDef, index: int, method: str
 ) -> None:
     """Refuse what cannot be stacked; nothing is converted."""
     first = row[0]
     for i, x in enumerate(row):
         if type(x) is not ef.Tensor:
             raise DTypeError(
-                f"{method}: element {i} of it has no tensor{_at(treedef, place)}",
+                f"{method}: element {i} of it has no tensor{_at(treedef, index)}",
                 given=f"a {type(x).__name__}",
                 expected="a tensor, an array or a number",
                 hint="map it to one, or to what can do without it, before batch",
@@ -190,7 +190,7 @@ def _check(
             same = x.dtype is first.dtype
             raise (ShapeError if same else DTypeError)(
                 f"{method}: elements 0 and {i} of it differ in {'shape' if same else 'dtype'}"
-                + _at(treedef, place),
+                + _at(treedef, index),
                 given=f"{type_of(first)} and {type_of(x)}",
                 expected=f"one {'number of axes' if axes is None else 'shape'} and dtype in all",
                 hint=_hint(first, x, i == len(row) - 1) if same and axes is not None else None,
@@ -207,6 +207,6 @@ def _hint(first: ef.Tensor, other: ef.Tensor, last: bool) -> str:
     return pads
 
 
-def _at(treedef: tree.TreeDef, place: int) -> str:
-    path = tree.paths(treedef)[place]
+def _at(treedef: tree.TreeDef, index: int) -> str:
+    path = tree.paths(treedef)[index]
     return f" at {path}" if path else ""

@@ -205,13 +205,13 @@ def gathered(count: int, parts: list[tuple[Any, Any, Any]], path: tuple[str, ...
         }
     if isinstance(first, np.ndarray):
         values = np.empty((count, *first.shape[1:]), first.dtype)
-        for table, places, chosen in parts:
-            values[places] = table[chosen]
+        for table, targets, chosen in parts:
+            values[targets] = table[chosen]
         return ef.asarray(values)
     rows = [None] * count
-    for table, places, chosen in parts:
-        for place, row in zip(places.tolist(), chosen.tolist(), strict=True):
-            rows[place] = table[row]
+    for table, targets, chosen in parts:
+        for target, row in zip(targets.tolist(), chosen.tolist(), strict=True):
+            rows[target] = table[row]
     return taken(rows, range(count), path)
 
 

@@ -82,7 +82,7 @@ _COMPRESSED: Final = {
 
 
 def _check_plain(method: str, paths: list[str]) -> None:
-    """Refuse compressed files, in which a position is not the place of a byte.
+    """Refuse compressed files, in which a position is not the number of a byte.
 
     Raises:
         TensorValueError: a file is compressed.
@@ -200,7 +200,7 @@ def _damaged(wrong: str, start: int) -> RecordError:
 
 @final
 class _FilesCursor(AbstractCursor):
-    """Its position is a place in a file, so that going there reads nothing."""
+    """Its position is an offset in a file, so that going there reads nothing."""
 
     def __init__(self, stage: _AbstractFiles) -> None:
         self._stage = stage

@@ -132,11 +132,11 @@ class _InProcess(AbstractMapped):
         value, failed = self._pool.run(indices, given, self._seed, stacked)
         if failed is None:
             return value
-        place, error = failed
+        index, error = failed
         del failed  # the traceback of the error will lead here
         try:
-            if place >= 0:
-                error = self._call.failed(indices[place], error, int(self._seed is not None))
+            if index >= 0:
+                error = self._call.failed(indices[index], error, int(self._seed is not None))
             raise error
         finally:
             del error

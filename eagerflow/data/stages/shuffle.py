@@ -80,7 +80,7 @@ class BufferCursor(AbstractReplayed):
 
     Attributes:
         queue: the same, as a resource.
-        sent: what the store counts for whoever puts in; not used.
+        sent: what the store counts for producers; not used.
     """
 
     def __init__(self, source: AbstractCursor, size: int, draws: ef.random.Generator) -> None:

@@ -82,7 +82,7 @@ class Handover:
 
         Args:
             item: to be taken.
-            number: its place among others.
+            number: its position among others.
             waits: whether this thread will wait for room.
 
         Returns:
@@ -154,7 +154,7 @@ class Job(AbstractOutcome):
 
     Args:
         work: the function.
-        number: its place among others.
+        number: its position among others.
     """
 
     def __init__(self, work: Callable[[], Any], number: int) -> None:

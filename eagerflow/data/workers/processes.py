@@ -224,7 +224,7 @@ class Pool:
         """
         process = self._take()
         try:
-            (failed, place), value = process.call(indices, elements, seed, stacked)
+            (failed, index), value = process.call(indices, elements, seed, stacked)
         except (EOFError, OSError) as error:
             lost = self._lost(process, indices)
             self._drop(process)
@@ -239,7 +239,7 @@ class Pool:
         failure = load(value)
         if failed != 1:  # by the function; what went wrong after it has no line of the user there
             relocate(failure, self._source)
-        return None, (-1 if failed == 2 else place, failure)
+        return None, (-1 if failed == 2 else index, failure)
 
     def _take(self) -> _Process:
         stale = None

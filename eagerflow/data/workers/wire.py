@@ -72,11 +72,11 @@ class Wire:
         """
         leaves, treedef = tree.flatten(value)
         kinds, buffers, sizes = [], [], []
-        for place, leaf in enumerate(leaves):
+        for position, leaf in enumerate(leaves):
             try:
                 kind, buffer, shape = _encode(leaf)
             except Exception as error:
-                raise _unsendable(leaf, tree.paths(treedef)[place], error) from error
+                raise _unsendable(leaf, tree.paths(treedef)[position], error) from error
             kinds.append(kind)
             buffers.append(buffer)
             sizes += shape
@@ -205,21 +205,21 @@ def _flat(values: np.ndarray[Any, Any]) -> memoryview:
 def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryview]]:
     """Somewhere to put each leaf, and the memory of it."""
     made: list[tuple[Any, memoryview]] = []
-    place = 0
+    position = 0
     for kind in kinds:
-        size = words[place]
-        place += 1
+        size = words[position]
+        position += 1
         if isinstance(kind, np.dtype):
-            values = np.empty(words[place : place + size], kind)
-            place += size
+            values = np.empty(words[position : position + size], kind)
+            position += size
             made.append((values, _flat(values)))
         else:
             data: Any = bytearray(size)
             buffer = memoryview(data)
             if kind == _PACKED:
-                ndim = words[place]
-                data = data, tuple(words[place + 1 : place + 1 + ndim])
-                place += 1 + ndim
+                ndim = words[position]
+                data = data, tuple(words[position + 1 : position + 1 + ndim])
+                position += 1 + ndim
             made.append((data, buffer))
     return made
 

@@ -44,7 +44,7 @@ class FramePath:
     """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:
-        loose: values that do not tell that this path is reached: invariants of a loop.
+        loose: values that do not tell that this path is reached: invariants of a loop, constants.
     """
 
     def __init__(self, loose: Sequence[Value] = (), gate: Value | Node | None = None) -> None:

@@ -78,9 +78,12 @@ class LoweredPart:
             pivot = path.pivot(graph)
             waits += [pivot] if pivot is not None else []
         before = tuple(dict.fromkeys(waits))
-        return graph.add_node(
+        made = graph.add_node(
             op, inputs, types, attrs, name or op.lower(), control_inputs=before, **rest
         )
+        if op == "constant":  # its readers hold it themselves, wherever they are
+            path.loose.update(made.outputs)
+        return made
 
     def plain(
         self, node: Node, inputs: Sequence[Value], after: Sequence[Node], pure: bool

@@ -255,11 +255,11 @@ def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:
     if maker is None:
         return True
     order = rewriter.order
-    place = order.index(first)
-    if maker in order[:place]:
+    position = order.index(first)
+    if maker in order[:position]:
         return True
     if maker.op != "constant" or maker.control_inputs:
         return False
     rest = [node for node in order if node is not maker]
-    rewriter.order = [*rest[:place], maker, *rest[place:]]
+    rewriter.order = [*rest[:position], maker, *rest[position:]]
     return True

@@ -68,18 +68,18 @@ class _Owners:
         self.last: dict[Value, float] = {}  # by root
         self.fresh: dict[Node, bool] = {}
         self.xp = as_device("cpu:0").backend.xp
-        for place, node in enumerate(graph.nodes):
-            self._see(node, place)
+        for position, node in enumerate(graph.nodes):
+            self._see(node, position)
         for value in graph.outputs:
             self.last[self._root(value)] = inf
 
-    def _see(self, node: Node, place: int) -> None:
+    def _see(self, node: Node, position: int) -> None:
         form = Form(node.op, node.inputs, node.attrs)
         self.memory.see(form, node.outputs)
         for value in node.inputs:
-            self.last[self._root(value)] = place
+            self.last[self._root(value)] = position
         for value in node.outputs:
-            self.last[value] = place
+            self.last[value] = position
         self.fresh[node] = fresh = is_fresh(node)
         if fresh:
             return
@@ -111,10 +111,10 @@ class _Owners:
     def reuses(self) -> dict[Node, int]:
         """For each node that may reuse an input the index of that input."""
         reuses: dict[Node, int] = {}
-        for place, node in enumerate(self.graph.nodes):
+        for position, node in enumerate(self.graph.nodes):
             if len(node.outputs) == 1 and is_large(node.outputs[0]) and self._in_place(node):
                 for i, value in enumerate(node.inputs):
-                    if self._may_go(value, node, place):
+                    if self._may_go(value, node, position):
                         reuses[node] = i
                         break
         return reuses
@@ -137,14 +137,14 @@ class _Owners:
         # a signature means that it does not work element by element
         return isinstance(kernel, self.xp.ufunc) and kernel.signature is None
 
-    def _may_go(self, value: Value, node: Node, place: int) -> bool:
+    def _may_go(self, value: Value, node: Node, position: int) -> bool:
         output = node.outputs[0]
         if not self._is_own(value):
             return False
         if value.spec != output.spec or not is_large(value) or not on_cpu(value):
             return False
         root = self._root(value)
-        if root in self.foreign or self.last[root] != place:
+        if root in self.foreign or self.last[root] != position:
             return False
         others = [v for v in node.inputs if v is not value]
         if any(self._root(v) is root for v in others):

@@ -21,22 +21,22 @@ class Cursor:
 
     Attributes:
         text: the text.
-        place: how many of its characters were read.
+        position: how many of its characters were read.
     """
 
-    __slots__ = ("place", "text")
+    __slots__ = ("position", "text")
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.place = 0
+        self.position = 0
 
-    def fail(self, expected: str, place: int | None = None) -> NoReturn:
-        """Say that something else stands at ``place`` (by default what comes next)."""
-        if place is None:
-            place = self.skip()
-        start = self.text.rfind("\n", 0, place) + 1
-        line, column = self.text.count("\n", 0, place) + 1, place - start + 1
-        match = _UNEXPECTED.match(self.text, place)
+    def fail(self, expected: str, position: int | None = None) -> NoReturn:
+        """Say that something else stands at ``position`` (by default what comes next)."""
+        if position is None:
+            position = self.skip()
+        start = self.text.rfind("\n", 0, position) + 1
+        line, column = self.text.count("\n", 0, position) + 1, position - start + 1
+        match = _UNEXPECTED.match(self.text, position)
         shown = self.text[start:].split("\n", 1)[0]
         first = max(0, min(column - 41, len(shown) - 80))
         given = f"{shown[first : first + 80]}\n{' ' * (column - 1 - first)}^"
@@ -49,20 +49,22 @@ class Cursor:
 
     def skip(self) -> int:
         """Go past white space; gives the position after it."""
-        if self.text[self.place : self.place + 1].isspace():
-            match = _SPACE.match(self.text, self.place)
+        if self.text[self.position : self.position + 1].isspace():
+            match = _SPACE.match(self.text, self.position)
             assert match is not None
-            self.place = match.end()
-        return self.place
+            self.position = match.end()
+        return self.position
 
     def accept(self, mark: str) -> bool:
         """Go past ``mark`` if it comes next."""
-        text, place = self.text, self.place
-        if not text.startswith(mark, place):
-            if not text[place : place + 1].isspace() or not text.startswith(mark, self.skip()):
+        text, position = self.text, self.position
+        if not text.startswith(mark, position):
+            if not text[position : position + 1].isspace() or not text.startswith(
+                mark, self.skip()
+            ):
                 return False
-            place = self.place
-        self.place = place + len(mark)
+            position = self.position
+        self.position = position + len(mark)
         return True
 
     def expect(self, mark: str) -> None:
@@ -73,34 +75,34 @@ class Cursor:
         """Go past ``word`` if it comes next, and no longer word does."""
         if not self.text.startswith(word, self.skip()):
             return False
-        match = WORD.match(self.text, self.place)
+        match = WORD.match(self.text, self.position)
         if match is None or match.group() != word:
             return False
-        self.place = match.end()
+        self.position = match.end()
         return True
 
     def take(self, pattern: re.Pattern[str], what: str) -> str:
         match = pattern.match(self.text, self.skip())
         if match is None:
             self.fail(what)
-        self.place = match.end()
+        self.position = match.end()
         return match.group()
 
     def string(self) -> str:
-        place = self.skip()
+        position = self.skip()
         text = self.take(_STRING, "a string in double quotes")
         try:
             content: str = json.loads(text)
         except ValueError:
-            self.fail("a string as JSON writes it", place)
+            self.fail("a string as JSON writes it", position)
         return content
 
     def name(self, what: str = "a name") -> str:
         match = WORD.match(self.text, self.skip())
         if match is not None:
-            self.place = match.end()
+            self.position = match.end()
             return match.group()
-        if not self.text.startswith('"', self.place):
+        if not self.text.startswith('"', self.position):
             self.fail(what)
         return self.string()
 

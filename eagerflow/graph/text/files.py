@@ -91,8 +91,8 @@ def to_bytes(graph: Graph) -> bytes:
     header += b" " * (-(8 + len(header)) % _ALIGNMENT)
     start = len(header).to_bytes(8, "little") + header
     data = b"".join([start, *(constants.to_bytes(tensor) for _, tensor in arrays)])
-    place = data.index(_UNSUMMED.encode())  # before all that users chose
-    return data[:place] + sha256(data).hexdigest().encode() + data[place + len(_UNSUMMED) :]
+    position = data.index(_UNSUMMED.encode())  # before all that users chose
+    return data[:position] + sha256(data).hexdigest().encode() + data[position + len(_UNSUMMED) :]
 
 
 def _entry(tensor: Tensor, start: int) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def from_file_bytes(
         )
     _check_sum(data, metadata.get("checksum"), header, start, where)
     try:
-        arrays = {name: data[start + a : start + b] for name, (a, b) in _places(header)}
+        arrays = {name: data[start + a : start + b] for name, (a, b) in _extents(header)}
         graph = parse_graph(metadata["graph"], resources, arrays)
     except (GraphError, KeyError, TypeError, IndexError) as error:
         # the checksum is right: it was written so
@@ -163,7 +163,7 @@ def _header(data: memoryview, where: str) -> tuple[dict[str, Any], int]:
     return header, 8 + length
 
 
-def _places(header: dict[str, Any]) -> list[tuple[str, tuple[int, int]]]:
+def _extents(header: dict[str, Any]) -> list[tuple[str, tuple[int, int]]]:
     """Where each array begins and ends."""
     entries = [(name, entry) for name, entry in header.items() if name != "__metadata__"]
     return [(name, (int(e["data_offsets"][0]), int(e["data_offsets"][1]))) for name, e in entries]
@@ -173,14 +173,14 @@ def _check_sum(
     data: memoryview, checksum: object, header: dict[str, Any], start: int, where: str
 ) -> None:
     if isinstance(checksum, str) and len(checksum) == len(_UNSUMMED) and checksum.isascii():
-        place = bytes(data[:start]).find(checksum.encode())
-        whole = sha256(data[: max(place, 0)])
+        position = bytes(data[:start]).find(checksum.encode())
+        whole = sha256(data[: max(position, 0)])
         whole.update(_UNSUMMED.encode())
-        whole.update(data[place + len(_UNSUMMED) :])
-        if place >= 0 and whole.hexdigest() == checksum:
+        whole.update(data[position + len(_UNSUMMED) :])
+        if position >= 0 and whole.hexdigest() == checksum:
             return
     try:
-        size = start + max((end for _, (_, end) in _places(header)), default=0)
+        size = start + max((end for _, (_, end) in _extents(header)), default=0)
     except (TypeError, KeyError, ValueError, IndexError):
         size = 0
     if size > len(data):

@@ -82,10 +82,10 @@ class _Parser:
         if not self.at.word("graph"):
             self.at.fail("'graph'")
         scope = _Scope(Graph("" if self.at.accept("(") else self.graph_name()))
-        for name, spec, place in self.at.separated(self.input, ")"):
+        for name, spec, position in self.at.separated(self.input, ")"):
             value = scope.graph.add_input(spec.type, name, spec.device)
             value.label = name
-            self.define(scope.values, name, value, place, f"%{name}")
+            self.define(scope.values, name, value, position, f"%{name}")
         self.at.expect("{")
         while not self.at.word("return"):
             self.node(scope)
@@ -98,41 +98,43 @@ class _Parser:
         return name
 
     def input(self) -> tuple[str, ValueSpec, int]:
-        place = self.at.skip()
+        position = self.at.skip()
         name = self.prefixed("%", "an input, such as %x: f32[2]")
         self.at.expect(":")
-        return name, self.spec(), place
+        return name, self.spec(), position
 
     def prefixed(self, prefix: str, what: str) -> str:
         if not self.at.accept(prefix):
             self.at.fail(what)
         return self.at.name(what)
 
-    def define(self, known: dict[str, Any], name: str, item: Any, place: int, shown: str) -> None:
+    def define(
+        self, known: dict[str, Any], name: str, item: Any, position: int, shown: str
+    ) -> None:
         if name in known:
-            self.at.fail(f"a name that is not taken ({shown} is)", place)
+            self.at.fail(f"a name that is not taken ({shown} is)", position)
         known[name] = item
 
     def value(self, scope: _Scope) -> Value:
-        place = self.at.skip()
+        position = self.at.skip()
         name = self.value_name("a value, such as %x")
         value = scope.values.get(name)
         if value is None:
-            self.at.fail("a value that is defined above", place)
+            self.at.fail("a value that is defined above", position)
         return value
 
     def value_name(self, what: str) -> str:
         name = self.prefixed("%", what)
         output = None
-        if self.at.text.startswith(".", self.at.place):  # few nodes have several
-            output = _OUTPUT.match(self.at.text, self.at.place)
+        if self.at.text.startswith(".", self.at.position):  # few nodes have several
+            output = _OUTPUT.match(self.at.text, self.at.position)
         if output is None:
             return name
-        self.at.place = output.end()
+        self.at.position = output.end()
         return name + output.group()
 
     def node(self, scope: _Scope) -> None:
-        place = self.at.skip()
+        position = self.at.skip()
         label, results = self.results()
         op = self.at.name("an op")
         self.at.expect("(")
@@ -153,9 +155,9 @@ class _Parser:
         scope.graph.nodes.append(node)
         on = self.suffixes(node, scope)
         settle(node, [s.device for s in specs], on)
-        self.define(scope.nodes, label, node, place, f"&{label}")
+        self.define(scope.nodes, label, node, position, f"&{label}")
         for value in node.outputs:
-            self.define(scope.values, value.name, value, place, f"%{value.name}")
+            self.define(scope.values, value.name, value, position, f"%{value.name}")
 
     def results(self) -> tuple[str, list[str]]:
         """The name of a node and those of its outputs."""
@@ -163,12 +165,12 @@ class _Parser:
             label = self.at.name("the name of a node")
             self.at.expect(":")
             return label, []
-        place = self.at.skip()
+        position = self.at.skip()
         what = "a node, such as %y = exp(%x) : f32[2], or 'return'"
         results = self.at.listed(lambda: self.value_name(what))
         label = results[0] if len(results) == 1 else results[0].rpartition(".")[0]
         if len(results) > 1 and results != [f"{label}.{i}" for i in range(len(results))]:
-            self.at.fail("outputs of one node, such as %y.0, %y.1", place)
+            self.at.fail("outputs of one node, such as %y.0, %y.1", position)
         self.at.expect("=")
         return label, results
 
@@ -187,32 +189,32 @@ class _Parser:
                     node.reason = self.at.string()
             if self.at.word("in"):
                 node.scope = self.at.string()
-        source = _SOURCE.match(self.at.text, self.at.place)
+        source = _SOURCE.match(self.at.text, self.at.position)
         if source is not None:
             node.source = " ".join(source[1].split()) or None
-            self.at.place = source.end()
+            self.at.position = source.end()
         return on
 
     def reused(self, node: Node, scope: _Scope) -> int:
         """The index of the input whose buffer the output takes."""
-        place = self.at.skip()
+        position = self.at.skip()
         value = self.value(scope)
         if value not in node.inputs:
-            self.at.fail("an input of the node", place)
+            self.at.fail("an input of the node", position)
         return node.inputs.index(value)
 
     def label(self, scope: _Scope) -> Node:
-        place = self.at.skip()
+        position = self.at.skip()
         name = self.prefixed("&", "a node, such as &assign")
         node = scope.nodes.get(name)
         if node is None:
-            self.at.fail("a node that is defined above", place)
+            self.at.fail("a node that is defined above", position)
         return node
 
     # --- types ---
 
     def spec(self) -> ValueSpec:
-        place = self.at.skip()
+        position = self.at.skip()
         what = "a type, such as f32[2,n]@cpu:0"
         text = self.at.take(_TYPE, what)
         spec = self.specs.get(text)
@@ -223,35 +225,35 @@ class _Parser:
             if dims is None and name in _NUMBERS:
                 spec = NumberType(_NUMBERS[name])
             elif dims is None or name not in _DTYPES:
-                self.at.fail(what, place)
+                self.at.fail(what, position)
             else:
-                shape = self.shape(dims, place + len(name) + 1)
+                shape = self.shape(dims, position + len(name) + 1)
                 spec = TensorType(_DTYPES[name], shape).on(_device(device))
             self.specs[text] = spec
         return spec
 
     def tensor_type(self) -> TensorType:
-        place = self.at.skip()
+        position = self.at.skip()
         spec = self.spec()
         if not isinstance(spec, TensorSpec):
-            self.at.fail("the type of a tensor", place)
+            self.at.fail("the type of a tensor", position)
         return spec.type
 
-    def shape(self, dims: str, place: int) -> tuple[Any, ...]:
-        """The sizes in ``dims``, which begins at ``place``."""
+    def shape(self, dims: str, position: int) -> tuple[Any, ...]:
+        """The sizes in ``dims``, which begins at ``position``."""
         sizes: list[Size] = []
         for part in _split(dims):
-            sizes.append(self.dim(part, place))
-            place += len(part) + 1
+            sizes.append(self.dim(part, position))
+            position += len(part) + 1
         return tuple(sizes)
 
-    def dim(self, text: str, place: int) -> Size:
+    def dim(self, text: str, position: int) -> Size:
         try:
             size = parse_dim(text)
         except EagerflowError as error:  # a DimError, or sizes that do not broadcast
-            self.at.fail(error.expected or error.wrong, place)
+            self.at.fail(error.expected or error.wrong, position)
         if type(size) is int and size < 0:
-            self.at.fail("a size that is not negative", place)
+            self.at.fail("a size that is not negative", position)
         return size
 
     # --- attributes ---
@@ -259,98 +261,98 @@ class _Parser:
     def attrs(self, graph: Graph) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         if self.at.accept("{"):
-            for name, value, place in self.at.separated(lambda: self.attr(graph), "}"):
-                self.define(attrs, name, value, place, name)
+            for name, value, position in self.at.separated(lambda: self.attr(graph), "}"):
+                self.define(attrs, name, value, position, name)
         return attrs
 
     def attr(self, graph: Graph) -> tuple[str, Any, int]:
-        place = self.at.skip()
+        position = self.at.skip()
         name = self.at.name("the name of an attribute")
         self.at.expect("=")
-        return name, self.literal(graph), place
+        return name, self.literal(graph), position
 
     def literal(self, graph: Graph) -> Any:
-        place = self.at.skip()
+        position = self.at.skip()
         self.depth += 1
         if self.depth > _DEPTH_LIMIT:
-            self.at.fail(f"at most {_DEPTH_LIMIT} levels of nesting", place)
-        literal = self.unnested(graph, place)
+            self.at.fail(f"at most {_DEPTH_LIMIT} levels of nesting", position)
+        literal = self.unnested(graph, position)
         self.depth -= 1
         return literal
 
-    def unnested(self, graph: Graph, place: int) -> Any:
-        first = self.at.text[place : place + 1]
+    def unnested(self, graph: Graph, position: int) -> Any:
+        first = self.at.text[position : position + 1]
         if first == '"':
             return self.at.string()
         if first == "(":
-            return self.parenthesis(graph, place)
+            return self.parenthesis(graph, position)
         if first == "@":
-            return self.resource(graph, place)
+            return self.resource(graph, position)
         if self.at.accept("..."):
             return ...
-        match = _NUMBER.match(self.at.text, place)
+        match = _NUMBER.match(self.at.text, position)
         if match is not None:
             if _OPERATOR.match(self.at.text, match.end()):
-                return self.expression(place)
-            self.at.place = match.end()
-            return self.number(match.group(), place)
-        return self.expression(place) if first == "-" else self.worded(graph, place)
+                return self.expression(position)
+            self.at.position = match.end()
+            return self.number(match.group(), position)
+        return self.expression(position) if first == "-" else self.worded(graph, position)
 
-    def parenthesis(self, graph: Graph, place: int) -> Any:
-        self.at.place += 1
+    def parenthesis(self, graph: Graph, position: int) -> Any:
+        self.at.position += 1
         if self.at.accept(")"):
             return ()
         items = [self.literal(graph)]
         if self.at.accept(")"):
-            return self.expression(place)  # parentheses around one item belong to a size
+            return self.expression(position)  # parentheses around one item belong to a size
         self.at.expect(",")
         return (*items, *self.at.separated(lambda: self.literal(graph), ")"))
 
-    def number(self, text: str, place: int) -> float:
+    def number(self, text: str, position: int) -> float:
         try:
             return int(text) if text.lstrip("-").isdigit() else float(text)
         except ValueError:  # more digits than Python converts
-            self.at.fail("a number with fewer digits", place)
+            self.at.fail("a number with fewer digits", position)
 
-    def worded(self, graph: Graph, place: int) -> Any:
-        match = WORD.match(self.at.text, place)
+    def worded(self, graph: Graph, position: int) -> Any:
+        match = WORD.match(self.at.text, position)
         word = match.group() if match is not None else ""
         if word == "graph":
             literal = self.graph()
-            self.last = self.at.text[place : self.at.place]
+            self.last = self.at.text[position : self.at.position]
             return literal
-        after = place + len(word)
+        after = position + len(word)
         form = _FORMS.get(word)
         is_name = word in _CONSTANTS or word in _DTYPES
         if is_name and (form is None or not self.at.text.startswith("(", after)):
-            self.at.place = after
+            self.at.position = after
             return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
         if form is not None and self.at.text.startswith("(", after):
-            self.at.place = after + 1
+            self.at.position = after + 1
             literal = form(self, graph)
             self.at.expect(")")
             return literal
         if not word or word in _FORMS:
-            self.at.fail("a literal", place)
-        return self.expression(place)
+            self.at.fail("a literal", position)
+        return self.expression(position)
 
-    def expression(self, place: int) -> Size:
-        """A size, from ``place`` up to a comma or bracket that does not belong to it."""
-        depth, end = 0, place
+    def expression(self, position: int) -> Size:
+        """A size, from ``position`` up to a comma or bracket that does not belong to it."""
+        depth, end = 0, position
         while end < len(self.at.text):
             char = self.at.text[end]
             if char in ",)}{\n" and depth == 0:
                 break
             depth += (char == "(") - (char == ")")
             end += 1
-        self.at.place = end
-        text = self.at.text[place:end].rstrip()
+        self.at.position = end
+        text = self.at.text[position:end].rstrip()
         try:
             return parse_dim(text)
         except DimError:
-            self.at.fail("a literal", place)
+            self.at.fail("a literal", position)
 
-    def resource(self, graph: Graph, place: int) -> Any:
+    def resource(self, graph: Graph, position: int) -> Any:
         name = self.prefixed("@", "a resource, such as @w")
         resource = self.resources.get(name)
         if resource is None:
@@ -384,24 +386,24 @@ class _Parser:
         return device if isinstance(device, Device) else Reference("device", name)
 
     def tensor_form(self, graph: Graph) -> Any:
-        place = self.at.skip()
+        position = self.at.skip()
         kind = self.tensor_type()
         self.at.expect(",")
         if self.at.accept("$"):
-            return self.array(self.at.name(), kind, place)
+            return self.array(self.at.name(), kind, position)
         self.at.expect("(")
         values = self.at.separated(lambda: self.literal(graph), ")")
         if not _is_fixed(kind) or kind.size != len(values):
             self.at.fail(
-                f"a type with as many elements as there are literals ({len(values)})", place
+                f"a type with as many elements as there are literals ({len(values)})", position
             )
         try:
             return from_numbers(kind.dtype, kind.shape, values)
         except (EagerflowError, TypeError, ValueError, OverflowError):
             what = "strings" if kind.dtype is BYTES else "numbers"
-            self.at.fail(f"{what} that {kind.dtype.name} holds", place)
+            self.at.fail(f"{what} that {kind.dtype.name} holds", position)
 
-    def array(self, name: str, kind: TensorType, place: int) -> Any:
+    def array(self, name: str, kind: TensorType, position: int) -> Any:
         array = self.arrays.get(name)
         if array is None:
             return Reference("array", name, kind)
@@ -409,11 +411,11 @@ class _Parser:
             return array
         what = f"a type of {len(array)} bytes, which ${name} has"
         if not _is_fixed(kind) or (kind.dtype is not BYTES and kind.nbytes != len(array)):
-            self.at.fail(what, place)
+            self.at.fail(what, position)
         try:
             return from_bytes(kind.dtype, kind.shape, array)
         except ValueError:  # bytes that are packed in another way
-            self.at.fail(what, place)
+            self.at.fail(what, position)
 
 
 _FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {

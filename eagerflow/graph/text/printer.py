@@ -19,6 +19,7 @@ from eagerflow.types import DType, text_of
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 _INDENT: Final = "  "
+_NOTED: Final = 200  # characters of a node in the note of an error
 
 
 def print_graph(graph: Graph, *, sources: bool = True) -> str:
@@ -37,6 +38,12 @@ def print_node(node: Node, graph: Graph | None = None) -> str:
     if graph is not None:
         printer.enter(graph)
     return printer.node(node, "")
+
+
+def node_note(node: Node) -> str:
+    """The note of an error that names the node which failed."""
+    text = print_node(node).split(" # ")[0]
+    return f"  node: {text if len(text) <= _NOTED else text[:_NOTED] + '…'}"
 
 
 def quote(text: str) -> str:

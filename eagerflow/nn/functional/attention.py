@@ -67,15 +67,21 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         shares = _masked(scores, ef.asarray(attn_mask))
     elif is_causal:
-        rows = ef.arange(q.shape[-2], device=q.device)
-        before = rows[:, None] >= ef.arange(k.shape[-2], device=q.device)
-        shares = ef.softmax(ef.where(before, scores, -math.inf))
+        shares = _causal(scores)
     else:
         shares = ef.softmax(scores)
     if dropout_p:
         shares = dropout(shares, dropout_p, generator=generator)
     out = ef.matmul(shares, v)
     return out.astype(dtype) if dtype.is_floating and dtype.itemsize < 4 else out
+
+
+def _causal(scores: ef.Tensor) -> ef.Tensor:
+    """The shares where query i looks at the keys 0 to i alone."""
+    queries, keys = scores.shape[-2:]
+    rows = ef.arange(queries, device=scores.device)
+    before = rows[:, None] >= ef.arange(keys, device=scores.device)
+    return ef.softmax(ef.where(before, scores, -math.inf))
 
 
 def _masked(scores: ef.Tensor, mask: ef.Tensor) -> ef.Tensor:

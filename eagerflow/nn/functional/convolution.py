@@ -69,13 +69,13 @@ def conv1d(
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
         weight: floating, ``[outputs, channels/groups, kernel]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one place of the kernel to the next.
+        stride: from one position of the kernel to the next.
         padding: how many zeros at both ends, ``"valid"`` (none) or ``"same"``.
         dilation: from one element of the kernel to the next.
         groups: how many parts the channels fall into.
 
     Returns:
-        ``[n, outputs, places]``.
+        ``[n, outputs, positions]``.
 
     Raises:
         ShapeError: the shapes do not fit, or the kernel is larger than the padded input.
@@ -108,7 +108,7 @@ def conv2d(
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         weight: floating, ``[outputs, channels/groups, kernel height, kernel width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one place of the kernel to the next; a number, or one per axis.
+        stride: from one position of the kernel to the next; a number, or one per axis.
         padding: how many zeros at both ends of each axis, ``"valid"`` (none) or ``"same"``,
             which keeps the sizes (with even kernels, one more zero is at the end).
         dilation: from one element of the kernel to the next.
@@ -149,7 +149,7 @@ def conv_transpose1d(
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
         weight: floating, ``[channels, outputs/groups, kernel]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one place of the kernel to the next, in the result.
+        stride: from one position of the kernel to the next, in the result.
         padding: how much of the result is left out at both ends.
         output_padding: how much is added to the result at the end.
         groups: how many parts the channels fall into.
@@ -189,7 +189,7 @@ def conv_transpose2d(
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
         weight: floating, ``[channels, outputs/groups, kernel height, kernel width]``.
         bias: floating, ``[outputs]``, or none.
-        stride: from one place of the kernel to the next, in the result.
+        stride: from one position of the kernel to the next, in the result.
         padding: how much of the result is left out at both ends of each axis.
         output_padding: how much is added to the result at the end of each axis.
         groups: how many parts the channels fall into.

@@ -167,12 +167,12 @@ def _picked(
             expected=f"labels of shape [{', '.join(map(str, samples))}], one for each sample",
             hint="take the last axis away: target.squeeze(-1)" if _is_column(classes) else None,
         )
-    places = ef.expand_dims(ef.where(counted, classes, 0), axis)
+    positions = ef.expand_dims(ef.where(counted, classes, 0), axis)
     shares = counted.astype(logs.dtype)
     if weights is not None:
         flat = ef.broadcast_to(weights, logs.shape)
-        shares = shares * ef.squeeze(ef.take_along_axis(flat, places, axis=axis), axis)
-    picked = ef.squeeze(ef.take_along_axis(logs, places, axis=axis), axis)
+        shares = shares * ef.squeeze(ef.take_along_axis(flat, positions, axis=axis), axis)
+    picked = ef.squeeze(ef.take_along_axis(logs, positions, axis=axis), axis)
     return ef.where(counted, -picked * shares, 0), shares
 
 
@@ -340,20 +340,28 @@ def sampled_softmax(
     count = table.shape[0]
     right = ef.check_labels(_indices(target), count).astype(ef.int64)
     drawn = _log_uniform(count, num_sampled, x.device, generator)
-    # one gather for both, so that there is one sparse gradient
-    both = ef.concat([drawn, right])
-    rows = ef.take(table, both, axis=0)
-    right_scores = ef.sum(x * rows[num_sampled:], axis=1)
-    drawn_scores = ef.matmul(x, rows[:num_sampled].T)
-    if bias is not None:
-        offsets = ef.take(ef.asarray(bias), both, axis=0)
-        right_scores = right_scores + offsets[num_sampled:]
-        drawn_scores = drawn_scores + offsets[:num_sampled]
+    right_scores, drawn_scores = _scores_of(x, table, bias, right, drawn)
     drawn_scores = drawn_scores - ef.log(_expected(drawn, count, num_sampled)).astype(x.dtype)
     if remove_accidental_hits:
         drawn_scores = ef.where(right[:, None] == drawn, float("-inf"), drawn_scores)
     scores = ef.concat([right_scores[:, None], drawn_scores], axis=1)
     return reduced(ef.logsumexp(scores, axis=1) - right_scores, reduction)
+
+
+def _scores_of(
+    x: ef.Tensor, table: ef.Tensor, bias: TensorLike | None, right: ef.Tensor, drawn: ef.Tensor
+) -> tuple[ef.Tensor, ef.Tensor]:
+    """The scores of the right class of each sample ``[N]``, and of all draws ``[N, draws]``."""
+    count = drawn.shape[0]
+    # one gather for both, so that there is one sparse gradient
+    both = ef.concat([drawn, right])
+    rows = ef.take(table, both, axis=0)
+    right_scores = ef.sum(x * rows[count:], axis=1)
+    drawn_scores = ef.matmul(x, rows[:count].T)
+    if bias is None:
+        return right_scores, drawn_scores
+    offsets = ef.take(ef.asarray(bias), both, axis=0)
+    return right_scores + offsets[count:], drawn_scores + offsets[:count]
 
 
 def _indices(target: TensorLike) -> ef.Tensor:

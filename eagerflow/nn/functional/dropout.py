@@ -19,7 +19,7 @@ def _dropped(
     shape: tuple[int, ...],
     generator: ef.random.Generator | None,
 ) -> ef.Tensor:
-    """``x`` with zeros at places drawn for an array of ``shape``, which broadcasts."""
+    """``x`` with zeros at positions drawn for an array of ``shape``, which broadcasts."""
     now = number_now(p)  # in a trace, the draw checks those of later calls
     if not 0 <= now <= 1:
         raise TensorValueError(

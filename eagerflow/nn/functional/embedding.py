@@ -71,8 +71,8 @@ def embedding(input: TensorLike, weight: TensorLike, padding_idx: int | None = N
     out = ef.take(table, rows, axis=0)
     if padding_idx is None:
         return out
-    place = padding_idx + table.shape[0] if padding_idx < 0 else padding_idx
-    return ef.where((rows == place)[..., None], ef.stop_gradient(out), out)
+    row = padding_idx + table.shape[0] if padding_idx < 0 else padding_idx
+    return ef.where((rows == row)[..., None], ef.stop_gradient(out), out)
 
 
 def _integers(name: str, x: TensorLike) -> ef.Tensor:

@@ -64,10 +64,10 @@ def max_pool1d(
             included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the places of the elements as well.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
-        ``[n, channels, places]``; with ``return_indices`` also int64 of that shape.
+        ``[n, channels, positions]``; with ``return_indices`` also int64 of that shape.
 
     Raises:
         ShapeError: the window is larger than the padded input.
@@ -103,11 +103,11 @@ def max_pool2d(
             span, dilation included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the places of the elements as well.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
         ``[n, channels, height, width]``; with ``return_indices`` also int64 of that shape: the
-        places in each picture, in row-major order.
+        positions in each picture, in row-major order.
 
     Raises:
         ShapeError: the window is larger than the padded input.
@@ -142,7 +142,7 @@ def avg_pool1d(
         count_include_pad: whether the zeros of the padding count.
 
     Returns:
-        ``[n, channels, places]``.
+        ``[n, channels, positions]``.
 
     Raises:
         ShapeError: the window is larger than the padded input.
@@ -200,11 +200,11 @@ def avg_pool2d(
 
 
 def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
-    """The means of windows that share one axis out to a given number of places.
+    """The means of windows that share one axis out to a given number of positions.
 
     Args:
         input: floating, ``[n, channels, length]`` or ``[channels, length]``.
-        output_size: how many places.
+        output_size: how many positions.
 
     Returns:
         ``[n, channels, output_size]``.
@@ -218,11 +218,11 @@ def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
 
 def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
-    """The means of windows that share a picture out to a given number of places.
+    """The means of windows that share a picture out to a given number of positions.
 
     Args:
         input: floating, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        output_size: how many places, a number or one per axis; None keeps a size. 1 gives the
+        output_size: how many positions, a number or one per axis; None keeps a size. 1 gives the
             mean of each picture.
 
     Returns:
@@ -237,12 +237,12 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
 
 
 def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share one axis out to a given number of places.
+    """The largest elements of windows that share one axis out to a given number of positions.
 
     Args:
         input: real, ``[n, channels, length]`` or ``[channels, length]``.
-        output_size: how many places.
-        return_indices: whether to give the places of the elements as well.
+        output_size: how many positions.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
         ``[n, channels, output_size]``; with ``return_indices`` also int64 of that shape.
@@ -255,12 +255,12 @@ def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: boo
 
 
 def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
-    """The largest elements of windows that share a picture out to a given number of places.
+    """The largest elements of windows that share a picture out to a given number of positions.
 
     Args:
         input: real, ``[n, channels, height, width]`` or ``[channels, height, width]``.
-        output_size: how many places, a number or one per axis; None keeps a size.
-        return_indices: whether to give the places of the elements as well.
+        output_size: how many positions, a number or one per axis; None keeps a size.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
         ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape.

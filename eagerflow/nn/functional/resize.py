@@ -68,7 +68,7 @@ def interpolate(
 
     Returns:
         ``[n, channels, *size]``. The values are those of PyTorch, but for two things. Where a
-        place of the nearest modes begins just at an element, PyTorch's quotients in float32 may
+        position of the nearest modes begins just at an element, PyTorch's quotients in float32 may
         fall short of it, and take the one before. And in pictures, its mode ``"nearest"`` does not
         follow a factor along an axis that keeps its size or just doubles it.
 
@@ -91,22 +91,27 @@ def interpolate(
         )
     scale: Any = None
     if scale_factor is not None:
-        axes = tensor.ndim - 2
-        factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * axes
-        if len(factors) != axes:
-            raise TensorValueError(
-                "interpolate: there is not one factor per axis",
-                given=f"input={tensor.type}, scale_factor={scale_factor}",
-                expected=f"one number, or {axes}",
-            )
-        known = [float(f) for f in factors]
-        size = tuple(_scaled(n, f) for n, f in zip(tensor.shape[2:], known, strict=True))
-        pairs = zip(tensor.shape[2:], size, known, strict=True)
-        scale = tuple(None if _by_sizes(n, new, f, kind) else f for n, new, f in pairs)
+        factors = _factors(tensor, scale_factor)
+        size = tuple(_scaled(n, f) for n, f in zip(tensor.shape[2:], factors, strict=True))
+        axes = zip(tensor.shape[2:], size, factors, strict=True)
+        scale = tuple(None if _by_sizes(n, new, f, kind) else f for n, new, f in axes)
     if kind == "area":
         return ef.adaptive_avg_pool(tensor, size)
     assert size is not None
     return ef.resize(tensor, size, mode=kind, align_corners=bool(align_corners), scale=scale)
+
+
+def _factors(x: ef.Tensor, scale_factor: float | tuple[float, ...]) -> list[float]:
+    """The factor of each axis."""
+    axes = x.ndim - 2
+    factors = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * axes
+    if len(factors) != axes:
+        raise TensorValueError(
+            "interpolate: there is not one factor per axis",
+            given=f"input={x.type}, scale_factor={scale_factor}",
+            expected=f"one number, or {axes}",
+        )
+    return [float(f) for f in factors]
 
 
 def _by_sizes(old: int, new: int, factor: float, kind: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_channels, check_sizes
 from eagerflow.nn.layers.linear import small_bias

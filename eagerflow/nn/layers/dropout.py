@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn.checks import check_probability
 from eagerflow.nn.module import Module
 
@@ -14,7 +14,7 @@ __all__ = ["Dropout"]
 
 @final
 class Dropout(Module):
-    """In training mode, zeros at random places, and ``1 / (1 - p)`` times the input elsewhere.
+    """In training mode, zeros at random positions, and ``1 / (1 - p)`` times the input elsewhere.
 
     (Srivastava et al., 2014.) After ``eval()`` it gives its input.
 

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_sizes
 from eagerflow.nn.module import Module
@@ -131,8 +131,8 @@ class ShardedEmbedding(Module):
         rows = ef.check_labels(flat, self.num_embeddings, of="rows")
         count = len(self.shards)
         shard = rows % count
-        places = ef.dynamic_partition(ef.arange(flat.shape[0]), shard, count)
+        positions = ef.dynamic_partition(ef.arange(flat.shape[0]), shard, count)
         parts = ef.dynamic_partition(rows // count, shard, count)
         gathered = [ef.take(v, part, axis=0) for v, part in zip(self.shards, parts, strict=True)]
-        whole = ef.dynamic_stitch(places, gathered, size=flat.shape[0])
+        whole = ef.dynamic_stitch(positions, gathered, size=flat.shape[0])
         return whole.reshape((*indices.shape, self.embedding_dim))

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_one, check_sizes, linear_error
 from eagerflow.nn.module import Module

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_channels, check_sizes
 from eagerflow.nn.module import Module

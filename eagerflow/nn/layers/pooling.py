@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import ClassVar, final
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from eagerflow.nn.module import Module
 
 __all__ = ["AdaptiveAvgPool2d", "AvgPool1d", "AvgPool2d", "MaxPool1d", "MaxPool2d"]

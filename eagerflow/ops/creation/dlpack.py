@@ -191,7 +191,7 @@ def _needs_copy(target: Device) -> TensorValueError:
 
 def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
     """A tensor of ``x`` on the device nearest to ``target`` that can read its memory."""
-    where, options = _place(x, target)
+    where, options = _reader_of(x, target)
     if copy is False:
         if options:
             raise _needs_copy(where)
@@ -212,7 +212,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
     return tensor
 
 
-def _place(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
+def _reader_of(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
     """The device that reads the memory of ``x``, and what to ask of the producer."""
     number, index = x.__dlpack_device__()
     kind = _KINDS.get(int(number))

@@ -284,8 +284,8 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     sizes = [x.size for x in vectors]
     shape = tuple(sizes[order.index(i)] for i in range(len(vectors)))
     grids = []
-    for x, place in zip(vectors, order, strict=True):
-        lone = tuple(x.size if i == place else 1 for i in range(len(vectors)))
+    for x, axis in zip(vectors, order, strict=True):
+        lone = tuple(x.size if i == axis else 1 for i in range(len(vectors)))
         grids.append(functions["broadcast_to"](functions["reshape"](x, lone), shape))
     return grids
 

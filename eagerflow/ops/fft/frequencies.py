@@ -96,8 +96,8 @@ def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Te
     Tensor([-0.5 , -0.25,  0.  ,  0.25], f32[4]@cpu:0)
     """
     tensor = tensor_of(x)
-    places = axes_of("fftshift", tensor, axes)
-    return roll(tensor, tuple(tensor.shape[a] // 2 for a in places), axis=places)
+    axes = axes_of("fftshift", tensor, axes)
+    return roll(tensor, tuple(tensor.shape[a] // 2 for a in axes), axis=axes)
 
 
 @public
@@ -115,5 +115,5 @@ def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> T
     Tensor([ 0.  ,  0.25, -0.5 , -0.25], f32[4]@cpu:0)
     """
     tensor = tensor_of(x)
-    places = axes_of("ifftshift", tensor, axes)
-    return roll(tensor, tuple(-(tensor.shape[a] // 2) for a in places), axis=places)
+    axes = axes_of("ifftshift", tensor, axes)
+    return roll(tensor, tuple(-(tensor.shape[a] // 2) for a in axes), axis=axes)

@@ -56,24 +56,24 @@ def _several(
     """The axes counted from the front, and the number of points wanted along each, if given."""
     if axes is None and s is not None:
         axes = tuple(range(-len(s), 0))
-    places = axes_of(name, x, axes)
+    numbers = axes_of(name, x, axes)
     if s is None:
-        return places, [None] * len(places)
-    if len(s) != len(places):
+        return numbers, [None] * len(numbers)
+    if len(s) != len(numbers):
         raise ShapeError(
-            f"{name}: {len(s)} sizes for {len(places)} axes", given=f"s={s}, axes={axes}"
+            f"{name}: {len(s)} sizes for {len(numbers)} axes", given=f"s={s}, axes={axes}"
         )
     sizes = [as_index(name, "s", k) for k in s]
-    return places, [None if type(k) is int and k == -1 else k for k in sizes]
+    return numbers, [None if type(k) is int and k == -1 else k for k in sizes]
 
 
 def _at_least_one(
     name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
 ) -> tuple[tuple[int, ...], list[int | None]]:
-    places, sizes = _several(name, x, s, axes)
-    if not places:
+    axes, sizes = _several(name, x, s, axes)
+    if not axes:
         raise AxisError(f"{name}: there is no axis to transform", given=f"x={type_of(x)}")
-    return places, sizes
+    return axes, sizes
 
 
 def _points(name: str, n: int | None) -> int | None:
@@ -98,8 +98,8 @@ def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm:
         raise DTypeError(
             f"{name}: x is complex", given=f"x={type_of(tensor)}", expected="a real dtype"
         )
-    place = axis_of(name, tensor, axis)
-    return transform_real(_resized(name, tensor, (place,), (size,)), axis=place, norm=norm)
+    axis = axis_of(name, tensor, axis)
+    return transform_real(_resized(name, tensor, (axis,), (size,)), axis=axis, norm=norm)
 
 
 def _hermitian_transform(
@@ -107,8 +107,8 @@ def _hermitian_transform(
 ) -> Tensor:
     tensor = floating(x)
     tensor = cast(tensor, complex_dtype(tensor.dtype))
-    place = axis_of(name, tensor, axis)
-    count = 2 * (tensor.shape[place] - 1) if size is None else size
+    axis = axis_of(name, tensor, axis)
+    count = 2 * (tensor.shape[axis] - 1) if size is None else size
     if type(count) is int and count < 1:
         raise ShapeError(
             f"{name}: cannot transform to {count} points",
@@ -116,8 +116,8 @@ def _hermitian_transform(
             expected="at least one",
             hint="half a spectrum has n // 2 + 1 points; by default n is taken to be even",
         )
-    tensor = _resized(name, tensor, (place,), (count // 2 + 1,))
-    return transform_hermitian(tensor, axis=place, n=count, norm=norm)
+    tensor = _resized(name, tensor, (axis,), (count // 2 + 1,))
+    return transform_hermitian(tensor, axis=axis, n=count, norm=norm)
 
 
 # --- complex data ---------------------------------------------------------------------------
@@ -198,8 +198,8 @@ def fftn(
     """
     _check_norm("fftn", norm)
     tensor = floating(x)
-    places, sizes = _several("fftn", tensor, s, axes)
-    return _complex_transform("fftn", tensor, places, sizes, norm, inverse=False)
+    axes, sizes = _several("fftn", tensor, s, axes)
+    return _complex_transform("fftn", tensor, axes, sizes, norm, inverse=False)
 
 
 @public
@@ -228,8 +228,8 @@ def ifftn(
     """
     _check_norm("ifftn", norm)
     tensor = floating(x)
-    places, sizes = _several("ifftn", tensor, s, axes)
-    return _complex_transform("ifftn", tensor, places, sizes, norm, inverse=True)
+    axes, sizes = _several("ifftn", tensor, s, axes)
+    return _complex_transform("ifftn", tensor, axes, sizes, norm, inverse=True)
 
 
 # --- real data ------------------------------------------------------------------------------
@@ -307,9 +307,9 @@ def rfftn(
     """
     _check_norm("rfftn", norm)
     tensor = tensor_of(x)
-    places, sizes = _at_least_one("rfftn", tensor, s, axes)
-    tensor = _real_transform("rfftn", tensor, places[-1], sizes[-1], norm)
-    return _complex_transform("rfftn", tensor, places[:-1], sizes[:-1], norm, inverse=False)
+    axes, sizes = _at_least_one("rfftn", tensor, s, axes)
+    tensor = _real_transform("rfftn", tensor, axes[-1], sizes[-1], norm)
+    return _complex_transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
 
 
 @public
@@ -339,9 +339,9 @@ def irfftn(
     """
     _check_norm("irfftn", norm)
     tensor = floating(x)
-    places, sizes = _at_least_one("irfftn", tensor, s, axes)
-    tensor = _complex_transform("irfftn", tensor, places[:-1], sizes[:-1], norm, inverse=True)
-    return _hermitian_transform("irfftn", tensor, places[-1], sizes[-1], norm)
+    axes, sizes = _at_least_one("irfftn", tensor, s, axes)
+    tensor = _complex_transform("irfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=True)
+    return _hermitian_transform("irfftn", tensor, axes[-1], sizes[-1], norm)
 
 
 @public

@@ -268,11 +268,11 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     """
     tensor = integers("one_hot", indices)
     size = as_index("one_hot", "num_classes", num_classes)
-    place = axis_of("one_hot", tensor, axis, extra=1)
+    axis = axis_of("one_hot", tensor, axis, extra=1)
     kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
     classes = functions["arange"](size, dtype=kind, device=tensor.device)
-    classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - place))
-    hot = functions["equal"](functions["expand_dims"](tensor, axis=place), classes)
+    classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
+    hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
     return cast(hot, as_dtype("float32" if dtype is None else dtype))
 
 
@@ -292,7 +292,7 @@ def integers(
     return tensor
 
 
-def _places(name: str, indices: TensorLike, like: Tensor) -> Tensor:
+def _positions(name: str, indices: TensorLike, like: Tensor) -> Tensor:
     """``indices`` as kernels take them."""
     return signed(integers(name, indices, like))
 
@@ -356,8 +356,8 @@ def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> T
                 expected="an axis, unless x has exactly one",
             )  # fmt: skip
         axis = 0
-    place = axis_of("take", tensor, axis)
-    return bind(_take, tensor, _places("take", indices, tensor), axis=place)
+    axis = axis_of("take", tensor, axis)
+    return bind(_take, tensor, _positions("take", indices, tensor), axis=axis)
 
 
 def _take_along_type(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
@@ -408,9 +408,9 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
             [4, 5]], i64[2,2]@cpu:0)
     """
     tensor = tensor_of(x)
-    place = axis_of("take_along_axis", tensor, axis)
-    positions = _places("take_along_axis", indices, tensor)
-    return bind(_take_along, tensor, positions, axis=place)
+    axis = axis_of("take_along_axis", tensor, axis)
+    positions = _positions("take_along_axis", indices, tensor)
+    return bind(_take_along, tensor, positions, axis=axis)
 
 
 @public
@@ -434,14 +434,14 @@ def put_along_axis(
             [1., 0., 0.]], f32[2,3]@cpu:0)
     """
     tensor = tensor_of(x)
-    place = axis_of("put_along_axis", tensor, axis)
-    positions = _places("put_along_axis", indices, tensor)
+    axis = axis_of("put_along_axis", tensor, axis)
+    positions = _positions("put_along_axis", indices, tensor)
     if len(positions.shape) != len(tensor.shape):
         raise ShapeError(
             "put_along_axis: x and the indices have different numbers of axes",
             given=f"x={type_of(tensor)}, indices={type_of(positions)}",
         )
-    return index_update(tensor, tuple(along(tensor, positions, place)), values)
+    return index_update(tensor, tuple(along(tensor, positions, axis)), values)
 
 
 @public
@@ -460,7 +460,7 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
             [1., 2.]], f32[3,2]@cpu:0)
     """
     tensor = tensor_of(x)
-    return index_update(tensor, _places("scatter_update", indices, tensor), updates)
+    return index_update(tensor, _positions("scatter_update", indices, tensor), updates)
 
 
 @public
@@ -476,4 +476,4 @@ def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> T
     Tensor([1., 1., 4.], f32[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    return index_add(tensor, _places("scatter_add", indices, tensor), updates)
+    return index_add(tensor, _positions("scatter_add", indices, tensor), updates)

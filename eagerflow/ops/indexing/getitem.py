@@ -137,7 +137,7 @@ def _update_vjp(
 
 
 def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
-    """Which of the values written to the places of ``picked`` are there in the end."""
+    """Which of the values written to the positions of ``picked`` are there in the end."""
     device = picked.device
     numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
     board = functions["zeros"](shape, dtype=numbers.dtype, device=device)

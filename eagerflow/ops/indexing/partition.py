@@ -102,14 +102,14 @@ def dynamic_stitch(
             f"dynamic_stitch: {len(indices)} indices for {len(data)} tensors",
             expected="as many of one as of the other, and at least one",
         )
-    places, rows = [], []
+    flat, rows = [], []
     tensors = operands(*indices, *data)
-    for place, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
-        block = _rows("dynamic_stitch", part, place)
-        shape = (place.size, *part.shape[len(place.shape) :])
+    for rows_of, part in zip(tensors[: len(data)], tensors[len(data) :], strict=True):
+        block = _rows("dynamic_stitch", part, rows_of)
+        shape = (rows_of.size, *part.shape[len(rows_of.shape) :])
         rows.append(functions["reshape"](block, shape))
-        places.append(functions["reshape"](place, (place.size,)))
-    where = functions["concat"](places)
+        flat.append(functions["reshape"](rows_of, (rows_of.size,)))
+    where = functions["concat"](flat)
     whole = functions["concat"](rows)
     rest = whole.shape[1:]
     if size is None:

@@ -198,8 +198,8 @@ def _transposed(subscripts: str, i: int) -> tuple[str, str, str, tuple[int, ...]
     """The subscripts of the cotangent of operand ``i``, and how its axes become those of ``i``.
 
     Returns:
-        The subscripts; the labels of the operand without repetition; with it; the places of those
-        that neither the output nor another operand has.
+        The subscripts; the labels of the operand without repetition; with it; the positions of
+        those that neither the output nor another operand has.
     """
     terms, output = _split(subscripts)
     term, others = terms[i], [*terms[:i], *terms[i + 1 :]]
@@ -233,11 +233,11 @@ def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     for term, x in zip(terms, inputs, strict=True):
         for label, size in zip(term, x.shape, strict=True):
             sizes[label] = max(sizes.get(label, 1), size)
-    places = prod(sizes.values())
+    combinations = prod(sizes.values())
     moved = bytes_of(inputs) + bytes_of(outputs)
     if len(inputs) == 1:
-        return Cost(float(places), moved)
-    return Cost(matrix=float(len(inputs) * places), bytes=moved)
+        return Cost(float(combinations), moved)
+    return Cost(matrix=float(len(inputs) * combinations), bytes=moved)
 
 
 _einsum: Op = define(

@@ -168,10 +168,10 @@ def geomspace(
     low, high = (math.log10(math.fabs(v)) for v in (first, last))
     exponents = linspace(low, high, num, dtype=DTYPES["float64"], device=device, endpoint=endpoint)
     values = multiply(10.0**exponents, math.copysign(1.0, first))
-    place = arange(num, device=device)
+    index = arange(num, device=device)
     if endpoint:  # the ends exactly, the first one if there is no other
-        values = where(equal(place, num - 1), last, values)
-    values = where(equal(place, 0), first, values)
+        values = where(equal(index, num - 1), last, values)
+    values = where(equal(index, 0), first, values)
     return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
 
 

@@ -16,7 +16,7 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
-from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, places
+from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote_floating
@@ -54,7 +54,7 @@ def _check_groups(channels: Size, groups: int, whose: str) -> None:
         )
 
 
-def _check_places(counts: Shape, expected: Shape) -> None:
+def _check_positions(counts: Shape, expected: Shape) -> None:
     for a, b in zip(counts, expected, strict=True):
         _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
 
@@ -70,7 +70,7 @@ def _convolution_type(
         f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
     )
     _check_groups(w.shape[0], groups, "the result")
-    counts = places(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    counts = positions(x.shape[2:], w.shape[2:], stride, padding, dilation)
     return x.like(shape=(x.shape[0], w.shape[0], *counts))
 
 
@@ -94,7 +94,7 @@ def _transpose_type(
     _check_groups(w.shape[0], groups, "y")
     if any(surely_less(n, 1) for n in size):
         raise ShapeError(f"nothing is left of the result {size}", expected="less padding")
-    _check_places(y.shape[2:], places(size, w.shape[2:], stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(size, w.shape[2:], stride, padding, dilation))
     return y.like(shape=(y.shape[0], w.shape[1] * groups, *size))
 
 
@@ -112,13 +112,13 @@ def _weights_type(
     _check_equal(x.shape[0], y.shape[0], "the batches differ", "as many of x as of y")
     _check_groups(x.shape[1], groups, "x")
     _check_groups(y.shape[1], groups, "y")
-    _check_places(y.shape[2:], places(x.shape[2:], size, stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(x.shape[2:], size, stride, padding, dilation))
     channels: Any = exact_quotient(x.shape[1], groups)
     return x.like(shape=(y.shape[1], channels, *size))
 
 
 def _cost(y: int, w: int) -> CostRule:
-    """Each place of the smaller array takes a patch of the larger one times the weights.
+    """Each position of the smaller array takes a patch of the larger one times the weights.
 
     Args:
         y: which of the arrays is the smaller one: 0 and 1 are inputs, 2 is the output.
@@ -252,7 +252,7 @@ def convolution(
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
         w: the weights, ``[outputs, channels/groups, *kernel]``; both promote to one dtype.
-        stride: from one place of the kernel to the next, for all axes or one per axis.
+        stride: from one position of the kernel to the next, for all axes or one per axis.
         padding: zeros around ``x``: a number for all axes, one per axis, or a pair per axis of
             how many before and after it. ``"valid"`` is none. ``"same"`` keeps the sizes; of an
             odd number of zeros the one more is at the end.
@@ -260,7 +260,7 @@ def convolution(
         groups: how many parts the channels fall into, each with its own part of the outputs.
 
     Returns:
-        ``[n, outputs, *places]``.
+        ``[n, outputs, *positions]``.
 
     Raises:
         ShapeError: the channels do not fit, or the kernel is larger than the padded ``x``.
@@ -296,19 +296,19 @@ def convolution_transpose(
     it gives the gradient of convolution with respect to its input.
 
     Args:
-        y: floating or complex ``[n, outputs, *places]``; integers count as float32.
+        y: floating or complex ``[n, outputs, *positions]``; integers count as float32.
         w: the weights as in `convolution`, ``[outputs, channels/groups, *kernel]``.
-        stride: from one place of the kernel to the next.
+        stride: from one position of the kernel to the next.
         padding: how much of the result is left out at the ends of each axis, in numbers as in
             `convolution`.
         output_padding: how much is added at the end of each axis. Several sizes lead to the same
-            number of places; without it, the result has the smallest.
+            number of positions; without it, the result has the smallest.
         dilation: from one element of the kernel to the next.
         groups: how many parts the channels fall into.
 
     Returns:
         ``[n, channels, *sizes]``, where a size is
-        ``(places - 1)*stride + dilation*(kernel - 1) + 1 + output_padding`` less the padding.
+        ``(positions - 1)*stride + dilation*(kernel - 1) + 1 + output_padding`` less the padding.
 
     Raises:
         ShapeError: the channels do not fit, or the padding leaves nothing.
@@ -324,30 +324,41 @@ def convolution_transpose(
     attrs = _given(name, a, b, None, stride=stride, padding=padding, dilation=dilation,
                    groups=groups)  # fmt: skip
     added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
-    steps = list(zip(added, attrs["stride"], attrs["dilation"], strict=True))
-    if not all(n < max(s, d) for n, s, d in steps):
-        raise TensorValueError(
-            f"{name}: the output padding is too large",
-            given=f"output_padding={added}, stride={attrs['stride']}, dilation={attrs['dilation']}",
-            expected="less than the stride or the dilation",
-        )
-    # what is at least the stride would hold another place of the kernel: it takes the place of
+    _check_output_padding(added, attrs["stride"], attrs["dilation"])
+    # what is at least the stride would hold another position of the kernel: it takes the place of
     # padding, or is added as zeros
-    excess = tuple(n if n >= s else 0 for n, s, _ in steps)
+    excess = tuple(n if n >= s else 0 for n, s in zip(added, attrs["stride"], strict=True))
     ends = [after for _, after in attrs["padding"]]
     kept = [min(n, end) for n, end in zip(excess, ends, strict=True)]
     attrs["padding"] = tuple(
         (before, after - n) for (before, after), n in zip(attrs["padding"], kept, strict=True)
     )
-    size = tuple(
-        (m - 1) * s + d * (k - 1) + 1 - before - after + (0 if more else n)
-        for m, k, (n, s, d), (before, after), more in zip(
-            _sizes(a), _sizes(b), steps, attrs["padding"], excess, strict=True
-        )
-    )
+    added = tuple(0 if more else n for n, more in zip(added, excess, strict=True))
+    size = _transposed_sizes(a, b, added, attrs["stride"], attrs["padding"], attrs["dilation"])
     result = bind(_transpose, a, b, size=size, **attrs)
     widths = [n - k for n, k in zip(excess, kept, strict=True)]
     return pad(result, [(0, 0), (0, 0), *((0, n) for n in widths)]) if any(widths) else result
+
+
+def _check_output_padding(added: Shape, stride: Shape, dilation: Shape) -> None:
+    if not all(n < max(s, d) for n, s, d in zip(added, stride, dilation, strict=True)):
+        raise TensorValueError(
+            "convolution_transpose: the output padding is too large",
+            given=f"output_padding={added}, stride={stride}, dilation={dilation}",
+            expected="less than the stride or the dilation",
+        )
+
+
+def _transposed_sizes(
+    y: Tensor, w: Tensor, added: Shape, stride: Shape, padding: Pairs, dilation: Shape
+) -> Shape:
+    """The sizes of which `convolution` makes those of ``y``, with some ``added`` at the ends."""
+    return tuple(
+        (m - 1) * s + d * (k - 1) + 1 - before - after + n
+        for m, k, n, s, (before, after), d in zip(
+            _sizes(y), _sizes(w), added, stride, padding, dilation, strict=True
+        )
+    )
 
 
 @public
@@ -366,7 +377,7 @@ def convolution_weights(
 
     Args:
         x: the input of the convolution, ``[n, channels, *sizes]``; integers count as float32.
-        y: the cotangent of its result, ``[n, outputs, *places]``; both promote to one dtype.
+        y: the cotangent of its result, ``[n, outputs, *positions]``; both promote to one dtype.
         kernel_size: of the weights, for all axes or one per axis.
         stride: as in the convolution, and all that follow as well.
         padding: numbers, pairs, ``"same"`` or ``"valid"``.

@@ -13,7 +13,7 @@ from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.nn.windows import check_axes, per_axis, places
+from eagerflow.ops.nn.windows import check_axes, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.sizes import surely_less
@@ -50,14 +50,14 @@ def _placed(
     size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil: bool
 ) -> Shape:
     pairs = tuple((p, p) for p in padding)
-    return places(size, kernel, stride, pairs, dilation, ceil=ceil, what="window")
+    return positions(size, kernel, stride, pairs, dilation, ceil=ceil, what="window")
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     """Of windows: one operation for each of their elements."""
     window = prod([size for size in attrs["kernel"] if type(size) is int])
-    places = min(size_of(inputs[0]), size_of(outputs[0]))
-    return Cost(float(window * places), bytes_of(inputs) + bytes_of(outputs))
+    positions = min(size_of(inputs[0]), size_of(outputs[0]))
+    return Cost(float(window * positions), bytes_of(inputs) + bytes_of(outputs))
 
 
 def _check_shape(sizes: Shape, expected: Shape, what: str) -> None:
@@ -86,9 +86,9 @@ def _max_pool_type(x: TensorType, **attrs: Any) -> TensorType:
     return x.like(shape=(*x.shape[:2], *counts))
 
 
-def _sees(n: int, k: int, s: int, p: int, d: int, place: int) -> bool:
-    """Whether the window at a place of an axis sees one of its ``n`` elements."""
-    return any(0 <= place * s - p + tap * d < n for tap in range(k))
+def _sees(n: int, k: int, s: int, p: int, d: int, position: int) -> bool:
+    """Whether the window at a position of an axis sees one of its ``n`` elements."""
+    return any(0 <= position * s - p + tap * d < n for tap in range(k))
 
 
 def _indices_type(x: TensorType, out: TensorType, **attrs: Any) -> TensorType:
@@ -158,10 +158,10 @@ def max_pool(
             span, dilation included.
         dilation: from one element of the window to the next.
         ceil_mode: whether windows may reach further over the end, if they start before it.
-        return_indices: whether to give the places of the elements as well.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
-        ``[n, channels, *places]``; with ``return_indices`` also int64 of that shape: where the
+        ``[n, channels, *positions]``; with ``return_indices`` also int64 of that shape: where the
         elements are in their plane, in row-major order.
 
     Raises:
@@ -239,7 +239,7 @@ def avg_pool(
         divisor_override: what to divide the sums by in place of the counts.
 
     Returns:
-        ``[n, channels, *places]``.
+        ``[n, channels, *positions]``.
 
     Raises:
         ShapeError: the window is larger than what it slides over.
@@ -267,7 +267,9 @@ def avg_pool(
 
 def _check_shares(size: Shape, counts: Shape) -> None:
     if any(same(n, 0) for n in (*size, *counts)):
-        raise ShapeError("there is nothing to share out", expected="at least one element and place")
+        raise ShapeError(
+            "there is nothing to share out", expected="at least one element and position"
+        )
 
 
 def _adaptive_avg_type(x: TensorType, *, places: Shape, size: Shape, back: bool) -> TensorType:
@@ -315,14 +317,14 @@ def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
 
 @public
 def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
-    """The means of windows that share each axis out to a given number of places.
+    """The means of windows that share each axis out to a given number of positions.
 
     Window ``i`` of ``m`` over ``n`` elements goes from ``floor(i*n/m)`` to ``ceil((i+1)*n/m)``;
     neighbours overlap if ``m`` does not divide ``n``.
 
     Args:
         x: floating or complex ``[n, channels, *sizes]``; integers count as float32.
-        output_size: how many places, for all axes or one number per axis; None keeps a size.
+        output_size: how many positions, for all axes or one number per axis; None keeps a size.
 
     Returns:
         ``[n, channels, *output_size]``.
@@ -345,8 +347,8 @@ def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: boo
     Args:
         x: real ``[n, channels, *sizes]``. A window with a NaN gives NaN. The gradient goes to
             the first of several largest elements.
-        output_size: how many places, for all axes or one number per axis; None keeps a size.
-        return_indices: whether to give the places of the elements as well.
+        output_size: how many positions, for all axes or one number per axis; None keeps a size.
+        return_indices: whether to give the positions of the elements as well.
 
     Returns:
         ``[n, channels, *output_size]``; with ``return_indices`` also int64 of that shape: where

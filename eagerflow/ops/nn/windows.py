@@ -87,7 +87,7 @@ def joined(name: str, value: Any, axes: int) -> Pairs:
     return tuple((n, n) for n in per_axis(name, "padding", value, axes, 0))
 
 
-def places(
+def positions(
     sizes: Shape,
     kernel: Shape,
     stride: Shape,
@@ -97,12 +97,12 @@ def places(
     ceil: bool = False,
     what: str = "kernel",
 ) -> Shape:
-    """How many places a window has along each axis.
+    """How many positions a window has along each axis.
 
     Args:
         sizes: of the axes.
         kernel: the sizes of the window.
-        stride: from one place to the next.
+        stride: from one position to the next.
         padding: before and after each axis.
         dilation: from one element of the window to the next.
         ceil: whether windows may reach beyond the end, if they start before it.

@@ -120,10 +120,10 @@ def histogram(
         amounts = functions["ones"](values.shape, dtype=DTYPES["int64"], device=values.device)
     else:
         amounts = functions["reshape"](others[0], values.shape)
-    place = searchsorted(edges, values, side="right") - 1
-    place = where(functions["equal"](values, edges[-1]), count - 1, place)
-    inside = functions["logical_and"](place >= 0, place < count)
-    hist = segment_sum(where(inside, amounts, 0), where(inside, place, 0), count)
+    bin = searchsorted(edges, values, side="right") - 1
+    bin = where(functions["equal"](values, edges[-1]), count - 1, bin)
+    inside = functions["logical_and"](bin >= 0, bin < count)
+    hist = segment_sum(where(inside, amounts, 0), where(inside, bin, 0), count)
     if density:
         widths = edges[1:] - edges[:-1]
         hist = functions["divide"](hist, functions["multiply"](functions["sum"](hist), widths))

@@ -67,8 +67,8 @@ def sort(
     Tensor([1., 2., 3.], f32[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    place = axis_of("sort", tensor, axis)
-    return bind(_sort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
+    axis = axis_of("sort", tensor, axis)
+    return bind(_sort, tensor, axis=axis, descending=bool(descending), stable=bool(stable))
 
 
 def _around_type(x: TensorType, *, q: float) -> TensorType:
@@ -79,10 +79,10 @@ def _around_type(x: TensorType, *, q: float) -> TensorType:
 
 def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
     last = x.shape[-1] - 1
-    place = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
-    ends = [functions["floor"](place), functions["ceil"](place), scalar(last, place._lane)]
-    places = functions["stack"](ends)
-    order = take(argsort(x), cast(places, _INT64), axis=-1)
+    position = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
+    ends = [functions["floor"](position), functions["ceil"](position), scalar(last, position._lane)]
+    positions = functions["stack"](ends)
+    order = take(argsort(x), cast(positions, _INT64), axis=-1)
     return scatter(g, along(x, order, len(x.shape) - 1), (ARRAY,) * len(x.shape), x.shape)
 
 
@@ -118,8 +118,8 @@ def argsort(
     Tensor([1, 2, 0], i64[3]@cpu:0)
     """
     tensor = tensor_of(x)
-    place = axis_of("argsort", tensor, axis)
-    return bind(_argsort, tensor, axis=place, descending=bool(descending), stable=bool(stable))
+    axis = axis_of("argsort", tensor, axis)
+    return bind(_argsort, tensor, axis=axis, descending=bool(descending), stable=bool(stable))
 
 
 # --- the largest ----------------------------------------------------------------------------
@@ -177,16 +177,16 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> T
     (Tensor([5., 4.], f32[2]@cpu:0), Tensor([4, 2], i64[2]@cpu:0))
     """
     tensor = tensor_of(x)
-    place = axis_of("topk", tensor, axis)
+    axis = axis_of("topk", tensor, axis)
     count = as_index("topk", "k", k)
-    if _too_many(count, tensor.shape[place]):
+    if _too_many(count, tensor.shape[axis]):
         raise ShapeError(
-            f"topk: {count} elements of {tensor.shape[place]}",
+            f"topk: {count} elements of {tensor.shape[axis]}",
             given=f"x={type_of(tensor)}, axis={axis}",
-            expected=f"k from 0 to {tensor.shape[place]}",
+            expected=f"k from 0 to {tensor.shape[axis]}",
         )
-    indices = bind(_topk, tensor, k=count, axis=place, largest=bool(largest))
-    return TopK(take_along_axis(tensor, indices, axis=place), indices)
+    indices = bind(_topk, tensor, k=count, axis=axis, largest=bool(largest))
+    return TopK(take_along_axis(tensor, indices, axis=axis), indices)
 
 
 # --- search ---------------------------------------------------------------------------------

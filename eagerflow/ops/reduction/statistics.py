@@ -217,12 +217,12 @@ def average(
 # --- order ----------------------------------------------------------------------------------
 
 
-def _around(flat: Tensor, place: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The elements below and above places of the order along the last axis, and its last."""
+def _around(flat: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The elements below and above positions of the order along the last axis, and its last."""
     ranked = functions["sort"](flat, axis=-1)
     below, above = (
         functions["take"](ranked, cast(end, DTYPES["int64"]), axis=-1)
-        for end in (floor(place), ceil(place))
+        for end in (floor(position), ceil(position))
     )
     return below, above, ranked[..., -1:]
 
@@ -287,11 +287,11 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
         fraction = bind(_fraction, cast(q, wide))
     else:
         fraction = scalar(number, tensor.device.lanes[wide])
-    place = multiply(functions["reshape"](fraction, (-1,)), count - 1)
-    below, above, last = _around(flat, place) if number is None else _around_one(flat, number)
+    position = multiply(functions["reshape"](fraction, (-1,)), count - 1)
+    below, above, last = _around(flat, position) if number is None else _around_one(flat, number)
     tie = equal(below, above)  # as infinities may be, whose difference is NaN
     step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
-    between = add(below, multiply(step, cast(subtract(place, floor(place)), tensor.dtype)))
+    between = add(below, multiply(step, cast(subtract(position, floor(position)), tensor.dtype)))
     values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)

@@ -53,7 +53,7 @@ def check_not_negative(*sizes: int) -> None:
 # --- slices ---------------------------------------------------------------------------------
 
 
-def _place(index: Any, size: Any) -> Any:
+def _position(index: Any, size: Any) -> Any:
     """``index`` counted from the front; one before the front may stay negative."""
     if type(index) is int:
         return index if index >= 0 else size + index
@@ -64,15 +64,15 @@ def _place(index: Any, size: Any) -> Any:
     return index + size * (1 - from_front)
 
 
-def place_within(index: Any, size: Any) -> Any:
+def position_within(index: Any, size: Any) -> Any:
     """Where a bound of a slice cuts an axis: from 0 to ``size``."""
     if type(index) is int and type(size) is int:
         return min(max(index + size if index < 0 else index, 0), size)
-    return minimum(maximum(_place(index, size), 0), size)
+    return minimum(maximum(_position(index, size), 0), size)
 
 
 def slice_size(item: Slice, size: Any) -> Any:
-    """How many places a slice selects from an axis; holds for every size, 0 and 1 included.
+    """How many positions a slice selects from an axis; holds for every size, 0 and 1 included.
 
     Args:
         item: the bounds and the step, which is a known integer.
@@ -88,19 +88,19 @@ def slice_size(item: Slice, size: Any) -> Any:
 
 
 def _span_up(start: Any, stop: Any, size: Any) -> Any:
-    """The places from ``start`` up to ``stop``.
+    """The positions from ``start`` up to ``stop``.
 
     A start behind the end, or a stop before the front, leaves none: only the others are clipped.
     """
     if stop is None and type(start) is int and start < 0:
         return minimum(size, -start)
-    end = size if stop is None else minimum(_place(stop, size), size)
-    begin = 0 if start is None else maximum(_place(start, size), 0)
+    end = size if stop is None else minimum(_position(stop, size), size)
+    begin = 0 if start is None else maximum(_position(start, size), 0)
     return maximum(end - begin, 0)
 
 
 def _span_down(start: Any, stop: Any, size: Any) -> Any:
-    """The places from ``start`` down to ``stop``."""
-    begin = size - 1 if start is None else minimum(_place(start, size), size - 1)
-    end = -1 if stop is None else maximum(_place(stop, size), -1)
+    """The positions from ``start`` down to ``stop``."""
+    begin = size - 1 if start is None else minimum(_position(start, size), size - 1)
+    end = -1 if stop is None else maximum(_position(stop, size), -1)
     return maximum(begin - end, 0)

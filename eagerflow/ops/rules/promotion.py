@@ -29,7 +29,7 @@ _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
     if dtype is BYTES:
-        raise DTypeError("numbers do not turn into bytes", hint=OPS_OF_BYTES)
+        raise DTypeError("numbers cannot be cast to bytes", hint=OPS_OF_BYTES)
     return x.like(dtype=dtype)
 
 
@@ -65,7 +65,7 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
         return x
     if dtype is BYTES or x.dtype is BYTES:
         raise DTypeError(
-            "bytes and numbers do not turn into each other",
+            "bytes and numbers cannot be cast to each other",
             given=f"{x.type} to {dtype.short}",
             hint=OPS_OF_BYTES,
         )

@@ -239,9 +239,9 @@ def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
         raise TensorIndexError(f"too many indices for a tensor with {len(shape)} axes")
     advanced = any(t.shape for t in indices)
     dims: list[int] = []
-    places: list[int] = []  # of the indices that broadcast together, in the key
+    positions: list[int] = []  # of the indices that broadcast together, in the key
     front = axis = 0
-    for place, item in enumerate(key):
+    for position, item in enumerate(key):
         if item is None:
             dims.append(1)
         elif item == ELLIPSIS:
@@ -249,9 +249,9 @@ def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
             axis += spare
         elif type(item) is int or is_symbolic(item) or item == ARRAY:
             _check_static(item, shape[axis], axis)
-            if advanced and not places:
+            if advanced and not positions:
                 front = len(dims)
-            places.append(place)
+            positions.append(position)
             axis += 1
         else:
             dims.append(_slice_size(item, shape[axis]))
@@ -259,7 +259,7 @@ def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
     dims += shape[axis:]
     if not advanced:
         return tuple(dims)
-    if places[-1] - places[0] >= len(places):
+    if positions[-1] - positions[0] >= len(positions):
         front = 0
     return (*dims[:front], *_broadcast([t.shape for t in indices]), *dims[front:])
 

@@ -1,1 +1,1 @@
-"""Ops that give elements another shape, order or place."""
+"""Ops that give elements another shape, order or position."""

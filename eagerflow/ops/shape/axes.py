@@ -49,14 +49,14 @@ def _reshape_type(
 ) -> TensorType:
     if closed:
         check_not_negative(*shape)
-    known, open_places = 1, 0
+    known, unknown = 1, 0
     for size in shape:
         if _is_open(size):
-            open_places += 1
+            unknown += 1
         else:
             known = known * size
-    if open_places:
-        if open_places > 1:
+    if unknown:
+        if unknown > 1:
             raise ShapeError("only one size can be -1", expected="at most one -1")
         if same(known, 0) or not may_equal(x.size % known, 0):
             raise ShapeError(
@@ -237,8 +237,8 @@ def _permute_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
 
 def _permute_vjp(g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...]) -> Tensor:
     inverse = [0] * len(axes)
-    for place, axis in enumerate(axes):
-        inverse[axis] = place
+    for position, axis in enumerate(axes):
+        inverse[axis] = position
     return permute_dims(g, tuple(inverse))
 
 
@@ -318,7 +318,7 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
 def moveaxis(
     x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int], /
 ) -> Tensor:
-    """``x`` with some axes moved to other places; the rest keep their order.
+    """``x`` with some axes moved to other positions; the rest keep their order.
 
     Args:
         x: any dtype.
@@ -340,8 +340,8 @@ def moveaxis(
             given=f"source={source}, destination={destination}",
         )
     order = [axis for axis in range(tensor.ndim) if axis not in origin]
-    for place, axis in sorted(zip(goal, origin, strict=True)):
-        order.insert(place, axis)
+    for position, axis in sorted(zip(goal, origin, strict=True)):
+        order.insert(position, axis)
     return bind(_permute_dims, tensor, axes=tuple(order))
 
 
@@ -465,5 +465,5 @@ def atleast_3d(*arrays: TensorLike) -> Any:
     >>> ef.atleast_3d(ef.tensor([1, 2])).shape
     (1, 2, 1)
     """
-    places = ((0, 1, 2), (0, 2), (2,))
-    return _each(lambda x: expand_dims(x, places[x.ndim]) if x.ndim < 3 else x, arrays)
+    missing = ((0, 1, 2), (0, 2), (2,))
+    return _each(lambda x: expand_dims(x, missing[x.ndim]) if x.ndim < 3 else x, arrays)

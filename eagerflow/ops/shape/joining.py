@@ -16,7 +16,13 @@ from eagerflow.dims import Dim, exact_quotient, may_equal
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import zeros_like
 from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
-from eagerflow.ops.rules.extents import is_symbolic, joined_shape, may_be, place_within, with_size
+from eagerflow.ops.rules.extents import (
+    is_symbolic,
+    joined_shape,
+    may_be,
+    position_within,
+    with_size,
+)
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
@@ -103,8 +109,8 @@ def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
     if axis is None:
         tensors = tuple(reshape(x, (-1,)) for x in tensors)
         axis = 0
-    place = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
-    return bind(_concat, *tensors, axis=place)
+    axis = axis_of("concat", tensors[0], axis) if tensors[0].ndim else 0
+    return bind(_concat, *tensors, axis=axis)
 
 
 @of_family(MOVING)
@@ -134,11 +140,11 @@ def _cuts(name: str, x: Tensor, where: Any, axis: int, *, even: bool) -> Shape:
     size = x.shape[axis]
     alone = isinstance(where, (int, Dim)) or not getattr(where, "ndim", False)
     if isinstance(where, (list, tuple, range)) or not alone:
-        places = [as_index(name, "index", i) for i in where]
-        ends = [0, *(place_within(i, size) for i in places), size]
+        positions = [as_index(name, "index", i) for i in where]
+        ends = [0, *(position_within(i, size) for i in positions), size]
         sizes = tuple(b - a for a, b in pairwise(ends))
         if any(type(s) is int and s < 0 for s in sizes):
-            raise ShapeError(f"{name}: the indices must not decrease", given=f"indices={places}")
+            raise ShapeError(f"{name}: the indices must not decrease", given=f"indices={positions}")
         return sizes
     count = index(as_index(name, "sections", where))
     if count < 1:
@@ -176,7 +182,7 @@ def split(
 
     Args:
         x: at least one axis, any dtype.
-        indices_or_sections: into how many parts of equal size; or the places to cut at.
+        indices_or_sections: into how many parts of equal size; or the positions to cut at.
         axis: which.
 
     Raises:
@@ -186,9 +192,9 @@ def split(
     [Tensor([0], i64[1]@cpu:0), Tensor([1, 2], i64[2]@cpu:0), Tensor([3, 4, 5], i64[3]@cpu:0)]
     """
     tensor = tensor_of(x)
-    place = axis_of("split", tensor, axis)
-    sizes = _cuts("split", tensor, indices_or_sections, place, even=True)
-    return list(bind(_split, tensor, sizes=sizes, axis=place))
+    axis = axis_of("split", tensor, axis)
+    sizes = _cuts("split", tensor, indices_or_sections, axis, even=True)
+    return list(bind(_split, tensor, sizes=sizes, axis=axis))
 
 
 @public
@@ -199,16 +205,16 @@ def array_split(
 
     Args:
         x: at least one axis, any dtype.
-        indices_or_sections: into how many parts; or the places to cut at.
+        indices_or_sections: into how many parts; or the positions to cut at.
         axis: which.
 
     >>> [part.shape for part in ef.array_split(ef.arange(5), 2)]
     [(3,), (2,)]
     """
     tensor = tensor_of(x)
-    place = axis_of("array_split", tensor, axis)
-    sizes = _cuts("array_split", tensor, indices_or_sections, place, even=False)
-    return list(bind(_split, tensor, sizes=sizes, axis=place))
+    axis = axis_of("array_split", tensor, axis)
+    sizes = _cuts("array_split", tensor, indices_or_sections, axis, even=False)
+    return list(bind(_split, tensor, sizes=sizes, axis=axis))
 
 
 # --- stack and unstack ----------------------------------------------------------------------
@@ -274,7 +280,7 @@ _unstack = define(
 
 @public
 def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The arrays that `stack` would join to ``x``: one for each place on an axis.
+    """The arrays that `stack` would join to ``x``: one for each position on an axis.
 
     Args:
         x: at least one axis, any dtype.

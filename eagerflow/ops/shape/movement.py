@@ -80,7 +80,7 @@ def roll(
 
     Args:
         x: any dtype.
-        shift: by how many places, for all axes or for each.
+        shift: by how many positions, for all axes or for each.
         axis: which axes; by default the array is flattened, shifted and shaped back.
 
     Raises:
@@ -156,7 +156,7 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
         raise DTypeError("the numbers must be integers")
     size, count = x.shape[axis], repeats.shape[0]
     if repeats.ndim != 1 or not (may_equal(count, size) or may_equal(count, 1)):
-        raise ShapeError("there must be a number for each place on the axis, or one for all")
+        raise ShapeError("there must be a number for each position on the axis, or one for all")
     total = unknown(
         "k",
         "how many elements the result has depends on the data",
@@ -189,12 +189,12 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
 
     Args:
         x: any dtype.
-        repeats: how many times: an int, or an integer array with a number for each place on the
+        repeats: how many times: an int, or an integer array with a number for each position on the
             axis. With an array, the size of the result depends on its values.
         axis: along which axis; by default the array is flattened first.
 
     Raises:
-        ShapeError: there is not a number for each place.
+        ShapeError: there is not a number for each position.
         TensorValueError: a negative number.
 
     >>> ef.repeat(ef.tensor([1, 2]), 2)
@@ -206,18 +206,18 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     tensor = operands(x, repeats)[0] if count is None else tensor_of(x)
     if axis is None:
         tensor, axis = ravel(tensor), 0
-    place = axis_of("repeat", tensor, axis)
+    axis = axis_of("repeat", tensor, axis)
     if count is not None:
         if type(count) is int and count < 0:
             raise TensorValueError("repeat: a negative number", given=f"repeats={count}")
-        return bind(_repeat, tensor, repeats=count, axis=place)
+        return bind(_repeat, tensor, repeats=count, axis=axis)
     tensor, numbers = operands(tensor, repeats)
     if not numbers.dtype.is_integer:
         raise DTypeError("repeat: the numbers must be integers", given=str(numbers.type))
     if numbers.ndim > 1:
         raise ShapeError("repeat: the numbers have more than one axis", given=str(numbers.type))
     try:
-        return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=place)
+        return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=axis)
     except (ShapeError, TensorValueError) as error:
         wrong = error.wrong.removeprefix("repeat_each: ")
         raise type(error)(

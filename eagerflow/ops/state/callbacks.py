@@ -39,7 +39,7 @@ class PyFunction:
         treedef: of the result.
         specs: of the leaves of the result.
         checks: whether it does nothing but raise an exception or not.
-        title: a name for its calls, if it is not the user who gave the function.
+        title: a name for its calls, if it was not a user that gave the function.
 
     Attributes:
         name: of the function, for display.

@@ -189,13 +189,13 @@ _write = define(
 
 
 def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -> Tensor:
-    """The list with another element at one place.
+    """The list with another element at one position.
 
     Args:
         values: the list.
         index: an integer without axes.
         x: the element.
-        grow: whether the place may be beyond its end.
+        grow: whether the position may be beyond its end.
     """
     return bind(_write, values, index, x, grow=grow)
 

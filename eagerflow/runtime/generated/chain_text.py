@@ -111,8 +111,8 @@ class ChainText:
                 self.names[register] = f"n{i}"
         for line in self.made.lines:
             if line.node is not None and line.node.op == "read":
-                place = self.states.index(line.node.attrs["resource"])
-                self.names[line.outputs[0]] = f"o{place}"
+                position = self.states.index(line.node.attrs["resource"])
+                self.names[line.outputs[0]] = f"o{position}"
 
     def close(self, indent: str) -> None:
         for i, variable in enumerate(self.states):
@@ -127,7 +127,9 @@ class ChainText:
 
     # --- one op ---
 
-    def place(self, line: Instruction, node: Node, index: int) -> tuple[list[str], str, bool]:
+    def operands_and_result(
+        self, line: Instruction, node: Node, index: int
+    ) -> tuple[list[str], str, bool]:
         """The names of an op's operands and of its result, and whether that has memory."""
         operands = [self.names.get(r) or self.expressions.operand(r) for r in line.inputs]
         (register,) = line.outputs
@@ -155,7 +157,7 @@ class ChainText:
         assert node is not None
         if node.op == "read":
             return
-        operands, result, known = self.place(line, node, self.made.lines.index(line))
+        operands, result, known = self.operands_and_result(line, node, self.made.lines.index(line))
         arguments = ", ".join([*operands, result] if known else operands)
         text = f"{self.function(node)}({arguments})"
         self.add(f"{indent}{text}" if known else f"{indent}{result} = {text}", line.index)
@@ -166,12 +168,12 @@ class ChainText:
         made, expressions = self.made, self.expressions
         cut, again = expressions.bound(blocks, "blocks"), expressions.bound(repeat, "repeat")
         calls: list[str] = []
-        for place, line in enumerate(made.lines):
+        for position, line in enumerate(made.lines):
             node = line.node
             assert node is not None
             if node.op == "read":
                 continue
-            operands, result, _ = self.place(line, node, place)
+            operands, result, _ = self.operands_and_result(line, node, position)
             parts = [f"b{x}" if self.walks(x) else f"{again}({x})" for x in (*operands, result)]
             calls.append(f"zip({again}({self.function(node)}), {', '.join(parts)})")
         start = made.lines[0].index

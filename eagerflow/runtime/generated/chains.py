@@ -111,12 +111,12 @@ def find_chains(
         kernel: gives the kernel that runs an instruction.
     """
     chains: dict[int, Chain] = {}
-    place = start
-    while place < end:
-        made = _Finder(program, last, kernel, place).run(lines, end)
+    position = start
+    while position < end:
+        made = _Finder(program, last, kernel, position).run(lines, end)
         if made is not None:
-            chains[place] = made
-        place += len(made.lines) if made is not None else 1
+            chains[position] = made
+        position += len(made.lines) if made is not None else 1
     return chains
 
 
@@ -147,12 +147,12 @@ class _Finder:
         self.states: dict[VariableState, int] = {}
 
     def run(self, lines: Sequence[Instruction], end: int) -> Chain | None:
-        for place in range(self.start, min(end, self.start + _MOST)):
-            if not self._take(lines[place], place):
+        for position in range(self.start, min(end, self.start + _MOST)):
+            if not self._take(lines[position], position):
                 break
         return self._made()
 
-    def _take(self, line: Instruction, place: int) -> bool:
+    def _take(self, line: Instruction, position: int) -> bool:
         """Whether the chain goes on with this instruction."""
         node = line.node
         if node is None or line.axis is not None or line.blocks or len(line.outputs) != 1:
@@ -163,7 +163,7 @@ class _Finder:
             return False
         if not self._fits(line, node, kind):
             return False
-        if not self._joins(line, node, place):
+        if not self._joins(line, node, position):
             return False
         self.lines.append(line)
         self.own.update(line.outputs)
@@ -173,7 +173,7 @@ class _Finder:
             self.joined = len(self.lines)
         return True
 
-    def _joins(self, line: Instruction, node: Node, place: int) -> bool:
+    def _joins(self, line: Instruction, node: Node, position: int) -> bool:
         """Whether it belongs to what is there; a variable that it reads or assigns is noted."""
         if node.op == "read":
             variable, (register,) = node.attrs["resource"], line.outputs
@@ -181,7 +181,7 @@ class _Finder:
             return variable not in self.states
         if self.joined and self.own.isdisjoint(line.inputs) and not self._shares(line):
             return False
-        return not assigns(node) or self._assign(line, node, place)
+        return not assigns(node) or self._assign(line, node, position)
 
     def _shares(self, line: Instruction) -> bool:
         """Whether it reads an array that the chain reads."""
@@ -214,11 +214,11 @@ class _Finder:
         same = _is_array(operand, device) and operand.shape == kind.shape
         return same and register not in self.program.constants
 
-    def _assign(self, line: Instruction, node: Node, place: int) -> bool:
+    def _assign(self, line: Instruction, node: Node, position: int) -> bool:
         """Whether the variable may get its new value here: the old one has no later reader."""
         variable = node.attrs["resource"]
         old = self.old.get(variable, ())
-        if variable in self.states or any(self.last.get(r, -1) > place for r in old):
+        if variable in self.states or any(self.last.get(r, -1) > position for r in old):
             return False
         self.states[variable] = line.outputs[0]
         return True

@@ -266,14 +266,14 @@ class _Writer:
         chains: dict[int, Chain] = {}
         if self.chains:
             chains = find_chains(self.program, lines, start, end, last, self.kernel)
-        place = start
-        while place < end:
-            line, first = lines[place], place
-            if place in chains:
-                line = self.chain(chains[place])
-                place += len(chains[place].lines) - 1
-            yield line, first, place
-            place += 1
+        position = start
+        while position < end:
+            line, first = lines[position], position
+            if position in chains:
+                line = self.chain(chains[position])
+                position += len(chains[position].lines) - 1
+            yield line, first, position
+            position += 1
 
     def kernel(self, line: Instruction, node: Node) -> Any:
         return self.expressions.entry(get_op(node.op), line, node)[0].kernel
@@ -310,7 +310,7 @@ class _Writer:
 
     # --- one instruction ---
 
-    def instruction(self, line: Instruction, last: _Last, place: int) -> None:
+    def instruction(self, line: Instruction, last: _Last, position: int) -> None:
         node = line.node
         if line.axis is not None:
             text = f"{self.expressions.operand(line.inputs[0])}.shape[{line.axis}]"
@@ -330,9 +330,11 @@ class _Writer:
         assert node is not None
         try:
             if line.blocks:
-                self.control(line, node, last, place)
+                self.control(line, node, last, position)
                 return
-            self.node(line, node, lambda r: last.get(r) == place, self.fading.get(line.index, ()))
+            self.node(
+                line, node, lambda r: last.get(r) == position, self.fading.get(line.index, ())
+            )
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not is_number(node.op):
@@ -364,11 +366,11 @@ class _Writer:
 
     # --- branches and loops ---
 
-    def control(self, line: Instruction, node: Node, last: _Last, place: int) -> None:
+    def control(self, line: Instruction, node: Node, last: _Last, position: int) -> None:
         if kind_of(node.op) == "branches":
             self.branches(line, node)
             return
-        early = [r for r in line.inputs[: len(line.carried)] if last.get(r) == place]
+        early = [r for r in line.inputs[: len(line.carried)] if last.get(r) == position]
         early = [r for r in dict.fromkeys(early) if r not in line.inner]
         early = [r for r in early if r not in line.inputs[len(line.carried) :]]
         self.move(line.carried, line.inputs[: len(line.carried)], early, line)

@@ -36,15 +36,15 @@ def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
     return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LIMIT
 
 
-def reusing(kernel: Callable[..., Any], place: int) -> Callable[..., Any]:
-    """``kernel`` writing its result into its input number ``place``, if that is right.
+def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """``kernel`` writing its result into its input number ``position``, if that is right.
 
     It is where nothing else can see that memory, its own or that of the array of which it is a
     view, and the result would have that layout anyway.
     """
 
     def run(*arrays: Any) -> Any:
-        out = arrays[place]
+        out = arrays[position]
         if out.nbytes < LIMIT or getrefcount(out) > _alone[0] or not _fits(out, arrays):
             return kernel(*arrays)
         return kernel(*arrays, out=out)
@@ -225,20 +225,20 @@ class Expressions:
         dead: Callable[[int], bool], fading: Sequence[int],
     ) -> Callable[..., Any]:  # fmt: skip
         """A kernel that writes into the input that the node may overwrite, where that pays."""
-        place = node.reuses
-        if place is None and fading:
-            place = next((i for i, r in enumerate(line.inputs) if r in fading), None)
-        elif place is not None and not dead(line.inputs[place]):  # it still has a reader
+        position = node.reuses
+        if position is None and fading:
+            position = next((i for i, r in enumerate(line.inputs) if r in fading), None)
+        elif position is not None and not dead(line.inputs[position]):  # it still has a reader
             return kernel
-        if place is None or node.attrs or len(line.outputs) != 1:
+        if position is None or node.attrs or len(line.outputs) != 1:
             return kernel
         kind = self.program.kinds[line.outputs[0]]
-        before = self.program.kinds[line.inputs[place]]
+        before = self.program.kinds[line.inputs[position]]
         if not isinstance(kind, TensorType) or not isinstance(before, TensorType):
             return kernel
         if kind.dtype is not before.dtype or not pays(kernel, kind):
             return kernel
-        shared: Callable[..., Any] = self._shared((kernel, place), reusing(kernel, place))
+        shared: Callable[..., Any] = self._shared((kernel, position), reusing(kernel, position))
         return shared
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any
 
 from eagerflow.core.execute import explain
 from eagerflow.core.op import Op, get_op
@@ -12,15 +12,13 @@ from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number
-from eagerflow.graph.text.printer import print_node
+from eagerflow.graph.text.printer import node_note
 from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.source import is_framework_frame
 from eagerflow.types import TensorSpec, TensorType
-
-_SHOWN: Final = 200  # characters of a node in a note
 
 Frames = Sequence[FrameType]
 
@@ -74,7 +72,7 @@ def _explained(
 
     Args:
         program: the instructions.
-        line: the one that failed.
+        line: the instruction that failed.
         node: its node.
         values: the local variables of the generated code.
         error: what it raised.
@@ -113,9 +111,7 @@ def _with_notes(
 ) -> Exception:
     node = program.all[index].node
     assert node is not None
-    text = print_node(node, None).split(" # ")[0]
-    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    error.add_note(f"  node: {text}")
+    error.add_note(node_note(node))
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it

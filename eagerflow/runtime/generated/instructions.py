@@ -169,7 +169,7 @@ def flatten(graph: Graph) -> Instructions:
             constants of which it has only the name.
     """
     program = Instructions()
-    program.inputs = [program.register(v.type, _place(v)) for v in graph.inputs]
+    program.inputs = [program.register(v.type, _device_of(v)) for v in graph.inputs]
     program.outputs = _Scope(program, program.lines, graph, program.inputs, {}, None).run()
     program.number(program.lines)
     return program
@@ -240,7 +240,7 @@ class _Scope:
         sizes = self.sizes_of(node, _names(node))
         first = self.device(inputs)
         for value in node.outputs:
-            self.registers[value] = self.result.register(value.type, _place(value, first))
+            self.registers[value] = self.result.register(value.type, _device_of(value, first))
         outputs = tuple([self.registers[v] for v in node.outputs])
         self.lines.append(Instruction(node, inputs, outputs, sizes))
         self.name_outputs(node)
@@ -272,7 +272,7 @@ class _Scope:
     def constant(self, node: Node) -> None:
         (output,) = node.outputs
         value = node.attrs["value"]
-        device = _place(output)
+        device = _device_of(output)
         register = self.registers[output] = self.result.register(output.type, device)
         if device is None:
             self.result.constants[register] = value
@@ -301,7 +301,7 @@ class _Scope:
         blocks = tuple([self.block(node, g, operands) for g in node.attrs["branches"]])
         first = self.device((predicate, *operands))
         for value in node.outputs:
-            self.registers[value] = self.result.register(value.type, _place(value, first))
+            self.registers[value] = self.result.register(value.type, _device_of(value, first))
         outputs = tuple([self.registers[v] for v in node.outputs])
         self.lines.append(Instruction(node, (predicate,), outputs, {}, blocks=blocks))
         self.name_outputs(node)
@@ -314,7 +314,7 @@ class _Scope:
         moving = [i for i in range(total) if body.outputs[i] is not body.inputs[i]]
         inside = list(operands)
         for i in (*moving, *range(total, len(operands))):
-            device = _place(body.inputs[i], self.device(operands[i : i + 1]))
+            device = _device_of(body.inputs[i], self.device(operands[i : i + 1]))
             inside[i] = self.result.register(body.inputs[i].type, device)
         carried, slices = tuple([inside[i] for i in moving]), tuple(inside[total:])
         graphs = [node.attrs[key] for key in ("cond", "body") if key in node.attrs]
@@ -325,7 +325,9 @@ class _Scope:
         first = self.device(operands)
         for i, value in enumerate(node.outputs):
             made = (
-                inside[i] if i < total else self.result.register(value.type, _place(value, first))
+                inside[i]
+                if i < total
+                else self.result.register(value.type, _device_of(value, first))
             )
             self.registers[value] = made
         stacked = [self.registers[v] for v in node.outputs[total:]]
@@ -397,7 +399,7 @@ def _source(node: Node) -> Source | None:
     return node.source if isinstance(node.source, Source) else None
 
 
-def _place(value: Value, operands: Device | None = None) -> Device | None:
+def _device_of(value: Value, operands: Device | None = None) -> Device | None:
     """Where a value is: as the graph says, else where operands are, else on the current device.
 
     None for numbers.

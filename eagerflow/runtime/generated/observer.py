@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.events import NodeEvent, RegionEvent, step_of
+from eagerflow.events import NodeEvent, RegionEvent, step_of, where
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop
 from eagerflow.graph_position import GraphPosition
@@ -52,12 +52,12 @@ class Observer:
         names = [node.name for node in (*nodes[:1], *nodes[1:][-1:])]
         self.name = " … ".join(names) or graph
         devices = [str(device) for device in program.devices if device is not None]
-        self.device = ", ".join(dict.fromkeys(devices))
+        self._where = where(tuple(dict.fromkeys(devices)))
 
     def region_event(self) -> RegionEvent:
         """The event of a run of the region."""
         return RegionEvent(
-            name=self.name, device=self.device, executable=self.executable, graph=self.graph,
+            name=self.name, **self._where, executable=self.executable, graph=self.graph,
             region=self.region,
         )  # fmt: skip
 

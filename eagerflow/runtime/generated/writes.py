@@ -62,7 +62,7 @@ class Written:
 
         Args:
             program: all instructions.
-            index: of the one that failed.
+            index: of the instruction that failed.
             iterations: by the index of a loop around it, how many iterations of that were over.
             done: whether it had run itself.
         """
@@ -114,13 +114,13 @@ def _name(resource: Any, node: Node) -> str | None:
         if resource.checks:
             return None
         what = resource.title
-        return what if node.source is None else f"{what} at {_place(node.source)}"
+        return what if node.source is None else f"{what} at {_line(node.source)}"
     if isinstance(resource, VariableState) and resource.name is None and resource.made is not None:
-        return f"{resource!r} (made at {_place(resource.made)})"
+        return f"{resource!r} (made at {_line(resource.made)})"
     return repr(resource)
 
 
-def _place(source: Source | str) -> str:
+def _line(source: Source | str) -> str:
     """The file and the line."""
     return source if isinstance(source, str) else f"{cell_name(source.file)}:{source.line}"
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
-from eagerflow.graph.text.printer import print_node
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.python_control import choose_branch
@@ -98,11 +96,3 @@ steering: Final[dict[str, tuple[int, Callable[[Node], Call] | None]]] = {
     "Identity": (RUN, lambda node: _same),
     "Slice": (RUN, lambda node: _slice),
 }
-
-
-def placed_error(error: BaseException, node: Node) -> BaseException:
-    """An error of a node that is not part of a region, with its line."""
-    if isinstance(error, EagerflowError):
-        relocate(error, node.source)
-    error.add_note(f"  node: {print_node(node, None).split(' # ')[0]}")
-    return error

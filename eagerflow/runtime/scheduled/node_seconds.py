@@ -6,7 +6,7 @@ Only one thing depends on it: which parts of a graph are worth a thread of their
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, final
 
@@ -43,19 +43,18 @@ def worker_count() -> int:
 
 
 def node_seconds(
-    node: Node, threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({})
-) -> float:
-    """How long ``node`` keeps one core busy while other threads can run.
+    threads: int = 1, sizes: Mapping[str, int] = MappingProxyType({})
+) -> Callable[[Node], float]:
+    """A function that tells how long a node keeps one core busy while other threads can run.
 
     What it takes to call a kernel does not count: Python's threads do that one at a time.
 
     Args:
-        node: the node.
         threads: how many threads the linear algebra libraries take. Where these are all cores,
             another thread beside them gains nothing, and their ops count as nothing.
         sizes: what names of sizes stand for, as far as that is known.
     """
-    return _Estimate(threads, sizes).node(node)
+    return _Estimate(threads, sizes).node
 
 
 @final
@@ -65,6 +64,7 @@ class _Estimate:
     def __init__(self, threads: int, sizes: Mapping[str, int]) -> None:
         self.all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
         self.sizes = _Nominal(sizes)
+        self._types: dict[Value, TensorType] = {}
 
     def node(self, node: Node) -> float:
         kind = kind_of(node.op)
@@ -87,12 +87,16 @@ class _Estimate:
 
     def types(self, values: Sequence[Value]) -> list[TensorType]:
         """The types of the tensors among ``values``, with sizes."""
-        return [self.sized(v.type) for v in values if isinstance(v.type, TensorType)]
+        return [self.sized(v, v.type) for v in values if isinstance(v.type, TensorType)]
 
-    def sized(self, kind: TensorType) -> TensorType:
-        if all(type(size) is int for size in kind.shape):
-            return kind
-        return kind.like(shape=tuple(map(self.size, kind.shape)))
+    def sized(self, value: Value, kind: TensorType) -> TensorType:
+        known = self._types.get(value)
+        if known is None:
+            known = kind
+            if not all(type(size) is int for size in kind.shape):
+                known = kind.like(shape=tuple(map(self.size, kind.shape)))
+            self._types[value] = known
+        return known
 
     def graph(self, graph: Graph) -> float:
         return sum(map(self.node, graph.nodes))

@@ -101,14 +101,14 @@ class Plan:
 
     Attributes:
         frames: the frames; frame 0 is the graph.
-        places: for each node its frame and its number there.
+        positions: for each node its frame and its number there.
         labels: for each node its label.
 
     Raises:
         GraphError: an edge leads into another frame, or a node of a loop waits for nothing.
     """
 
-    __slots__ = ("frames", "labels", "places")
+    __slots__ = ("frames", "labels", "positions")
 
     def __init__(
         self,
@@ -117,9 +117,9 @@ class Plan:
         parallel: Sequence[int] = (),
     ) -> None:
         members: list[list[int]] = [[] for _ in range(len(parents) + 1)]
-        self.places: list[tuple[int, int]] = []
+        self.positions: list[tuple[int, int]] = []
         for i, node in enumerate(nodes):
-            self.places.append((node.frame, len(members[node.frame])))
+            self.positions.append((node.frame, len(members[node.frame])))
             members[node.frame].append(i)
         self.labels = [e.label or f"{_NAMES[e.kind]} {i}" for i, e in enumerate(nodes)]
         self._check(nodes, (-1, *parents))
@@ -188,7 +188,7 @@ class Plan:
         """The ends of its edges where all that matters is that a token arrives."""
         if node.kind != RUN or any(nodes[t].kind == MERGE for _, t, _ in node.edges):
             return None
-        return tuple([self.places[target][1] for _, target, _ in node.edges])
+        return tuple([self.positions[target][1] for _, target, _ in node.edges])
 
     def _ports(
         self, nodes: Sequence[ScheduledNode], node: ScheduledNode
@@ -198,7 +198,7 @@ class Plan:
             count = max(count, node.ports)
         ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for port, target, there in node.edges:
-            ports[port].append((self.places[target][1], there))
+            ports[port].append((self.positions[target][1], there))
         return tuple([tuple(ends) for ends in ports])
 
 

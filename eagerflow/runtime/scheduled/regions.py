@@ -23,11 +23,11 @@ from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 _ROUNDS: Final = 20
 
 #: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
-Place = tuple[tuple[Any, Any], ...]
+FramePath = tuple[tuple[Any, Any], ...]
 
 
 @final
-class Places:
+class FramePaths:
     """The frame paths of the nodes and values of a lowered graph.
 
     Args:
@@ -42,28 +42,28 @@ class Places:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.nodes: dict[Node, Place] = {}
-        self.values: dict[Value, Place] = dict.fromkeys(graph.inputs, ())
+        self.nodes: dict[Node, FramePath] = {}
+        self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
         for node in graph.nodes:
-            place = self._deepest(node)
-            self.nodes[node] = place
+            path = self._deepest(node)
+            self.nodes[node] = path
             for i, value in enumerate(node.outputs):
-                self.values[value] = self._after(node, place, i)
+                self.values[value] = self._after(node, path, i)
 
-    def _deepest(self, node: Node) -> Place:
-        deepest: Place = ()
+    def _deepest(self, node: Node) -> FramePath:
+        deepest: FramePath = ()
         around = [self.values[v] for v in node.inputs]
         around += [self._left(n) for n in node.control_inputs]
         if node.op == "Merge":
             return self._merged(node, around)
-        for place in around:
-            longer, shorter = (place, deepest) if len(place) > len(deepest) else (deepest, place)
+        for path in around:
+            longer, shorter = (path, deepest) if len(path) > len(deepest) else (deepest, path)
             if longer[: len(shorter)] != shorter:
                 raise GraphError(f"&{node.name} takes values of two branches or loops")
             deepest = longer
         return deepest
 
-    def _merged(self, node: Node, around: Sequence[Place]) -> Place:
+    def _merged(self, node: Node, around: Sequence[FramePath]) -> FramePath:
         first = around[0]
         if "back" in node.attrs:
             return first
@@ -71,32 +71,32 @@ class Places:
             raise GraphError(f"&{node.name} merges what comes from no branch")
         return first[:-1]
 
-    def _left(self, node: Node) -> Place:
+    def _left(self, node: Node) -> FramePath:
         """The frame path of the nodes that wait for a node."""
         return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
 
-    def _after(self, node: Node, place: Place, port: int) -> Place:
+    def _after(self, node: Node, path: FramePath, port: int) -> FramePath:
         if node.op == "Switch":
-            return (*place, (node.inputs[1], port))
+            return (*path, (node.inputs[1], port))
         if node.op == "Enter":
-            return (*place, ("frame", node.attrs["frame"]))
+            return (*path, ("frame", node.attrs["frame"]))
         if node.op == "Exit":
-            if not _loop(place):
+            if not _loop(path):
                 raise GraphError(f"&{node.name} is in no loop")
-            return _loop(place)[:-1]
-        return place
+            return _loop(path)[:-1]
+        return path
 
 
-def _loop(place: Place) -> Place:
+def _loop(path: FramePath) -> FramePath:
     """The innermost frame around."""
-    while place and place[-1][0] != "frame":
-        place = place[:-1]
-    return place
+    while path and path[-1][0] != "frame":
+        path = path[:-1]
+    return path
 
 
 def find_regions(
     graph: Graph,
-    places: Places,
+    paths: FramePaths,
     seconds: Callable[[Node], float],
     before: Callable[[Node], Iterable[Node]],
     workers: int = 0,
@@ -107,38 +107,38 @@ def find_regions(
 
     Args:
         graph: a lowered graph.
-        places: the frame paths of its nodes.
+        paths: the frame paths of its nodes.
         seconds: how long a node takes, estimated.
         before: what must have run before a node.
         workers: the number of threads; regions are no smaller than that many can use. If 0,
             they are as small as they may be.
     """
-    single = {n for n in graph.nodes if not _may_join(n, places.nodes[n])}
-    groups: dict[tuple[Place, int], list[Node]] = {}
+    single = {n for n in graph.nodes if not _may_join(n, paths.nodes[n])}
+    groups: dict[tuple[FramePath, int], list[Node]] = {}
     levels: dict[Node, int] = {}
-    loops: dict[Place, int] = {}  # the highest level in each
+    loops: dict[FramePath, int] = {}  # the highest level in each
     for node in graph.nodes:
         if node.op == "constant":
             continue
         level = 0
-        place = places.nodes[node]
+        path = paths.nodes[node]
         for other in before(node):
             if other in levels:
-                apart = other in single or node in single or places.nodes[other] != place
+                apart = other in single or node in single or paths.nodes[other] != path
                 level = max(level, levels[other] + (apart and node not in single))
         if node.op == "Exit":  # what leaves a loop has waited for its whole carry
-            level = max(level, loops[_loop(place)])
+            level = max(level, loops[_loop(path)])
         levels[node] = level
-        for i, (what, _) in enumerate(place):
+        for i, (what, _) in enumerate(path):
             if what == "frame":
-                inside = place[: i + 1]
+                inside = path[: i + 1]
                 loops[inside] = max(level, loops.get(inside, 0))
         if node not in single:
-            groups.setdefault((place, level), []).append(node)
+            groups.setdefault((path, level), []).append(node)
     return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
 
 
-def _may_join(node: Node, place: Place) -> bool:
+def _may_join(node: Node, path: FramePath) -> bool:
     """Whether it may be in a region.
 
     What reads or assigns a variable may, but not in branches and loops, where effects wait for
@@ -146,7 +146,7 @@ def _may_join(node: Node, place: Place) -> bool:
     """
     if is_steering(node.op) or is_pure(node):
         return not is_steering(node.op)
-    return not place and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
+    return not path and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
 
 
 @final
@@ -172,8 +172,8 @@ class _Split:
         self.workers = workers
         self.costs = [seconds(n) for n in nodes]
         self.home = list(range(len(nodes)))  # the cluster of each node, by its root
-        place = {n: i for i, n in enumerate(nodes)}
-        self.edges = [sorted({place[b] for b in before(n) if b in place}) for n in nodes]
+        number = {n: i for i, n in enumerate(nodes)}
+        self.edges = [sorted({number[b] for b in before(n) if b in number}) for n in nodes]
 
     def parts(self) -> list[list[Node]]:
         """The clusters, or one with all nodes if no two heavy ones could run at once."""

@@ -25,7 +25,7 @@ from eagerflow.runtime.scheduled.actions import (
 )
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
-from eagerflow.runtime.scheduled.regions import Place, Places, find_regions
+from eagerflow.runtime.scheduled.regions import FramePath, FramePaths, find_regions
 
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
@@ -67,7 +67,7 @@ class _Record:
 
     Attributes:
         kind: as in `ScheduledNode`.
-        place: its frame path.
+        path: its frame path.
         nodes: what it runs.
         action: what it does.
         inputs: the values that it takes.
@@ -75,7 +75,7 @@ class _Record:
     """
 
     kind: int
-    place: Place
+    path: FramePath
     nodes: Sequence[Node]
     action: Action
     inputs: list[Value]
@@ -110,9 +110,9 @@ class ScheduledNodes:
         self.overlap = overlap
         self.seconds = seconds
         self.number = number
-        self.places = Places(graph)
+        self.paths = FramePaths(graph)
         self.frames = [FrameLayout()]
-        self.frame_of: dict[Place, int] = {(): 0}
+        self.frame_of: dict[FramePath, int] = {(): 0}
         self.parents: list[int] = []
         self.limits: list[int] = []
         self.slots: dict[Value, int] = {}
@@ -133,27 +133,27 @@ class ScheduledNodes:
         for node in self.graph.nodes:
             if node.op != "Enter":
                 continue
-            place = self.places.values[node.outputs[0]]
-            if place not in self.frame_of:
-                self.parents.append(self.frame(place[:-1]))
+            path = self.paths.values[node.outputs[0]]
+            if path not in self.frame_of:
+                self.parents.append(self.frame(path[:-1]))
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
                 self.limits.append(most if self.overlap else 1)
-                self.frame_of[place] = len(self.parents)
+                self.frame_of[path] = len(self.parents)
                 frame = node.attrs["frame"]
                 op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
                 self.frames.append(FrameLayout(op, name, node.source))
 
-    def frame(self, place: Place) -> int:
+    def frame(self, path: FramePath) -> int:
         """The frame of a frame path, which may end in a branch."""
-        while place not in self.frame_of:
-            place = place[:-1]
-        return self.frame_of[place]
+        while path not in self.frame_of:
+            path = path[:-1]
+        return self.frame_of[path]
 
     def slot(self, value: Value) -> int:
         """Where a value is kept, in its frame."""
         slot = self.slots.get(value)
         if slot is None:
-            frame = self.frames[self.frame(self.places.values[value])]
+            frame = self.frames[self.frame(self.paths.values[value])]
             slot = self.slots[value] = frame.slot()
         return slot
 
@@ -170,8 +170,8 @@ class ScheduledNodes:
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
             for name in sorted(_sizes_named_by(node) - known):
-                place = self.places.nodes[node]
-                there = self._size_value(named.get(name, ()), place)
+                path = self.paths.nodes[node]
+                there = self._size_value(named.get(name, ()), path)
                 if there is not None:
                     size_values.setdefault(node, []).append(there)
             once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
@@ -181,12 +181,12 @@ class ScheduledNodes:
                         named.setdefault(name, []).append(value)
         return size_values
 
-    def _size_value(self, values: Sequence[Value], place: Place) -> Value | None:
+    def _size_value(self, values: Sequence[Value], path: FramePath) -> Value | None:
         """The first of ``values`` that exists at that frame path."""
-        frame = self.frame(place)
+        frame = self.frame(path)
         for value in values:
-            there = self.places.values[value]
-            if self.frame(there) == frame and place[: len(there)] == there:
+            there = self.paths.values[value]
+            if self.frame(there) == frame and path[: len(there)] == there:
                 return value
         return None
 
@@ -194,7 +194,7 @@ class ScheduledNodes:
 
     def plan(self) -> Plan:
         """Make all scheduled nodes."""
-        groups = find_regions(self.graph, self.places, self.seconds, self._before, self.workers)
+        groups = find_regions(self.graph, self.paths, self.seconds, self._before, self.workers)
         self.branches = any(len(parts) > 1 for parts in groups)
         regions = [nodes for parts in groups for nodes in parts]
         for nodes in regions:
@@ -222,7 +222,7 @@ class ScheduledNodes:
     def _record(
         self, kind: int, nodes: Sequence[Node], action: Action, inputs: Sequence[Value]
     ) -> None:
-        record = _Record(kind, self.places.nodes[nodes[0]], nodes, action, list(inputs))
+        record = _Record(kind, self.paths.nodes[nodes[0]], nodes, action, list(inputs))
         self.records.append(record)
         self.maker.update(dict.fromkeys(nodes, record))
         for value in inputs:
@@ -256,11 +256,11 @@ class ScheduledNodes:
             action.chooses = kind == SWITCH
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
-                frame = self.frames[self.frame(self.places.values[node.outputs[0]])]
+                frame = self.frames[self.frame(self.paths.values[node.outputs[0]])]
                 frame.backwards = outputs[0]
                 frame.readers[outputs[0]] += 1
             if kind == NEXT:
-                frame = self.frames[self.frame(self.places.nodes[node])]
+                frame = self.frames[self.frame(self.paths.nodes[node])]
                 slot = self.next_slots[node.name] = frame.slot()
                 frame.readers[slot] += 1
                 action.outputs = (slot,)
@@ -305,10 +305,10 @@ class ScheduledNodes:
 
     def _connect(self, record: _Record) -> None:
         """Edges to a record from those that it waits for."""
-        frame = self.frame(record.place)
+        frame = self.frame(record.path)
         sources: dict[tuple[int, int], None] = {}
         for port, value in enumerate(record.inputs):
-            if self.frame(self.places.values[value]) != frame:
+            if self.frame(self.paths.values[value]) != frame:
                 raise GraphError(f"%{value.name} is taken in another loop than it is made in")
             if value.node is None:
                 continue
@@ -347,7 +347,7 @@ class ScheduledNodes:
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
-            self.places.values[v] == record.place and v.node is not None and v.node.op != "Enter"
+            self.paths.values[v] == record.path and v.node is not None and v.node.op != "Enter"
             for v in record.inputs
         )
 
@@ -365,7 +365,7 @@ class ScheduledNodes:
         """Say where an action reads, and count it as a reader."""
         slots = [self.slot(v) for v in record.inputs]
         (node, *_) = record.nodes
-        readers = self.frames[self.frame(record.place)].readers
+        readers = self.frames[self.frame(record.path)].readers
         for slot in slots:
             readers[slot] += 1
         if "back" in node.attrs and record.kind == MERGE:
@@ -377,11 +377,11 @@ class ScheduledNodes:
         nodes = []
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]
-            frame = self.frame(record.place)
+            frame = self.frame(record.path)
             node = ScheduledNode(record.kind, frame)
             node.label = first.name if first is last else f"{first.name} … {last.name}"
             if record.kind == ENTER:
-                node.into = self.frame(self.places.values[first.outputs[0]])
+                node.into = self.frame(self.paths.values[first.outputs[0]])
                 node.invariant = bool(first.attrs.get("invariant"))
             node.ports = len(first.outputs)
             node.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
@@ -392,10 +392,10 @@ class ScheduledNodes:
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
     """What starts an op that names sizes, which are read off its inputs and off more values."""
-    places = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
+    named = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
 
     def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:
-        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(places)}
+        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(named)}
         known = copy(node)
         known.attrs = {
             key: evaluate(x, sizes) if type(x) is Dim else x for key, x in node.attrs.items()

@@ -16,12 +16,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError
+from eagerflow.errors import CancelledError, EagerflowError, relocate
 from eagerflow.events import AbstractEvent, step_of
+from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.scheduled.actions import Action, placed_error
+from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -213,8 +214,8 @@ class ScheduledStep:
                     return
             tag, node, given = job
             del job
-            place = values[tag]
-            action = place.actions[node]
+            iteration = values[tag]
+            action = iteration.actions[node]
             if timed and self._is_late():
                 self._give_up(tag, node)
                 continue
@@ -229,7 +230,7 @@ class ScheduledStep:
                 self._failed(tag, node, error)
                 continue
             with lock:
-                done(tag, node, place, action, result, given)
+                done(tag, node, iteration, action, result, given)
             del given
             result = None  # it may be large
 
@@ -346,13 +347,13 @@ class ScheduledStep:
     # --- answers ---
 
     def _done(
-        self, tag: int, node: int, place: FrameValues, action: Action, result: Any,
+        self, tag: int, node: int, iteration: FrameValues, action: Action, result: Any,
         given: Sequence[Any] = (),
     ) -> None:  # fmt: skip
         """A node has run, and took what was ``given``. The lock is held."""
         if self._ended:
             return
-        slots = place.slots
+        slots = iteration.slots
         if action.chooses:
             slot = action.outputs[result]
             if slot >= 0:
@@ -391,9 +392,11 @@ class ScheduledStep:
             return
         action = self._values[tag].actions[node]
         if action.region is None and action.node is not None:
-            placed_error(error, action.node)
-        for place in self._held.around(tag):
-            error.add_note(place.iteration_note())
+            if isinstance(error, EagerflowError):
+                relocate(error, action.node.source)
+            error.add_note(node_note(action.node))
+        for iteration in self._held.around(tag):
+            error.add_note(iteration.iteration_note())
         self._error = error
 
     def _give_up(self, tag: int, node: int) -> None:
@@ -447,8 +450,8 @@ class ScheduledStep:
                 return False
             del self._waits[tag, node]
             if error is None:
-                place = self._values[tag]
-                self._done(tag, node, place, place.actions[node], values)
+                iteration = self._values[tag]
+                self._done(tag, node, iteration, iteration.actions[node], values)
             else:
                 self._blame(tag, node, error)
                 self._tell(failed(tag, node))
@@ -465,9 +468,9 @@ class ScheduledStep:
             for instruction in self._handle(event):
                 if instruction[0] == "run":
                     tag, node = instruction[1], instruction[2]
-                    place = values[tag]
-                    action = place.actions[node]
-                    queues[action.queue].append((tag, node, place.take(action.takes)))
+                    iteration = values[tag]
+                    action = iteration.actions[node]
+                    queues[action.queue].append((tag, node, iteration.take(action.takes)))
                 elif instruction[0] == "stop":
                     self._stop(instruction)
                 else:

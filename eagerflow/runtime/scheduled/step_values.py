@@ -80,27 +80,27 @@ class StepValues:
         kind = instruction[0]
         if kind == "move":
             _, tag, node, to, port = instruction
-            place = self.by_tag[tag]
-            action = place.actions[node]
+            iteration = self.by_tag[tag]
+            action = iteration.actions[node]
             source, target = action.inputs[port], action.outputs[0]
             if target >= 0:
-                self.by_tag[to].slots[target] = place.slots[source]
+                self.by_tag[to].slots[target] = iteration.slots[source]
             if not action.stays:
-                place.left[source] -= 1
-                if not place.left[source]:
-                    place.slots[source] = None
+                iteration.left[source] -= 1
+                if not iteration.left[source]:
+                    iteration.slots[source] = None
         elif kind == "open":
-            _, tag, parent, frame, iteration = instruction
-            self.by_tag[tag] = FrameValues(self._frames[frame], parent, iteration)
+            _, tag, parent, frame, number = instruction
+            self.by_tag[tag] = FrameValues(self._frames[frame], parent, number)
         elif kind == "close":
             del self.by_tag[instruction[1]]
 
     def around(self, tag: int) -> Iterator[FrameValues]:
         """The iterations of loops around an iteration, itself included, the innermost first."""
-        place = self.by_tag[tag]
-        while place.parent >= 0:
-            yield place
-            place = self.by_tag[place.parent]
+        iteration = self.by_tag[tag]
+        while iteration.parent >= 0:
+            yield iteration
+            iteration = self.by_tag[iteration.parent]
 
     def loops(self, tag: int) -> tuple[tuple[str, int], ...]:
         """The same by the names of the loops and the numbers of iterations, the outermost first."""
@@ -108,6 +108,6 @@ class StepValues:
 
     def clear(self) -> None:
         """Let go of all."""
-        for place in self.by_tag.values():
-            place.slots.clear()
+        for iteration in self.by_tag.values():
+            iteration.slots.clear()
         self.by_tag.clear()

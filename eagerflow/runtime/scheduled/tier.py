@@ -68,7 +68,7 @@ class ScheduledTier:
         seconds: Callable[[Node], float] | None = None, overlap: bool = True, workers: int = 0,
     ) -> None:  # fmt: skip
         threads = op_threads()
-        seconds = seconds or (lambda node: node_seconds(node, threads))
+        seconds = seconds or node_seconds(threads)
         self.graph = graph = lower(graph, whole)
         self.number = number
         made = ScheduledNodes(graph, seconds, number, overlap, workers)

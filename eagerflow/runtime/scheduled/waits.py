@@ -70,6 +70,7 @@ class _Wait:
         """Begin it; gives what ends it when its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
         attempt.before_wait(sleeps=False)
+        attempt.waiter = self._described
         if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
@@ -117,15 +118,20 @@ class _Wait:
             elif self._completion.failed(failed) and self._attempt.failure is None:
                 self._attempt.abandon()  # what it took goes back
 
-    def _events(self) -> ToldAttempt:
-        """Tells of the operation and of its wait."""
+    def _described(self) -> dict[str, Any]:
+        """What events of the operation and of its wait say."""
         node, owner, tier = self._node, self._attempt.owner, self._completion.tier
-        known: dict[str, Any] = {
+        return {
             "name": owner.label, "resource": owner.kind, "operation": self._attempt.what,
             "device": str(self._device), "thread": 0, "caller": self._caller,
-            "frames": self._frames, "executable": tier.number, "node": node.name,
+            "runner": self._runner, "step": self._step, "frames": self._frames,
+            "executable": tier.number, "node": node.name,
             "source": node.source if isinstance(node.source, Source) else None,
         }  # fmt: skip
+
+    def _events(self) -> ToldAttempt:
+        """Tells of the operation and of its wait."""
+        known = self._described()
         return ToldAttempt(
             QueueEvent(**known) if QueueEvent.listeners else None,
             WaitEvent(**known) if WaitEvent.listeners else None,

@@ -33,7 +33,7 @@ def _packed(keys: Array) -> Array:
 @special("order_statistics", "cpu")
 def order_statistics(x: Array, *, q: float) -> Array:
     """The portable one; what a median needs takes one partition, the rest are extremes."""
-    first, second, last = portable.places_around(x, q)
+    first, second, last = portable.positions_around(x, q)
     if second == last or x.dtype.kind != "f":
         out: Array = portable.order_statistics(np, x, q=q)
         return out
@@ -72,8 +72,8 @@ def _candidates(x: Array, k: int, largest: bool) -> Array | None:
     extremes = blocks.max(axis=1) if largest else blocks.min(axis=1)
     if np.isnan(extremes).any() or np.isnan(x[size:]).any():
         return None
-    place = _BLOCKS - k if largest else k - 1
-    bound = np.partition(extremes, place)[place]
+    position = _BLOCKS - k if largest else k - 1
+    bound = np.partition(extremes, position)[position]
     inside = x >= bound if largest else x <= bound
     return None if np.count_nonzero(inside) > x.size // 8 else np.flatnonzero(inside)
 

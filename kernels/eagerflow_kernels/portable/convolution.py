@@ -1,7 +1,7 @@
 """Kernels of convolution and of its two transposes: windows as columns, and products of matrices.
 
 An array ``[n, channels, *sizes]`` is looked at as ``[n, groups, channels/groups, *sizes]``. Its
-windows are written out as a matrix of *columns*, one for each place of the kernel, and BLAS does
+windows are written out as a matrix of *columns*, one for each position of the kernel, and BLAS does
 the rest. The columns are written for a *block* at a time, which is a few samples, or some rows of
 one sample, so that the memory does not grow with the batch or the picture.
 
@@ -36,10 +36,10 @@ class Windows(NamedTuple):
     Attributes:
         sizes: of what it slides over.
         kernel: its own sizes.
-        stride: from one place to the next.
+        stride: from one position to the next.
         padding: what is added before and after.
         dilation: from one element of the window to the next.
-        places: how many there are.
+        positions: how many there are.
     """
 
     sizes: Sizes
@@ -47,7 +47,7 @@ class Windows(NamedTuple):
     stride: Sizes
     padding: Pairs
     dilation: Sizes
-    places: Sizes
+    positions: Sizes
 
     def axes(self) -> Iterator[tuple[int, int, int, tuple[int, int], int, int]]:
         """The numbers of each axis."""
@@ -62,10 +62,10 @@ def slide(
     dilation: Sizes,
     ceil: bool = False,
 ) -> Windows:
-    """A window with as many places as there are; with ``ceil`` the last one may stick out.
+    """A window with as many positions as there are; with ``ceil`` the last one may stick out.
 
     Raises:
-        ValueError: there is no place.
+        ValueError: there is no position.
     """
     counts = []
     for n, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
@@ -86,7 +86,7 @@ def _check(holds: bool) -> None:
 def _channels_last(channels: int, windows: Windows) -> bool:
     """Which layout copies longer runs; windows of one element are no copy at all in planes."""
     kernel = windows.kernel
-    return math.prod(kernel) > 1 and channels * kernel[-1] >= windows.places[-1]
+    return math.prod(kernel) > 1 and channels * kernel[-1] >= windows.positions[-1]
 
 
 def _room(xp: Any, shape: Sizes, dtype: Any, last: bool) -> Array:
@@ -117,21 +117,21 @@ def _padded(xp: Any, x: Array, padding: Pairs, last: bool) -> Array:
 
 
 def _view(xp: Any, x: Array, windows: Windows) -> Array:
-    """The view ``[n, groups, channels, *kernel, *places]`` of a padded ``x``."""
+    """The view ``[n, groups, channels, *kernel, *positions]`` of a padded ``x``."""
     lead, steps = x.strides[:3], x.strides[3:]
     strides = (
         *lead,
         *(d * step for d, step in zip(windows.dilation, steps, strict=True)),
         *(s * step for s, step in zip(windows.stride, steps, strict=True)),
     )
-    shape = (*x.shape[:3], *windows.kernel, *windows.places)
+    shape = (*x.shape[:3], *windows.kernel, *windows.positions)
     return xp.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def _matrix(windows: Array, last: bool) -> Array:
-    """The columns of windows ``[n, groups, channels*kernel, places]``.
+    """The columns of windows ``[n, groups, channels*kernel, positions]``.
 
-    If ``last``, ``[groups, n*places, kernel*channels]``.
+    If ``last``, ``[groups, n*positions, kernel*channels]``.
     """
     n, groups, channels, *rest = windows.shape
     half = len(rest) // 2
@@ -162,20 +162,20 @@ def _split(x: Array, groups: int, axis: int = 0) -> Array:
     return x.reshape(*before, groups, x.shape[axis] // groups, *after)
 
 
-def _blocks(n: int, places: Sizes, bytes_each: int) -> Iterator[tuple[slice, slice]]:
-    """Slices of the batch and of the first axis of places, of about `_BLOCK` bytes together.
+def _blocks(n: int, positions: Sizes, bytes_each: int) -> Iterator[tuple[slice, slice]]:
+    """Slices of the batch and of the first axis of positions, of about `_BLOCK` bytes together.
 
     Args:
         n: the size of the batch.
-        places: of the kernel.
-        bytes_each: of the columns of one place.
+        positions: of the kernel.
+        bytes_each: of the columns of one position.
     """
-    row = max(1, bytes_each * math.prod(places[1:]))
-    rows = max(1, min(places[0], _BLOCK // row))
-    step = max(1, _BLOCK // (row * places[0])) if rows == places[0] else 1
+    row = max(1, bytes_each * math.prod(positions[1:]))
+    rows = max(1, min(positions[0], _BLOCK // row))
+    step = max(1, _BLOCK // (row * positions[0])) if rows == positions[0] else 1
     for i in range(0, n, step):
-        for k in range(0, places[0], rows):
-            yield slice(i, min(i + step, n)), slice(k, min(k + rows, places[0]))
+        for k in range(0, positions[0], rows):
+            yield slice(i, min(i + step, n)), slice(k, min(k + rows, positions[0]))
 
 
 def _columns(
@@ -184,7 +184,7 @@ def _columns(
     """The columns of ``x`` block by block, with the samples and rows that they are of."""
     each = x.dtype.itemsize * x.shape[1] * x.shape[2] * math.prod(windows.kernel)
     view: Array = None
-    for samples, rows in _blocks(x.shape[0], windows.places, each):
+    for samples, rows in _blocks(x.shape[0], windows.positions, each):
         if rows.start == 0:
             view = _view(xp, _padded(xp, x[samples], windows.padding, last), windows)
         part = (*(slice(None),) * (3 + len(windows.kernel)), rows)
@@ -199,20 +199,20 @@ def convolution(
     n, outputs = x.shape[0], w.shape[0]
     _check(x.ndim == w.ndim and x.shape[1] == w.shape[1] * groups and outputs % groups == 0)
     windows = slide(x.shape[2:], w.shape[2:], stride, padding, dilation)
-    places, last = windows.places, _channels_last(w.shape[1], windows)
+    positions, last = windows.positions, _channels_last(w.shape[1], windows)
     weights = _grouped(w, groups, last)
-    out = xp.empty((n, groups, outputs // groups, *places), x.dtype)
-    whole = slice(0, places[0])
+    out = xp.empty((n, groups, outputs // groups, *positions), x.dtype)
+    whole = slice(0, positions[0])
     for samples, rows, columns in _columns(xp, _split(x, groups, 1), windows, last):
         part = out[samples, :, :, rows]
         if last:
             moved = part.transpose(1, 0, *range(3, part.ndim), 2)
             moved[...] = xp.matmul(columns, weights).reshape(moved.shape)
         elif rows == whole:
-            xp.matmul(weights, columns, out=part.reshape(*part.shape[:3], math.prod(places)))
+            xp.matmul(weights, columns, out=part.reshape(*part.shape[:3], math.prod(positions)))
         else:
             part[...] = xp.matmul(weights, columns).reshape(part.shape)
-    return out.reshape(n, outputs, *places)
+    return out.reshape(n, outputs, *positions)
 
 
 @portable("convolution_weights")
@@ -232,7 +232,7 @@ def convolution_weights(
     _check(x.ndim == y.ndim and len(x) == len(y))
     _check(x.shape[1] % groups == 0 and outputs % groups == 0)
     windows = slide(x.shape[2:], size, stride, padding, dilation)
-    _check(windows.places == y.shape[2:])
+    _check(windows.positions == y.shape[2:])
     last = _channels_last(channels, windows)
     width = channels * math.prod(size)
     each = outputs // groups
@@ -272,7 +272,7 @@ def convolution_transpose(
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
     windows = slide(size, kernel, stride, padding, dilation)
-    _check(windows.places == y.shape[2:] and min(size) > 0)
+    _check(windows.positions == y.shape[2:] and min(size) > 0)
     around = tuple(
         (d * (k - 1) - before, d * (k - 1) - after)
         for k, (before, after), d in zip(kernel, padding, dilation, strict=True)
@@ -291,7 +291,7 @@ def convolution_transpose(
 
 def _by_taps(xp: Any, y: Array, w: Array, windows: Windows, groups: int) -> Array:
     """Adds the product with each tap of the kernel to where the tap looks."""
-    channels, size, places = w.shape[1], windows.sizes, windows.places
+    channels, size, positions = w.shape[1], windows.sizes, windows.positions
     last = _channels_last(channels, windows)
     taps = _split(w, groups)
     taps = xp.ascontiguousarray(taps.transpose(*range(3, taps.ndim), 0, 1, 2))
@@ -300,7 +300,7 @@ def _by_taps(xp: Any, y: Array, w: Array, windows: Windows, groups: int) -> Arra
         for n, k, s, (before, _), d, m in windows.axes()
     )
     out = xp.empty((len(y), groups, channels, *size), y.dtype)
-    each = y.dtype.itemsize * groups * max(channels, y.shape[2]) * math.prod(places)
+    each = y.dtype.itemsize * groups * max(channels, y.shape[2]) * math.prod(positions)
     step = max(1, _BLOCK // max(1, each))
     for i in range(0, len(y), step):
         some = y[i : i + step]
@@ -310,26 +310,28 @@ def _by_taps(xp: Any, y: Array, w: Array, windows: Windows, groups: int) -> Arra
             start = [t * d for t, d in zip(tap, windows.dilation, strict=True)]
             where = tuple(
                 slice(a, a + (m - 1) * s + 1, s)
-                for a, m, s in zip(start, places, windows.stride, strict=True)
+                for a, m, s in zip(start, positions, windows.stride, strict=True)
             )
-            room[(..., *where)] += _through(xp, flat, taps[tap], len(some), places, last)
+            room[(..., *where)] += _through(xp, flat, taps[tap], len(some), positions, last)
         out[i : i + step] = room[_inside(windows.padding, size)]
     return out.reshape(len(y), groups * channels, *size)
 
 
 def _flat(y: Array, last: bool) -> Array:
-    """``[n, groups, outputs, places]`` or, if ``last``, ``[groups, n*places, outputs]``."""
-    n, groups, outputs, *places = y.shape
+    """``[n, groups, outputs, positions]`` or, if ``last``, ``[groups, n*positions, outputs]``."""
+    n, groups, outputs, *positions = y.shape
     if not last:
-        return y.reshape(n, groups, outputs, math.prod(places))
-    return y.transpose(1, 0, *range(3, y.ndim), 2).reshape(groups, n * math.prod(places), outputs)
+        return y.reshape(n, groups, outputs, math.prod(positions))
+    return y.transpose(1, 0, *range(3, y.ndim), 2).reshape(
+        groups, n * math.prod(positions), outputs
+    )
 
 
-def _through(xp: Any, flat: Array, tap: Array, n: int, places: Sizes, last: bool) -> Array:
+def _through(xp: Any, flat: Array, tap: Array, n: int, positions: Sizes, last: bool) -> Array:
     """What comes back through one tap ``[groups, outputs, channels]``."""
     groups, _, channels = tap.shape
     if not last:
         contribution = xp.matmul(tap.transpose(0, 2, 1), flat)
-        return contribution.reshape(n, groups, channels, *places)
-    contribution = xp.matmul(flat, tap).reshape(groups, n, *places, channels)
+        return contribution.reshape(n, groups, channels, *positions)
+    contribution = xp.matmul(flat, tap).reshape(groups, n, *positions, channels)
     return contribution.transpose(1, 0, contribution.ndim - 1, *range(2, contribution.ndim - 1))

@@ -114,7 +114,7 @@ def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
         out[where] += value
     elif value.size < _MANY or 8 * value.size < out.size:
         xp.add.at(out, where, value)
-    else:  # one axis is the fast case of add.at, worth finding the places for
-        places = xp.arange(out.size).reshape(out.shape)[where]
-        values = xp.broadcast_to(value, places.shape)
-        xp.add.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
+    else:  # one axis is the fast case of add.at, worth finding the positions for
+        positions = xp.arange(out.size).reshape(out.shape)[where]
+        values = xp.broadcast_to(value, positions.shape)
+        xp.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))

@@ -45,10 +45,10 @@ def _absent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def _checked(values: ListData, index: Array) -> int:
-    place = int(index)
-    if not 0 <= place < values.size:
-        raise IndexError(f"index {place} is out of bounds for a list of size {values.size}")
-    return place
+    position = int(index)
+    if not 0 <= position < values.size:
+        raise IndexError(f"index {position} is out of bounds for a list of size {values.size}")
+    return position
 
 
 @portable("list_read")
@@ -56,17 +56,17 @@ def list_read(
     xp: Any, values: ListData, index: Array, *, shape: tuple[int, ...], dtype: Any, strict: bool
 ) -> Array:
     """One element, zeros where it is absent; if ``strict``, it must be one of the list."""
-    place = _checked(values, index) if strict else int(index)
-    return _element(xp, values, place, shape, dtype)
+    position = _checked(values, index) if strict else int(index)
+    return _element(xp, values, position, shape, dtype)
 
 
 @portable("list_write")
 def list_write(xp: Any, values: ListData, index: Array, x: Array, *, grow: bool = True) -> ListData:
     """Replace one element; beyond the end only if the list may ``grow``."""
-    place = int(index) if grow else _checked(values, index)
-    if place < 0:
-        raise IndexError(f"index {place} is negative")
-    return values.changed((place,), (x,), max(values.size, place + 1))
+    position = int(index) if grow else _checked(values, index)
+    if position < 0:
+        raise IndexError(f"index {position} is negative")
+    return values.changed((position,), (x,), max(values.size, position + 1))
 
 
 @portable("list_erase")
@@ -95,14 +95,14 @@ def list_add(xp: Any, x1: ListData, x2: ListData) -> ListData:
     """The sums of elements of the same number; the work is that of the shorter list."""
     if len(x1) < len(x2):
         x1, x2 = x2, x1
-    places, sums = [], []
+    positions, sums = [], []
     for i, x in x2.items():
         other = x1.get(i)
         if other is not None:  # an element may be a list, of a loop in a loop
             x = list_add(xp, other, x) if type(x) is ListData else xp.asarray(xp.add(other, x))
-        places.append(i)
+        positions.append(i)
         sums.append(x)
-    return x1.changed(places, sums, max(x1.size, x2.size))
+    return x1.changed(positions, sums, max(x1.size, x2.size))
 
 
 @portable("list_stack")

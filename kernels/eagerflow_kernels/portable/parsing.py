@@ -19,11 +19,11 @@ def element(x: Array, i: int) -> str:
     """How messages name element ``i`` of an array, in row-major order."""
     if not x.ndim:
         return "the element"
-    places: list[int] = []
+    positions: list[int] = []
     for size in reversed(x.shape):
-        i, place = divmod(i, size)
-        places.insert(0, place)
-    return f"element {places[0] if len(places) == 1 else tuple(places)}"
+        i, position = divmod(i, size)
+        positions.insert(0, position)
+    return f"element {positions[0] if len(positions) == 1 else tuple(positions)}"
 
 
 def shown(data: bytes) -> str:

@@ -1,6 +1,6 @@
 """Kernels of pooling: windows that slide over the axes after the batch and the channels.
 
-An element of the window is a *tap*. The elements that one tap sees at all places are a strided
+An element of the window is a *tap*. The elements that one tap sees at all positions are a strided
 view of the input, so that a whole array is done per tap. Sums and maxima over a window are sums
 and maxima along one axis after the other: ``h + w`` taps in place of ``h * w``.
 """
@@ -23,10 +23,10 @@ def _slide(
     return slide(sizes, kernel, stride, tuple((p, p) for p in padding), dilation, ceil)
 
 
-def _seen(size: int, places: int, stride: int, start: int) -> tuple[slice, slice] | None:
-    """Which places have an element ``place*stride + start``, and which elements these are."""
+def _seen(size: int, positions: int, stride: int, start: int) -> tuple[slice, slice] | None:
+    """Which positions have an element ``position*stride + start``, and which elements these are."""
     low = max(0, -(start // stride))
-    high = min(places, (size - 1 - start) // stride + 1)
+    high = min(positions, (size - 1 - start) // stride + 1)
     if high <= low:
         return None
     return slice(low, high), slice(low * stride + start, (high - 1) * stride + start + 1, stride)
@@ -50,7 +50,7 @@ def _reduced(xp: Any, function: Any, first: Any, x: Array, windows: Windows) -> 
 
 
 def _taps(windows: Windows) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
-    """The number of each tap, the places where it sees an element, and these elements."""
+    """The number of each tap, the positions where it sees an element, and these elements."""
     for number, tap in enumerate(itertools.product(*map(range, windows.kernel))):
         pairs = [
             _seen(n, m, s, t * d - p)
@@ -100,7 +100,7 @@ def max_pool_indices(
 ) -> Array:
     """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
     windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
-    if out.shape != (*x.shape[:2], *windows.places):
+    if out.shape != (*x.shape[:2], *windows.positions):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
     count = math.prod(windows.kernel)
@@ -134,7 +134,7 @@ def plane_pick(xp: Any, x: Array, indices: Array, *, size: Sizes, back: bool) ->
     """The elements at indices of their planes; ``back`` adds elements there."""
     lead, plane = indices.shape[:2], math.prod(size)
     if x.shape != (indices.shape if back else (*lead, *size)):
-        raise ValueError("there must be an index for each place")
+        raise ValueError("there must be an index for each position")
     first = xp.arange(lead[0] * lead[1]) * plane
     flat = (indices + first.reshape(*lead, *(1,) * (indices.ndim - 2))).reshape(-1)
     if not back:
@@ -174,7 +174,7 @@ def avg_pool(
 ) -> Array:
     """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
     windows = _slide(size, kernel, stride, padding, (1,) * len(kernel), ceil)
-    if x.shape[2:] != (windows.places if back else size):
+    if x.shape[2:] != (windows.positions if back else size):
         raise ValueError("the sizes do not belong together")
     counts = divisor
     if divisor is None:
@@ -221,11 +221,11 @@ def adaptive_avg_pool(xp: Any, x: Array, *, places: Sizes, size: Sizes, back: bo
             continue
         out = xp.zeros((*before, n if back else m, *after), x.dtype)
         for i, window in enumerate(windows):
-            part, place = _along(axis, window), _along(axis, slice(i, i + 1))
+            part, at = _along(axis, window), _along(axis, slice(i, i + 1))
             if back:
-                out[part] += x[place] / (window.stop - window.start)
+                out[part] += x[at] / (window.stop - window.start)
             else:
-                xp.mean(x[part], axis=axis, keepdims=True, out=out[place])
+                xp.mean(x[part], axis=axis, keepdims=True, out=out[at])
         x = out
     return x
 
@@ -236,8 +236,8 @@ def adaptive_max_indices(xp: Any, x: Array, *, places: Sizes) -> Array:
     sizes = x.shape[2:]
     out = xp.empty((*x.shape[:2], *places), "int64")
     shares = [_shares(n, m) for n, m in zip(sizes, places, strict=True)]
-    for place in itertools.product(*map(range, places)):
-        window = [share[i] for share, i in zip(shares, place, strict=True)]
+    for position in itertools.product(*map(range, places)):
+        window = [share[i] for share, i in zip(shares, position, strict=True)]
         part = x[(..., *window)]
         widths = part.shape[2:]
         best = xp.argmax(part.reshape(*x.shape[:2], math.prod(widths)), axis=-1)
@@ -245,5 +245,5 @@ def adaptive_max_indices(xp: Any, x: Array, *, places: Sizes) -> Array:
         for n, width, one in reversed(list(zip(sizes, widths, window, strict=True))):
             where = where + (best % width + one.start) * step
             best, step = best // width, step * n
-        out[(..., *place)] = where
+        out[(..., *position)] = where
     return out

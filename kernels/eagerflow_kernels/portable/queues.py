@@ -295,14 +295,14 @@ def _summed(xp: Any, indices: Array, rows: Array, counts: Array | None) -> tuple
         rows: their values.
         counts: of how many values each is; if None, they are all of one.
     """
-    unique, place = xp.unique(indices, return_inverse=True)
-    place = place.reshape(-1)
+    unique, position = xp.unique(indices, return_inverse=True)
+    position = position.reshape(-1)
     out = xp.zeros((len(unique), *rows.shape[1:]), dtype=rows.dtype)
-    xp.add.at(out, place, rows)
+    xp.add.at(out, position, rows)
     if counts is None:
         return unique, out, xp.ones(len(unique), dtype="int64")
     total = xp.zeros(len(unique), dtype="int64")
-    xp.add.at(total, place, counts)
+    xp.add.at(total, position, counts)
     return unique, out, total
 
 

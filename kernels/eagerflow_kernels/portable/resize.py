@@ -1,4 +1,4 @@
-"""The kernel of resizing: each place takes one element of an axis, or lies between two."""
+"""The kernel of resizing: each position takes one element of an axis, or lies between two."""
 
 from __future__ import annotations
 
@@ -22,22 +22,24 @@ def _step(size: int, count: int, scale: float | None) -> float:
 
 
 def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) -> list[Term]:
-    """The element that a place begins in, or has its ``middle`` in."""
-    places = xp.arange(count)
+    """The element that a position begins in, or has its ``middle`` in."""
+    positions = xp.arange(count)
     if scale is None:  # in integers, where no quotient can fall short of an element
-        elements = (2 * places + 1) * size // (2 * count) if middle else places * size // count
+        elements = (
+            (2 * positions + 1) * size // (2 * count) if middle else positions * size // count
+        )
     else:
-        elements = xp.floor((places + (0.5 if middle else 0)) / scale).astype("int64")
+        elements = xp.floor((positions + (0.5 if middle else 0)) / scale).astype("int64")
     return [(xp.minimum(elements, size - 1), None)]
 
 
 def _linear(xp: Any, size: int, count: int, scale: float | None, corners: bool) -> list[Term]:
-    """The two elements around a place, and how near it is to each."""
-    places = xp.arange(count)
+    """The two elements around a position, and how near it is to each."""
+    positions = xp.arange(count)
     if corners:
-        where = places * ((size - 1) / max(count - 1, 1))
+        where = positions * ((size - 1) / max(count - 1, 1))
     else:
-        where = xp.maximum((places + 0.5) * _step(size, count, scale) - 0.5, 0)
+        where = xp.maximum((positions + 0.5) * _step(size, count, scale) - 0.5, 0)
     where = xp.minimum(where, size - 1)
     below = xp.floor(where).astype("int64")
     share = where - below
@@ -55,7 +57,7 @@ def _moved(xp: Any, x: Array, axis: int, terms: list[Term]) -> Array:
 
 
 def _moved_back(xp: Any, x: Array, axis: int, size: int, terms: list[Term]) -> Array:
-    """Adds each place to the elements that it takes; indices ascend, so sums go over runs."""
+    """Adds each position to the elements that it takes; indices ascend, so sums go over runs."""
     lead = (slice(None),) * axis
     out = xp.zeros((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
     for index, weight in terms:

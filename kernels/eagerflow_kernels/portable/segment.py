@@ -27,7 +27,7 @@ def count_segments(xp: Any, ids: Array, *, least: int, natural: bool) -> tuple[A
     return ids.view(), xp.arange(max(count, least, 0), dtype=ids.dtype)
 
 
-def flat_places(xp: Any, ids: Array, width: int) -> Array:
+def flat_positions(xp: Any, ids: Array, width: int) -> Array:
     """Where the elements of rows of ``width`` go in an array laid out along one axis."""
     return (ids[:, None] * width + xp.arange(width)).reshape(-1)
 
@@ -44,8 +44,8 @@ def _combined(
     """``start``, combined with the rows of each segment."""
     check_ids(xp, values, segment_ids, num_segments)
     out = xp.full((num_segments, *values.shape[1:]), start, values.dtype)
-    places = flat_places(xp, segment_ids, math.prod(values.shape[1:]))
-    ufunc.at(out.reshape(-1), places, values.reshape(-1))
+    positions = flat_positions(xp, segment_ids, math.prod(values.shape[1:]))
+    ufunc.at(out.reshape(-1), positions, values.reshape(-1))
     return out
 
 

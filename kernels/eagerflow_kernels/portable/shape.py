@@ -43,8 +43,8 @@ def squeeze(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
 def expand_dims(xp: Any, x: Array, *, axis: tuple[int, ...]) -> Array:
     """A view with axes of size 1 added."""
     shape = list(x.shape)
-    for place in sorted(axis):
-        shape.insert(place, 1)
+    for position in sorted(axis):
+        shape.insert(position, 1)
     return x.reshape(shape)  # a view whatever the strides
 
 
@@ -57,8 +57,8 @@ def concat(xp: Any, *arrays: Array, axis: int) -> Array:
 @portable("stack")
 def stack(xp: Any, *arrays: Array, axis: int) -> Array:
     """Along a new axis."""
-    place = (*(slice(None),) * axis, None)
-    return xp.concatenate([x[place] for x in arrays], axis=axis)
+    position = (*(slice(None),) * axis, None)
+    return xp.concatenate([x[position] for x in arrays], axis=axis)
 
 
 @portable("split")
@@ -77,7 +77,7 @@ def split(xp: Any, x: Array, *, sizes: tuple[int, ...], axis: int) -> tuple[Arra
 
 @portable("unstack")
 def unstack(xp: Any, x: Array, *, axis: int) -> tuple[Array, ...]:
-    """Views without the axis, one per place on it."""
+    """Views without the axis, one per position on it."""
     if axis == 0:
         return tuple([x[i, ...] for i in range(len(x))])
     lead = (slice(None),) * axis
@@ -100,7 +100,7 @@ def repeat_each(xp: Any, x: Array, repeats: Array, *, axis: int) -> Array:
     if len(numbers) == 1:
         return xp.repeat(x, numbers[0], axis=axis)
     if len(numbers) != x.shape[axis]:
-        raise ValueError("there must be a number for each place on the axis")
+        raise ValueError("there must be a number for each position on the axis")
     return xp.repeat(x, numbers, axis=axis)
 
 
@@ -124,15 +124,15 @@ def _sources(xp: Any, size: int, before: int, after: int, mode: str) -> Array:
         raise ValueError("a width cannot be negative")
     if size == 0 and (before or after):
         raise ValueError("an empty axis has nothing to add")
-    places = xp.arange(-before, size + after)
+    positions = xp.arange(-before, size + after)
     if mode == "edge" or size <= 1:
-        return xp.clip(places, 0, max(size - 1, 0))
+        return xp.clip(positions, 0, max(size - 1, 0))
     if mode == "wrap":
-        return places % size
+        return positions % size
     skip = 1 if mode == "reflect" else 0  # whether the outermost element is not repeated
     period = 2 * (size - skip)
-    places %= period
-    return xp.where(places < size, places, period - places - (1 - skip))
+    positions %= period
+    return xp.where(positions < size, positions, period - positions - (1 - skip))
 
 
 @portable("pad_with_own")

@@ -38,20 +38,20 @@ def _has_negative_zero(xp: Any, x: Array) -> bool:
     return bool((bits == xp.iinfo(bits.dtype).min).any())
 
 
-def places_around(x: Array, q: float) -> tuple[int, int, int]:
-    """The places below and above the fraction ``q`` of the last axis, and its last one."""
+def positions_around(x: Array, q: float) -> tuple[int, int, int]:
+    """The positions below and above the fraction ``q`` of the last axis, and its last one."""
     last = x.shape[-1] - 1
     if last < 0:
         raise ValueError("there are no elements")
-    place = q * last
-    return math.floor(place), math.ceil(place), last
+    position = q * last
+    return math.floor(position), math.ceil(position), last
 
 
 @portable("order_statistics")
 def order_statistics(xp: Any, x: Array, *, q: float) -> Array:
     """The elements around a fraction of the order along the last axis, in linear time."""
-    places = places_around(x, q)
-    return xp.partition(x, places, axis=-1)[..., list(places)]
+    positions = positions_around(x, q)
+    return xp.partition(x, positions, axis=-1)[..., list(positions)]
 
 
 @portable("argsort")
@@ -91,8 +91,8 @@ def _partial(xp: Any, rows: Array, k: int, largest: bool) -> Array:
     count, size = rows.shape
     if k == 0:
         return xp.zeros((count, 0), xp.int64)
-    place = size - k if largest else k - 1
-    edge = xp.partition(rows, place, axis=-1)[:, place : place + 1]
+    position = size - k if largest else k - 1
+    edge = xp.partition(rows, position, axis=-1)[:, position : position + 1]
     inside = rows >= edge if largest else rows <= edge
     if xp.count_nonzero(inside) != count * k:  # more are equal to the last than there is room for
         inside = rows > edge if largest else rows < edge
@@ -119,8 +119,8 @@ def isin(xp: Any, x1: Array, x2: Array) -> Array:
     if not x2.size:
         return xp.zeros(x1.shape, dtype=bool)
     line = xp.sort(x2.reshape(-1))
-    place = xp.minimum(xp.searchsorted(line, x1), line.size - 1)
-    return line[place] == x1
+    position = xp.minimum(xp.searchsorted(line, x1), line.size - 1)
+    return line[position] == x1
 
 
 def _line(xp: Any, x: Array) -> Array:

@@ -220,7 +220,7 @@ def test_what_only_python_repeats_is_refused(function, words, monkeypatch) -> No
         assert one in str(caught.value)
 
 
-def test_items_are_taken_once_in_each_turn() -> None:
+def test_items_are_taken_once_in_each_iteration() -> None:
     def scaled(x):
         weights = iter([1.0, 2.0, 3.0, 4.0])
         for row in x:  # next() makes it a loop of Python

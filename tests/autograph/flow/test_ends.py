@@ -24,7 +24,7 @@ def bound_before(x, n):
     return x, i
 
 
-def one_turn_for_sure(x, n):
+def one_iteration_for_sure(x, n):
     for i in range(4):
         x = x * (i + 1)
         if x > n:
@@ -32,7 +32,7 @@ def one_turn_for_sure(x, n):
     return x, i
 
 
-@pytest.mark.parametrize("function", [bound_before, one_turn_for_sure])
+@pytest.mark.parametrize("function", [bound_before, one_iteration_for_sure])
 def test_the_last_value_is_read(function) -> None:
     traced = ef.trace(function)
     for n in (0, 1, 2, 9):
@@ -68,7 +68,7 @@ def enumerated(x, n):
 
 
 @pytest.mark.parametrize("function", [bound_by_the_loop, broken_off, printed, enumerated])
-def test_a_name_of_a_loop_that_may_not_turn(function) -> None:
+def test_a_name_of_a_loop_that_may_have_no_iteration(function) -> None:
     words = [
         "is bound only in a loop that may have no iteration",
         "# the loop",
@@ -104,7 +104,7 @@ def of_a_changing_number(x):
     return x
 
 
-def test_a_range_of_a_float_that_turns_change() -> None:
+def test_a_range_of_a_float_that_iterations_change() -> None:
     x = ef.tensor(1.0)
     assert _outcome(ef.trace(of_a_changing_number), x) == _outcome(of_a_changing_number, x)
 

@@ -58,7 +58,7 @@ def test_many_nodes_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize("iterations", [2, 3])
-def test_the_first_turn_counts(iterations) -> None:
+def test_the_first_iteration_counts(iterations) -> None:
     weights = [0.5] * iterations
 
     @ef.trace
@@ -127,7 +127,7 @@ def test_more_than_some_loops_are_counted_only() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::eagerflow.errors.TraceWarning")
-def test_conditions_after_many_turns() -> None:
+def test_conditions_after_many_iterations() -> None:
     """Whether they are constants is asked of long chains: without recursion, and once."""
 
     def f(x):

@@ -45,7 +45,7 @@ def test_rows_are_those_of_the_moment(function) -> None:
         assert repr(traced(ef.tensor([1.0, -2.0, 3.0]))) == repr(want)
 
 
-def test_rows_that_turns_update_are_refused_where_only_the_graph_counts_them() -> None:
+def test_rows_that_iterations_update_are_refused_where_only_the_graph_counts_them() -> None:
     traced = ef.trace(updates_rows_to_come)
     traced(ef.ones(3))
     with pytest.raises(TraceError, match=r"the tensor that it goes over(.|\n)*for y in ys"):

@@ -320,7 +320,7 @@ def test_no_element_is_lost(function, owner) -> None:
 @pytest.mark.filterwarnings("ignore:.*was traced:eagerflow.errors.TraceWarning")
 def test_a_list_outside_is_filled_for_inputs_of_all_sizes() -> None:
     found = []
-    for function in (in_all_turns, ef.trace(in_all_turns)):
+    for function in (in_all_iterations, ef.trace(in_all_iterations)):
         owner = _Holder()
         for size in (2, 3, 4):
             function(owner, ef.arange(float(size)))
@@ -328,7 +328,7 @@ def test_a_list_outside_is_filled_for_inputs_of_all_sizes() -> None:
     assert found[0] == found[1]
 
 
-def in_all_turns(owner, xs):
+def in_all_iterations(owner, xs):
     for x in xs:
         owner.log.append(x)
 

@@ -273,7 +273,7 @@ def test_effects_before_an_exception_happen(capsys) -> None:
         assert capsys.readouterr().out == "x is 2.\n"
 
 
-def printed_in_branches_and_turns(x):
+def printed_in_branches_and_iterations(x):
     for i, v in enumerate(x):
         if v > 1:
             print("v is", v, f"and {v:.1f} at {i}", end=";\n", flush=True)
@@ -294,7 +294,7 @@ def printed_objects(x):
 
 
 @pytest.mark.parametrize(
-    "function", [printed_in_branches_and_turns, printed_at_once, printed_objects],
+    "function", [printed_in_branches_and_iterations, printed_at_once, printed_objects],
     ids=lambda f: f.__name__,
 )  # fmt: skip
 def test_what_is_printed(function, capsys) -> None:

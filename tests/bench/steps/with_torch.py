@@ -54,7 +54,7 @@ def cnn(compiled: bool) -> Callable[[], Any]:
     return _step(model, cnn_task(), compiled)
 
 
-class Classifier(nn.Module):  # type: ignore[misc, unused-ignore]  # of a class that mypy may lack
+class Classifier(nn.Module):
     """An LSTM whose last state is classified."""
 
     def __init__(self, inputs: int, hidden: int) -> None:

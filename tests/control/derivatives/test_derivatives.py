@@ -201,7 +201,7 @@ def rule_in_a_scan(x, w):
     return ef.scan(lambda c, v: (rounded(c * v) + ef.sin(v), c * v), x[0], w)[1].sum() + x.sum()
 
 
-def rule_with_a_number_of_turns(x, w):
+def rule_with_a_number_of_iterations(x, w):
     body = lambda y, i: (scaled(y, i * 0.5 + 1), i + 1)  # noqa: E731 - one line
     return ef.while_loop(lambda y, i: i < 3, body, (x, 0))[0].sum() + w.sum()
 
@@ -212,7 +212,8 @@ def rule_in_remat(x, w):
 
 
 @pytest.mark.parametrize("f", [
-    rule_in_a_loop, rule_in_a_branch, rule_in_a_scan, rule_with_a_number_of_turns, rule_in_remat
+    rule_in_a_loop, rule_in_a_branch, rule_in_a_scan, rule_with_a_number_of_iterations,
+    rule_in_remat,
 ])  # fmt: skip
 def test_rules_hold_inside(f: Callable[..., Any]) -> None:
     check(f)
@@ -418,12 +419,12 @@ def _lookups() -> dict[str, Callable[[Any, Any], Any]]:
             x, ef.tensor([1, 3]),
         )[0].sum()  # fmt: skip
 
-    def no_turn(table, x):
+    def no_iteration(table, x):
         return ef.while_loop(
             lambda c: c.sum() > 99, lambda c: c + table[ef.tensor([1])][0], x
         ).sum()
 
-    return {f.__name__: f for f in (loop, scan, some_rows, branch, nested, no_turn)}
+    return {f.__name__: f for f in (loop, scan, some_rows, branch, nested, no_iteration)}
 
 
 @pytest.mark.parametrize("name", list(_lookups()))

@@ -20,7 +20,7 @@ def element(xs, w):
     return ef.while_loop(lambda s, i: i < 5, body, (w, 0))[0].sum()
 
 
-def elements_in_a_turn(xs, w):
+def elements_in_an_iteration(xs, w):
     def body(s, i):
         return s + (xs[i] * xs[-i - 1] * xs[ef.stack([i, i % 2])].sum(axis=0) * w).sum(), i + 1
 
@@ -57,8 +57,8 @@ def element_in_pythons_loop(xs, w):
 
 
 ELEMENTS = (
-    element, elements_in_a_turn, element_in_nested_loops, element_in_a_branch, element_in_a_scan,
-    element_in_pythons_loop,
+    element, elements_in_an_iteration, element_in_nested_loops, element_in_a_branch,
+    element_in_a_scan, element_in_pythons_loop,
 )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _inside(graph: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("f", ELEMENTS)
-def test_elements_read_in_turns_cost_no_more_than_themselves(f: Callable[..., Any]) -> None:
+def test_elements_read_in_iterations_cost_no_more_than_themselves(f: Callable[..., Any]) -> None:
     """The gradient is dense, as eagerly, but no iteration makes one as large as the whole."""
     xs = ef.sin(ef.arange(12, dtype=ef.float64)).reshape(6, 2)
     w = ef.tensor([0.3, -0.2], dtype=ef.float64)

@@ -78,7 +78,7 @@ LOOPS = pytest.mark.parametrize("make", [while_loop, scan, converted])
 
 
 @LOOPS
-def test_it_grows_with_what_each_turn_keeps(make: Any) -> None:
+def test_it_grows_with_what_each_iteration_keeps(make: Any) -> None:
     """Iterations times the arrays that rules read, and what one iteration takes while it runs."""
     arrays, one = 3 * 512 * 4, 10 * 512 * 4
     for iterations in (1000, 4000):
@@ -109,7 +109,7 @@ def kept(function: Callable[..., Any], *args: Any) -> int:
     return sum(len(n.inputs) - 1 for n in pushes)
 
 
-def test_what_is_the_same_in_all_turns_is_kept_once() -> None:
+def test_what_is_the_same_in_all_iterations_is_kept_once() -> None:
     """Also what an iteration makes of it alone."""
 
     def f(x: ef.Tensor, w: ef.Tensor) -> ef.Tensor:

@@ -183,7 +183,7 @@ def test_a_writer_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "x"
     write_records(path, [b"old"])
     with pytest.raises(TypeError, match="record 1 is a str"):
-        write_records(path, [b"new", "text"])  # type: ignore[list-item]  # on purpose
+        write_records(path, [b"new", "text"])
     assert list(Dataset.from_records(path)) == [b"old"]
     assert os.listdir(tmp_path) == ["x"]
 
@@ -259,7 +259,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         with pytest.raises(TensorValueError, match="there is no file"):
             make([])
     with pytest.raises(TensorValueError, match="on_error"):
-        Dataset.from_records(__file__, on_error="ignore")  # type: ignore[arg-type]  # on purpose
+        Dataset.from_records(__file__, on_error="ignore")
 
 
 def test_a_position_behind_the_end_of_a_file_is_refused(tmp_path: Path) -> None:

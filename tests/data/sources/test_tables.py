@@ -150,7 +150,7 @@ def test_parts_of_tables_are_the_rows_of_the_whole() -> None:
         found = list(Dataset.from_arrow(table))
         assert [x["l"].tolist() for x in found] == [r["l"] for r in rows[3:7]]
         assert [x["s"]["k"].item() for x in found] == [3, 4, 5, 6]
-        texts = [[t.encode() for t in r["s"]["t"]] for r in rows[3:7]]  # type: ignore[index, call-overload] - rows are of mixed kinds
+        texts = [[t.encode() for t in r["s"]["t"]] for r in rows[3:7]]
         assert [x["s"]["t"].tolist() for x in found] == texts
         assert [x["p"].tolist() for x in found] == [r["p"] for r in rows[3:7]]
 
@@ -299,7 +299,7 @@ def test_a_damaged_group_is_left_out(tmp_path: Path) -> None:
     with pytest.raises(TensorValueError, match="behind the end"):
         skipping.iterator({"epoch": 0, "seeds": [], "position": {"index": 101}})
     with pytest.raises(TensorValueError, match="on_error is no policy"):
-        Dataset.from_parquet(path, on_error="ignore")  # type: ignore[arg-type] - refused
+        Dataset.from_parquet(path, on_error="ignore")
 
 
 def test_lines_of_another_encoding_are_left_out(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _run(node: Node, inputs: list[Any], sizes: dict[str, int]) -> Sequence[Any]:
     if op == "python_size":
         return (attrs["size"],)
     if op == "python_tensor":
-        return (as_tensor(inputs[0], node.outputs[0].type.dtype),)  # type: ignore[union-attr]  # a tensor
+        return (as_tensor(inputs[0], node.outputs[0].type.dtype),)
     if op in NUMBERS:
         return (NUMBERS[op](*inputs),)
     if op == "call":

@@ -135,7 +135,7 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
             made = node.outputs[0]
             inputs = (x, made) if i % 3 else (made, x)
     elif op == "where":
-        inputs = (next((v for v in values[::-1] if v.type.dtype is ef.bool), x), x, y)  # type: ignore[union-attr]  # all are tensors
+        inputs = (next((v for v in values[::-1] if v.type.dtype is ef.bool), x), x, y)
     elif op == "concat":
         attrs = {"axis": 0}
         inputs = (x, y) if i % 2 else (x,)
@@ -144,7 +144,7 @@ def _add(graph: Graph, values: list[Value], what: int, a: int, b: int, i: int) -
     if op == "cast" and (kind.dtype.kind, attrs["dtype"].kind) in SAFE:
         return ()
     try:
-        found = infer(get_op(op), tuple(v.type for v in inputs), attrs)  # type: ignore[misc]  # all are tensors
+        found = infer(get_op(op), tuple(v.type for v in inputs), attrs)
     except (EagerflowError, IndexError):
         return ()
     return graph.add_node(op, inputs, (found,), attrs).outputs

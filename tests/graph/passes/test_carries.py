@@ -101,7 +101,7 @@ def test_draws_are_never_the_same() -> None:
     assert loop.attrs["carry"] >= 2
 
 
-def test_sums_of_what_the_last_turn_gave() -> None:
+def test_sums_of_what_the_last_iteration_gave() -> None:
     def f(xs):
         c, ys = ef.scan(lambda c, x: ((c[0] * x, c[1] * x), c[0] - c[1]), zeros(2)(), xs)
         return c[0] + c[1], ys

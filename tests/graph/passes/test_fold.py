@@ -140,7 +140,7 @@ def test_large_results_are_kept_if_they_are_smaller_than_the_inputs() -> None:
     graph.nodes[0].op, graph.nodes[0].attrs = "constant", {"value": large}
     kind = graph.outputs[0].type
     (moved,) = graph.add_node("permute_dims", (graph.outputs[0],),
-                              (kind.like(shape=(999, 9)),), {"axes": (1, 0)}).outputs  # type: ignore[union-attr]  # a tensor  # fmt: skip
+                              (kind.like(shape=(999, 9)),), {"axes": (1, 0)}).outputs  # fmt: skip
     graph.outputs = [moved]
     result, _ = fold(graph)
     assert [n.op for n in result.nodes] == ["constant", "constant"]

@@ -121,7 +121,7 @@ def test_arrays_keep_every_bit(tensor: ef.Tensor) -> None:
         (np.float64(0.5), "0.5"),
         (np.int32(3), "3"),
         (np.bool_(True), "True"),
-        (enum.IntEnum("Kind", "A").A, "1"),  # type: ignore[attr-defined]  # made here
+        (enum.IntEnum("Kind", "A").A, "1"),
     ],
 )
 def test_literals(value: Any, text: str) -> None:
@@ -136,7 +136,7 @@ def test_short_names_of_dtypes_are_ours() -> None:
     for dtype in DTYPES.values():
         assert _attribute(dtype.short) is dtype
         graph = Graph.parse(f"graph (%x: {dtype.short}[]) {{ return %x }}")
-        assert graph.inputs[0].type.dtype is dtype  # type: ignore[union-attr]  # a tensor's
+        assert graph.inputs[0].type.dtype is dtype
 
 
 def test_layout() -> None:

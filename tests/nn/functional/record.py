@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
+import torch
 
 from tests.nn.functional.settings import TARGET, rows
 from tests.nn.functional.torch_functions import run

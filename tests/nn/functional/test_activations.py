@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 ENDS = [300.0, -300.0]
 

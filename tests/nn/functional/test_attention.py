@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 Q = ef.tensor(np.random.default_rng(0).normal(size=(2, 3, 4)))
 

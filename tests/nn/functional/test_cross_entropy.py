@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from tests.ops.random import philox
 
 X = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from tests.ops.random import philox
 
 SEED = 5

@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 ROWS = np.array([[0, 5], [2, 2]])
 

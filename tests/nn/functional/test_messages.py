@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError, VariableError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 
 def _running(count: int = 2) -> tuple[ef.Variable, ef.Variable]:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 from tests.nn.functional.settings import TARGET, Setting, cotangent_of, rows
 
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 
 @pytest.mark.parametrize("traced", [False, True])

@@ -13,7 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 pytestmark = [
     pytest.mark.peer,

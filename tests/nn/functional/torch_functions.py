@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
+import torch
 
 from tests.nn.functional.settings import Setting, cotangent_of
 

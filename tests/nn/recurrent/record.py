@@ -7,7 +7,7 @@ Run it where PyTorch is installed (the bench extra), in the root of the reposito
 
 from __future__ import annotations
 
-import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
+import torch
 
 from tests.nn.recurrent.settings import TARGET, rows
 from tests.nn.recurrent.with_torch import run

@@ -15,7 +15,7 @@ import eagerflow as ef
 from eagerflow import nn
 from eagerflow.core import tree
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.nn import functional as F  # noqa: N812 - its usual name
+from eagerflow.nn import functional as F
 
 LAYERS = ["RNN", "LSTM", "GRU"]
 
@@ -414,8 +414,8 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: nn.RNN(2, 3, dropout=1.5), TensorValueError,
         r"RNN: dropout is no probability\n  got: dropout=1.5\n  expected: 0 <= dropout <= 1",
     ),
-    "no number": (lambda: nn.GRU(2, 3, dropout="x"), TensorValueError, "dropout='x'"),  # type: ignore[arg-type]
-    "no size": (lambda: nn.LSTM(2, "x"), TensorValueError, "LSTM: hidden_size is no size"),  # type: ignore[arg-type]
+    "no number": (lambda: nn.GRU(2, 3, dropout="x"), TensorValueError, "dropout='x'"),
+    "no size": (lambda: nn.LSTM(2, "x"), TensorValueError, "LSTM: hidden_size is no size"),
     "nonlinearity": (
         lambda: nn.RNN(2, 3, nonlinearity="sin"), TensorValueError,
         r"no such nonlinearity\n  got: nonlinearity='sin'\n  expected: 'tanh' or 'relu'",

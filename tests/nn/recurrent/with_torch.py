@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch  # type: ignore[import-not-found, unused-ignore]  # in the bench extra
-from torch.nn.utils.rnn import (  # type: ignore[import-not-found, unused-ignore]  # likewise
+import torch
+from torch.nn.utils.rnn import (
     pack_padded_sequence,
     pad_packed_sequence,
 )

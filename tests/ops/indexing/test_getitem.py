@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.autodiff import transforms
+from eagerflow.autodiff import vjp_jvp
 from eagerflow.core.interpreter import AbstractInterpreter, installed
 from eagerflow.core.tensor import Tensor
 from tests.ops.table import rules_checked
@@ -156,7 +156,7 @@ def test_gradient_of_reading_scatters(selection, data) -> None:
     g = data.draw(npst.arrays(float, array[key].shape, elements=st.integers(-5, 5)))
     want = np.zeros_like(array)
     np.add.at(want, key, g)
-    _, pull = transforms.vjp(lambda x: x[key], ef.asarray(array))
+    _, pull = vjp_jvp.vjp(lambda x: x[key], ef.asarray(array))
     (got,) = pull(ef.asarray(g))
     np.testing.assert_array_equal(np.asarray(got), want)
 
@@ -175,7 +175,7 @@ def test_gradient_of_assigning_follows_the_last_value(selection, data) -> None:
     written[key] = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     want_v = np.zeros(np.prod(shape, dtype=int))
     want_v[written[written >= 0]] = g[written >= 0]
-    _, pull = transforms.vjp(assigned, ef.tensor(array), ef.zeros(shape, dtype=ef.float64))
+    _, pull = vjp_jvp.vjp(assigned, ef.tensor(array), ef.zeros(shape, dtype=ef.float64))
     got_x, got_v = pull(ef.asarray(g))
     np.testing.assert_array_equal(got_x.numpy(), np.where(written >= 0, 0, g))
     np.testing.assert_array_equal(got_v.numpy(), want_v.reshape(shape))
@@ -433,7 +433,7 @@ def test_a_finished_tape_keeps_the_values_it_saw() -> None:
     x[0] = 100.0
     assert tape.gradient(y, x) is None  # x holds a value that y does not come from
     x = ef.tensor([1.0, 2.0, 3.0]) + 0.0
-    value, pull = transforms.vjp(lambda t: t * t, x)
+    value, pull = vjp_jvp.vjp(lambda t: t * t, x)
     x[0] = 100.0
     assert pull(ef.ones(3))[0].tolist() == [2.0, 4.0, 6.0]
     assert value.tolist() == [1.0, 4.0, 9.0]

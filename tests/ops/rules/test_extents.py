@@ -15,7 +15,7 @@ from eagerflow.ops.rules.extents import (
     check_not_negative,
     joined_shape,
     may_be,
-    place_within,
+    position_within,
     slice_size,
 )
 
@@ -70,12 +70,12 @@ def test_slices_that_are_as_long_have_one_expression() -> None:
 
 
 @pytest.mark.parametrize("bound", [b for b in BOUNDS if b is not None])
-def test_the_place_of_a_bound(bound: Any) -> None:
-    found = place_within(bound, N)
+def test_the_position_of_a_bound(bound: Any) -> None:
+    found = position_within(bound, N)
     for size, other in itertools.product(range(6), repeat=2):
         sizes = {"n": size, "m": other}
         want = slice(evaluate(bound, sizes), None).indices(size)[0]
-        assert evaluate(found, sizes) == want == place_within(evaluate(bound, sizes), size)
+        assert evaluate(found, sizes) == want == position_within(evaluate(bound, sizes), size)
 
 
 def test_what_is_known_of_shapes() -> None:

@@ -128,15 +128,15 @@ def test_any_integer_dtype_and_variables(dtype: str) -> None:
     assert numbers(queue.dequeue_many(n, timeout=n)) == [3, 4]
 
 
-def test_a_count_that_differs_from_turn_to_turn() -> None:
+def test_a_count_that_differs_from_iteration_to_iteration() -> None:
     queue = queue_of(10)
 
     @ef.trace
-    def totals(turns: Any) -> Any:
-        def turn(i: Any, total: Any) -> Any:
+    def totals(iterations: Any) -> Any:
+        def body(i: Any, total: Any) -> Any:
             return i + 1, total + queue.dequeue_many(i).sum() * i
 
-        return ef.while_loop(lambda i, total: i < turns, turn, (ef.tensor(0), ef.tensor(0)))
+        return ef.while_loop(lambda i, total: i < iterations, body, (ef.tensor(0), ef.tensor(0)))
 
     assert int(totals(ef.tensor(5))[1]) == 0 * 1 + (1 + 2) * 2 + (3 + 4 + 5) * 3 + 30 * 4
 

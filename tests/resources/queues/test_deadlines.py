@@ -125,7 +125,7 @@ def test_an_atomic_section_lets_go(ended: Any) -> None:
 
 
 def test_a_loop_of_waits(ended: Any) -> None:
-    """The elements of turns before are gone, as when a run fails; that of the last one is not."""
+    """The elements of earlier iterations are gone, as when a run fails; that of the last is not."""
     queue = ef.Queue(9, ef.tensor(0))
 
     @ef.trace
@@ -139,7 +139,7 @@ def test_a_loop_of_waits(ended: Any) -> None:
     endless()  # made ready
     queue.enqueue_many([1, 2, 3])
     ended(soon(endless))
-    assert list(drained(queue)) in ([3], [1, 2, 3])  # that is if there was no time for a turn
+    assert list(drained(queue)) in ([3], [1, 2, 3])  # that is if there was no time for an iteration
 
 
 # --- runners ----------------------------------------------------------------------------------

@@ -323,7 +323,7 @@ def test_timeouts_and_counts_that_make_no_sense(call: Call) -> None:
     with pytest.raises(errors.TensorValueError, match="-1 elements"):
         call(lambda: queue.dequeue_many(-1))
     with pytest.raises(TypeError):
-        call(lambda: queue.dequeue_many(1.5))  # type: ignore[arg-type]  # that is the test
+        call(lambda: queue.dequeue_many(1.5))
 
 
 @row("options")

@@ -16,7 +16,7 @@ from eagerflow import errors
 from eagerflow.runtime.scheduled.scheduler import rerun
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from tests.resources.queues.modes import Waiting, drained, numbers, until
-from tests.runtime.graphs import by_entries, scheduled
+from tests.runtime.graphs import by_scheduler, scheduled
 
 
 def queue_of(*values: int, capacity: int | None = None) -> ef.Queue:
@@ -309,7 +309,7 @@ def test_a_step_with_waits_can_be_repeated_from_its_log() -> None:
             queue.enqueue_many(ef.stack([x, x + 1]))
         return a + b
 
-    runner = by_entries(f.graph(ef.tensor(1)))
+    runner = by_scheduler(f.graph(ef.tensor(1)))
     step = scheduled(runner).step(log=True)
     assert int(step.run([np.asarray(5)])[0]) == 11
     assert rerun(scheduled(runner).plan, step.log or []).outcome == "done"
@@ -317,7 +317,7 @@ def test_a_step_with_waits_can_be_repeated_from_its_log() -> None:
 
 def test_a_cancelled_step_takes_nothing() -> None:
     queue = queue_of()
-    step = scheduled(by_entries(ef.trace(lambda: queue.dequeue_many(3)).graph())).step()
+    step = scheduled(by_scheduler(ef.trace(lambda: queue.dequeue_many(3)).graph())).step()
     waiting = Waiting(lambda: step.run([]), queue)
     queue.enqueue_many([1, 2])
     step.cancel()
@@ -388,11 +388,11 @@ def program(steps: list[tuple[str, int]], queue: ef.Queue, x: Any) -> list[Any]:
             found.append(ef.cond(x > n, queue.dequeue, lambda: queue.dequeue() * 10))
         else:
 
-            def turn(i: Any, total: Any) -> Any:
+            def body(i: Any, total: Any) -> Any:
                 queue.enqueue(total)
                 return i + 1, total + queue.dequeue()
 
-            found += ef.while_loop(lambda i, total, n=n: i < n, turn, (ef.tensor(0), x))
+            found += ef.while_loop(lambda i, total, n=n: i < n, body, (ef.tensor(0), x))
     return found
 
 
@@ -413,6 +413,6 @@ def test_eager_and_traced_alike(steps: list[tuple[str, int]], x: int) -> None:
                 found = [numbers(y) for y in traced(given)]
         else:
             graph = traced.graph(given)
-            found = [y.tolist() for y in by_entries(graph)(*[given.numpy()] * len(graph.inputs))]
+            found = [y.tolist() for y in by_scheduler(graph)(*[given.numpy()] * len(graph.inputs))]
         results.append((found, list(drained(queue))))
     assert all(r == results[0] for r in results)

@@ -194,7 +194,7 @@ def test_what_was_written_is_named_as_people_know_it(capsys: pytest.CaptureFixtu
     with pytest.raises(KeyError) as caught:
         f(ef.tensor([1.0, 2.0, 3.0]))
     capsys.readouterr()
-    code = f.__wrapped__.__code__  # type: ignore[attr-defined]  # of a traced function
+    code = f.__wrapped__.__code__
     at = [f"{code.co_filename}:{code.co_firstlineno + i}" for i in (-2, 5, 6)]
     node, *_, written = caught.value.__notes__
     assert "{resource=@check" in node

@@ -31,7 +31,7 @@ def test_a_view_leaves_any_loop() -> None:
     assert ".transpose(" not in inside
 
 
-def test_what_takes_time_leaves_a_loop_that_has_a_turn() -> None:
+def test_what_takes_time_leaves_a_loop_that_has_an_iteration() -> None:
     def function(n: int) -> Any:
         return lambda x, w: ef.scan(lambda x, _: (x @ ef.exp(w), None), x, None, length=n)[0]
 
@@ -42,7 +42,7 @@ def test_what_takes_time_leaves_a_loop_that_has_a_turn() -> None:
     assert "exp" in inside
 
 
-def test_what_may_fail_fails_only_in_a_turn() -> None:
+def test_what_may_fail_fails_only_in_an_iteration() -> None:
     @ef.trace
     def function(x: ef.Tensor, i: ef.Tensor, n: int) -> ef.Tensor:
         return ef.while_loop(lambda y, k: k < n, lambda y, k: (y + x[i], k + 1), (0.0, 0))[0]

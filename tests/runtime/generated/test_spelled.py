@@ -91,7 +91,7 @@ def test_a_read_holds_the_lock_and_keeps_its_value() -> None:
         return before, v.value
 
     before, after = f()
-    text = f.ir("python")  # type: ignore[attr-defined]
+    text = f.ir("python")
     assert "with lock_" in text
     assert "read_" not in text
     np.testing.assert_array_equal(before.numpy(), X)

@@ -34,7 +34,7 @@ class Flow:
     tests: dict[int, int] = field(default_factory=dict)  # switches of loops, with their frame
 
     def add(self, kind: int, frame: int, **rest: object) -> int:
-        self.nodes.append(ScheduledNode(kind, frame, **rest))  # type: ignore[arg-type]
+        self.nodes.append(ScheduledNode(kind, frame, **rest))
         return len(self.nodes) - 1
 
     def edge(self, start: int, end: int, port: int = 0, there: int = 0) -> None:
@@ -145,7 +145,7 @@ class Builder:
         return [(leave, 0) for leave in exits]
 
 
-class _Lazy(dict):  # type: ignore[type-arg]
+class _Lazy(dict):
     """A random number below `count` for each key, made when it is asked for."""
 
     def __init__(self, source: random.Random, count: int) -> None:

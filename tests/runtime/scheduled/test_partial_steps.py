@@ -91,7 +91,7 @@ def test_nothing_before_a_fed_value_runs(chains: Graph) -> None:
 def _is_below(node: object, above: object) -> bool:
     """Whether one node of a chain comes after another."""
     while node is not None and node is not above:
-        node = node.inputs[0].node  # type: ignore[attr-defined]  # a chain: one input each
+        node = node.inputs[0].node
     return node is above
 
 

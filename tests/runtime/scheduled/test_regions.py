@@ -15,7 +15,7 @@ from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
-from eagerflow.runtime.scheduled.regions import Places, find_regions
+from eagerflow.runtime.scheduled.regions import FramePaths, find_regions
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 
@@ -29,7 +29,7 @@ def regions(graph: Graph, heavy: str = "", workers: int = 0) -> list[str]:
     def seconds(node: Node) -> float:
         return 1.0 if node.name[0] in heavy else 1e-6
 
-    found = find_regions(graph, Places(graph), seconds, before, workers)
+    found = find_regions(graph, FramePaths(graph), seconds, before, workers)
     return sorted(" ".join(n.name for n in nodes) for parts in found for nodes in parts)
 
 
@@ -92,9 +92,9 @@ def test_regions_never_wait_for_each_other(seed: int, workers: int) -> None:
     left = list(frame.needs)
     ready, ran = list(frame.roots), 0
     while ready:
-        entry = ready.pop()
+        node = ready.pop()
         ran += 1
-        for target in frame.targets[entry] or ():
+        for target in frame.targets[node] or ():
             left[target] -= 1
             if not left[target]:
                 ready.append(target)
@@ -141,7 +141,7 @@ def test_but_in_branches_they_are() -> None:
 def test_values_that_cannot_meet(line: str) -> None:
     graph = Graph.parse(f"graph (%x: f32[2], %p: bool[]) {{ {line} return %y }}")
     with pytest.raises(errors.GraphError):
-        Places(graph)
+        FramePaths(graph)
 
 
 def node_of(text: str) -> Any:
@@ -151,7 +151,7 @@ def node_of(text: str) -> Any:
 def test_costs() -> None:
     product = node_of("%y = matmul(%x, %x) : f32[1000,1000]")
     plus = node_of("%y = add(%x, %x) : f32[1000,1000]")
-    assert 1e-2 < node_seconds(product) < 1
-    assert 3e-4 < node_seconds(plus) < 3e-2
-    assert node_seconds(node_of("%y = exp(%n) : f32[n]")) < 2e-4
-    assert node_seconds(product, threads=10**6) < 1e-5  # the library takes all cores
+    assert 1e-2 < node_seconds()(product) < 1
+    assert 3e-4 < node_seconds()(plus) < 3e-2
+    assert node_seconds()(node_of("%y = exp(%n) : f32[n]")) < 2e-4
+    assert node_seconds(threads=10**6)(product) < 1e-5  # the library takes all cores

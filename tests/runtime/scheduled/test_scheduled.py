@@ -23,8 +23,8 @@ from tests.control.programs import Program as Source
 from tests.numeric import tensors
 from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, calls, graph_of, programs
-from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.scheduled.entries import (
+from tests.runtime.graphs import by_scheduler, scheduled
+from tests.runtime.scheduled.scheduled_graphs import (
     CHAINS,
     Ops,
     X,
@@ -60,9 +60,30 @@ def test_lowered_is_structured(source: Source) -> None:
     if len(inputs) != len(graph.inputs):
         return  # some numbers are static
     want = Executable(graph)(*inputs)
-    same(by_entries(graph)(*inputs), want)
-    same(by_entries(graph, open_up)(*inputs), want)
-    same(helped(by_entries(graph, open_up, heavy), inputs), want)
+    same(by_scheduler(graph)(*inputs), want)
+    same(by_scheduler(graph, open_up)(*inputs), want)
+    same(helped(by_scheduler(graph, open_up, heavy), inputs), want)
+
+
+def test_what_takes_only_constants_runs_in_each_iteration() -> None:
+    """A loop's body has them of its own; no token comes with them."""
+    graph = Graph.parse("""graph f(%x: f32[2]) {
+      %zero = constant() {value=0} : int
+      %loop.0, %loop.1 = while_loop(%zero, %x) {cond=graph cond(%i: int, %y: f32[2]) {
+        %three = constant() {value=3} : int
+        %less = python_lt(%i, %three) : bool[]
+        return %less
+      }, body=graph body(%i: int, %y: f32[2]) {
+        %one = constant() {value=1} : int
+        %next = python_add(%i, %one) : int
+        %numbers = constant() {value=tensor(f32[2], (0.0, 1.0))} : f32[2]
+        %exp = exp(%numbers) : f32[2]
+        return %next, %exp
+      }} : int, f32[2]
+      return %loop.1
+    }""")
+    (result,) = by_scheduler(graph, open_up)(ef.tensor([1.0, 2.0]).numpy())
+    assert result.tobytes() == ef.exp(ef.tensor([0.0, 1.0])).numpy().tobytes()
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1))
@@ -71,7 +92,7 @@ def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> Non
     with ef.config(cpu_devices=2):
         graph, inputs, state = graph_of(program, made[0])
         seen = []
-        for run in (Executable(graph), lambda *x: helped(by_entries(graph, open_up, heavy), x)):
+        for run in (Executable(graph), lambda *x: helped(by_scheduler(graph, open_up, heavy), x)):
             state.reset()
             found = run(*raw(inputs))
             seen.append((found, [v.numpy() for v in state.variables], state.generator.state))
@@ -104,7 +125,7 @@ def test_one_region_has_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- threads ----------------------------------------------------------------------------------
 
 
-def test_heavy_entries_run_at_once(ops: Ops) -> None:
+def test_heavy_scheduled_nodes_run_at_once(ops: Ops) -> None:
     both = threading.Barrier(2, timeout=30)
     names = set()
 
@@ -114,7 +135,7 @@ def test_heavy_entries_run_at_once(ops: Ops) -> None:
         return x * 2
 
     ops.add("test_meet", meet)
-    (found,) = helped(by_entries(fan("test_meet", "test_meet"), seconds=heavy), [X])
+    (found,) = helped(by_scheduler(fan("test_meet", "test_meet"), seconds=heavy), [X])
     assert found.tolist() == [4.0, 8.0]
     assert len(names) == 2
     assert any(name.startswith("eagerflow-worker-") for name in names)
@@ -128,12 +149,12 @@ def test_python_of_the_user_runs_in_the_thread_that_asked(ops: Ops) -> None:
         return x
 
     ops.add("test_look", look, "fence")
-    helped(by_entries(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
+    helped(by_scheduler(fan("exp", "test_look", "sin", "test_look", "cos"), seconds=heavy), [X])
     assert seen == [threading.main_thread()] * 2
 
 
 def test_python_that_runs_graphs_itself() -> None:
-    inner = by_entries(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
+    inner = by_scheduler(Graph.parse(CHAINS.replace("512", "2")), seconds=heavy)
 
     def call(x: Any) -> Any:
         two = ef.stack([x, x]).numpy()
@@ -141,12 +162,12 @@ def test_python_that_runs_graphs_itself() -> None:
         return ef.tensor(found).sum(axis=0) / 16
 
     graph, given = loop_of(lambda x, i: ef.py_call(call, "f32[2]", x), iterations=1000)
-    one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=1)
+    one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=1)
     same(one.run(given), Executable(graph)(*given))
 
 
 def test_steps_of_many_threads(ops: Ops) -> None:
-    runner = by_entries(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
+    runner = by_scheduler(fan("exp", "sin", "cos", "tanh"), seconds=heavy)
     (want,) = runner(X)
     wrong: list[Any] = []
 
@@ -175,7 +196,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
             seen.append(word)
             return x
 
-        return lambda x: ef.py_call(call, "f32[2]", x)  # type: ignore[return-value]
+        return lambda x: ef.py_call(call, "f32[2]", x)
 
     @ef.trace
     def f(x: Any) -> Any:
@@ -184,7 +205,7 @@ def test_only_the_branch_that_is_taken_has_effects() -> None:
         return before + y + tell("after")(x)
 
     graph = f.graph(ef.tensor(X))
-    runner = by_entries(graph, open_up, heavy)
+    runner = by_scheduler(graph, open_up, heavy)
     seen.clear()
     helped(runner, [X])
     assert seen == ["before", "yes", "after"]
@@ -206,7 +227,7 @@ def test_effects_of_iterations_keep_their_order(parallel: int) -> None:
 
     graph, given = loop_of(body, 4, parallel_iterations=parallel)
     seen.clear()
-    helped(by_entries(graph, open_up, heavy), given)
+    helped(by_scheduler(graph, open_up, heavy), given)
     assert seen == [(i, j) for i in range(4) for j in range(i)]
 
 
@@ -218,7 +239,7 @@ def test_no_iterations() -> None:
         return x + v
 
     graph, given = loop_of(body, 0)
-    same(by_entries(graph, open_up)(*given), [X])
+    same(by_scheduler(graph, open_up)(*given), [X])
     assert v.numpy() == 1.0
 
 
@@ -263,12 +284,12 @@ def test_so_many_iterations_overlap(ops: Ops, parallel: int, most: int) -> None:
 
 def test_invariants_go_in_once() -> None:
     graph, given = loop_of(lambda x, i: ef.sin(x) + i, 6)
-    runner = by_entries(graph, open_up)
+    runner = by_scheduler(graph, open_up)
     one = scheduled(runner).step(log=True)
     one.run(given)
     enters = [
         i for i, label in enumerate(scheduled(runner).plan.labels) if label.startswith("enter")
     ]
-    places = {scheduled(runner).plan.places[i][1] for i in enters}
+    numbers = {scheduled(runner).plan.positions[i][1] for i in enters}
     runs = [x for _, out in one.log or [] for x in out if x[0] == "run" and x[1] == 0]
-    assert not any(entry in places for _, _, entry in runs)  # tokens pass, nothing is computed
+    assert not any(node in numbers for _, _, node in runs)  # tokens pass, nothing is computed

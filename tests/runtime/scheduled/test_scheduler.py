@@ -204,7 +204,7 @@ def test_what_cannot_have_happened_is_refused_and_changes_nothing(event: Any) ->
     assert step.handle(done(0, 1)) == [("finish", "done")]
 
 
-def test_the_error_tells_the_story_of_the_entry() -> None:
+def test_the_error_tells_the_story_of_the_scheduled_node() -> None:
     step = Scheduler(Plan(chain(RUN, RUN)), log=True)
     step.handle(start())
     step.handle(done(0, 0))

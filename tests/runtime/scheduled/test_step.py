@@ -1,4 +1,4 @@
-"""Steps of the executor: their errors, what they hold, and entries that wait."""
+"""Steps of the executor: their errors, what they hold, and scheduled nodes that wait."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
 from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, graph_of, programs
-from tests.runtime.graphs import by_entries, scheduled
-from tests.runtime.scheduled.entries import (
+from tests.runtime.graphs import by_scheduler, scheduled
+from tests.runtime.scheduled.scheduled_graphs import (
     Ops,
     X,
     chain,
@@ -51,7 +51,7 @@ def _no_threads() -> Iterator[None]:
 # --- errors -----------------------------------------------------------------------------------
 
 
-def test_an_error_has_line_turn_and_what_was_written() -> None:
+def test_an_error_has_line_iteration_and_what_was_written() -> None:
     v = ef.Variable(0.0, name="v")
 
     def body(x: Any, i: Any) -> Any:
@@ -63,7 +63,7 @@ def test_an_error_has_line_turn_and_what_was_written() -> None:
 
     graph, given = loop_of(body, 5, parallel_iterations=1)  # else later iterations had begun
     found = []
-    for run in (Executable(graph), by_entries(graph), by_entries(graph, open_up)):
+    for run in (Executable(graph), by_scheduler(graph), by_scheduler(graph, open_up)):
         v.assign(0.0)
         with pytest.raises(errors.TensorIndexError) as caught:
             run(*given)
@@ -83,7 +83,7 @@ def test_a_branch_that_is_not_there() -> None:
         return ef.switch(i, [ef.sin, ef.cos], x)  # the line
 
     graph = f.graph(ef.tensor(X), ef.tensor(1))
-    run = by_entries(graph, open_up)
+    run = by_scheduler(graph, open_up)
     with pytest.raises(errors.TensorIndexError, match="there is no such branch") as caught:
         run(X, np.asarray(7))
     assert "# the line" in str(caught.value.source)
@@ -112,7 +112,7 @@ def test_failures_leave_nothing(program: Program, after: int) -> None:
                 Program(body, program.python), Call(3, 2),
                 rule=lambda x: bind(op_module.get_op("test_work"), x),
             )  # fmt: skip
-        one = ScheduledStep(scheduled(by_entries(graph, open_up, heavy)), helpers=2)
+        one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):
@@ -136,12 +136,12 @@ def test_values_go_as_soon_as_nobody_reads_them(ops: Ops) -> None:
         return x + 1
 
     ops.add("test_look", look, "fence")
-    runner = by_entries(chain(*["test_look"] * 6), open_up)
+    runner = by_scheduler(chain(*["test_look"] * 6), open_up)
     runner(X.copy())
     assert max(alive) <= 2  # what it takes, and what it takes it from
 
 
-def test_a_loop_holds_what_its_turns_need(ops: Ops) -> None:
+def test_a_loop_holds_what_its_iterations_need(ops: Ops) -> None:
     seen: list[weakref.ref[Any]] = []
     alive: list[int] = []
 
@@ -155,23 +155,23 @@ def test_a_loop_holds_what_its_turns_need(ops: Ops) -> None:
     graph, given = loop_of(lambda x, i: bind(look_op, ef.sin(x)), 50)
     seen.clear()
     alive.clear()
-    by_entries(graph, open_up)(*given)
+    by_scheduler(graph, open_up)(*given)
     assert len(alive) == 50
     assert max(alive) <= 2
 
 
 def test_kernels_that_are_registered_anew_count(ops: Ops) -> None:
     ops.add("test_new", lambda x: x + 1)
-    runner = by_entries(chain("test_new", "exp", "test_new"), open_up)
+    runner = by_scheduler(chain("test_new", "exp", "test_new"), open_up)
     before = runner(X)
     table.portable("test_new")(lambda xp, x: x + 2)
     assert runner(X)[0][0] > before[0][0]
 
 
-# --- entries that wait without a thread -------------------------------------------------------
+# --- scheduled nodes that wait without a thread ------------------------------------------------
 
 
-def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
+def test_scheduled_nodes_that_wait_hold_no_thread(ops: Ops) -> None:
     """They wait together, and are answered from another thread, in any order."""
     waiting: list[tuple[Completion, Any]] = []
     threads = []
@@ -189,7 +189,7 @@ def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
             completion.done(x * 3)  # nobody listens any more
 
     ops.wait("test_wait", begin)
-    runner = by_entries(fan("test_wait", "test_wait", "test_wait"))
+    runner = by_scheduler(fan("test_wait", "test_wait", "test_wait"))
     (found,) = runner(X)
     threads[0].join()
     assert found.tolist() == [6.0, 12.0]
@@ -197,7 +197,7 @@ def test_entries_that_wait_hold_no_thread(ops: Ops) -> None:
 
 def test_an_answer_may_come_at_once(ops: Ops) -> None:
     ops.wait("test_wait", lambda node, inputs, completion: completion.done(inputs[0] + 1))
-    (found,) = by_entries(chain("test_wait", "test_wait"))(X)
+    (found,) = by_scheduler(chain("test_wait", "test_wait"))(X)
     assert found.tolist() == [3.0, 4.0]
 
 
@@ -211,7 +211,7 @@ def test_a_wait_can_fail(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     with pytest.raises(errors.QueueClosedError) as caught:
-        by_entries(fan("test_wait", "test_wait"))(X)
+        by_scheduler(fan("test_wait", "test_wait"))(X)
     assert any("node: %v0 = test_wait" in n for n in notes(caught.value))
     assert stopped in ([], ["v1"])  # if it had begun
 
@@ -222,7 +222,7 @@ def test_a_start_can_fail(ops: Ops) -> None:
 
     ops.wait("test_wait", begin)
     with pytest.raises(RuntimeError, match="no connection"):
-        by_entries(chain("test_wait"))(X)
+        by_scheduler(chain("test_wait"))(X)
 
 
 def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
@@ -237,4 +237,4 @@ def test_a_value_that_was_never_made_is_an_error(ops: Ops) -> None:
         tier.run([X, np.asarray(True)])
     ops.wait("test_wait", lambda node, inputs, completion: completion.done())
     with pytest.raises(errors.SchedulerError, match="was not made"):
-        by_entries(chain("test_wait"))(X)
+        by_scheduler(chain("test_wait"))(X)

@@ -55,7 +55,7 @@ def test_the_thread_ends_with_the_last_call() -> None:
     assert thread is not None
     first.cancel()
     assert thread.is_alive()
-    timers._clock.go.set()  # type: ignore[attr-defined]  # of the clock above
+    timers._clock.go.set()
     second.cancel()
     thread.join()
     timers.call(0, lambda: None)

@@ -74,7 +74,7 @@ class Ops:
             return x
 
         table.portable(name)(lambda xp, x: kernel(x))
-        define(name, infer=infer, nondifferentiable=True, effect=effect, precision="exact")  # type: ignore[arg-type]
+        define(name, infer=infer, nondifferentiable=True, effect=effect, precision="exact")
         self.names.append(name)
 
     def wait(self, name: str, begin: Callable[..., Any]) -> None:

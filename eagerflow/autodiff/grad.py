@@ -1,4 +1,4 @@
-"""Functions from functions to their derivatives: `grad`, `value_and_grad`, `vjp`, `jvp`."""
+"""`grad` and `value_and_grad`: functions that give gradients, and by what these are taken."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ from functools import wraps
 from itertools import islice
 from typing import Any, final
 
-from eagerflow.autodiff.backward import Cotangent, dense, fit, full_like, gradients, seeds_of
-from eagerflow.autodiff.forward import Broken, Forward
-from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
+from eagerflow.autodiff.backward import Cotangent, dense, full_like, gradients
+from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.convert import tensor_of
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames, hides_frames
+from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.types import TensorSpec
 
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
@@ -93,9 +91,9 @@ class Arguments:
         self.inputs: list[Tensor] = []
         self.variables: tuple[Any, ...] = ()
         self._one = isinstance(argnums, int)
-        self._places = _places(what, argnums, len(args))
+        self._argnums = _argnums(what, argnums, len(args))
         self._defs = []
-        for i in self._places:
+        for i in self._argnums:
             inputs, treedef = _inputs_of(what, f"argument {i}", args[i])
             self.inputs += inputs
             self._defs.append(treedef)
@@ -107,8 +105,8 @@ class Arguments:
 
     def name(self, index: int) -> str:
         """The name of an input in messages."""
-        places = zip(self._places, self._defs, strict=True)
-        return [f"argument {i}{path}" for i, d in places for path in _paths(d)][index]
+        positions = zip(self._argnums, self._defs, strict=True)
+        return [f"argument {i}{path}" for i, d in positions for path in _paths(d)][index]
 
     def tree(self, leaves: Sequence[Any]) -> Any:
         """The leaves, one for each input, in the structure of the arguments."""
@@ -194,10 +192,10 @@ def finished(
     return result
 
 
-def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
+def _argnums(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, ...]:
     """``argnums`` counted from the front."""
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    places = []
+    positions = []
     for i in given:
         if not isinstance(i, int) or not -count <= i < count:
             raise GradientError(
@@ -205,10 +203,10 @@ def _places(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, .
                 given=f"{count} positional arguments",
                 hint="arguments passed by keyword are not differentiated by",
             )
-        places.append(i % count)
-    if len(set(places)) != len(places):
+        positions.append(i % count)
+    if len(set(positions)) != len(positions):
         raise GradientError(f"{what}: argnums names an argument twice", given=str(argnums))
-    return tuple(places)
+    return tuple(positions)
 
 
 def grad(
@@ -311,8 +309,8 @@ def differentiate(
     wanted = sources.watch(tape)
     with installed(tape):
         result = f(*sources.args, **kwargs)
-        value, aux = _pair(what, result) if has_aux else (result, None)
-        loss = scalar_result(what, value)
+        value, aux = pair(what, result) if has_aux else (result, None)
+        loss = _scalar_result(what, value)
     seeds = {tape.slot_of(loss): full_like(loss, 1)}
     cotangents = gradients(tape, seeds, wanted, what, sources.name, consume=True)
     return value, sources.gradient(cotangents), aux
@@ -332,16 +330,22 @@ def check_function(what: str, f: Any) -> None:
         )
 
 
-def _pair(what: str, result: Any) -> tuple[Any, Any]:
+def pair(what: str, result: Any) -> tuple[Any, Any]:
+    """The result of a function with ``has_aux=True``, which must be a pair.
+
+    Raises:
+        GradientError: it is not one.
+    """
     if not isinstance(result, tuple) or len(result) != 2:
         raise GradientError(
             f"{what}: with has_aux=True the function must return (result, aux)",
-            given=_described(result),
+            given=described(result),
         )
     return result
 
 
-def _described(result: Any) -> str:
+def described(result: Any) -> str:
+    """A result of a function in a few words, for messages."""
     if isinstance(result, AbstractArray):
         return str(result.type)
     if isinstance(result, (tuple, list)):
@@ -350,7 +354,7 @@ def _described(result: Any) -> str:
     return f"{name} {result!r}" if isinstance(result, (int, float, complex)) else name
 
 
-def scalar_result(what: str, value: Any) -> Tensor:
+def _scalar_result(what: str, value: Any) -> Tensor:
     """The result of a function as the real scalar that its gradient is taken of.
 
     Raises:
@@ -362,7 +366,7 @@ def scalar_result(what: str, value: Any) -> Tensor:
             hint = "return the scalar alone, or (scalar, rest) with has_aux=True"
         raise GradientError(
             f"{what}: the result is not a tensor",
-            given=_described(value), expected="a real scalar, such as f32[]", hint=hint,
+            given=described(value), expected="a real scalar, such as f32[]", hint=hint,
         )  # fmt: skip
     if value.shape:
         raise GradientError(
@@ -385,151 +389,3 @@ def scalar_result(what: str, value: Any) -> Tensor:
             expected="a real scalar, such as f32[]",
         )
     return value if type(value) is Tensor else tensor_of(value)
-
-
-@hides_frames
-def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of ``f`` and the function that pulls cotangents back through it.
-
-    Args:
-        f: a function of trees of tensors that gives one.
-        primals: where to evaluate it, all floating or complex.
-        has_aux: whether ``f`` gives ``(result, aux)``.
-
-    Returns:
-        ``(value, pullback)``, with ``aux`` as a third where there is one. ``pullback`` takes a tree
-        like the value and gives a tuple of trees like the primals; it may be called many times.
-
-    Raises:
-        GradientError: a primal of integers.
-
-    >>> value, pullback = ef.vjp(lambda x: x * x, ef.tensor([1.0, 2.0]))
-    >>> pullback(ef.tensor([1.0, 10.0]))
-    (Tensor([ 2., 40.], f32[2]@cpu:0),)
-    """
-    check_function("vjp", f)
-    sources = Arguments("vjp", range(len(primals)), primals)
-    tape = Tape()
-    wanted = sources.watch(tape)
-    with installed(tape):
-        result = f(*sources.args)
-        value, aux = _pair("vjp", result) if has_aux else (result, None)
-        outputs, treedef = _outputs(value)
-    slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
-    types = [None if y is None else y.type for y in outputs]
-
-    def pullback(cotangents: Any) -> Any:
-        gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
-        seeds = seeds_of(slots, gs)
-        return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
-
-    return (value, pullback, aux) if has_aux else (value, pullback)
-
-
-@hides_frames
-def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The value of ``f`` and its derivative along a direction, in forward mode.
-
-    Args:
-        f: a function of trees of tensors that gives one.
-        primals: its arguments, a tuple.
-        tangents: the direction, a tuple of trees like the primals.
-
-    Returns:
-        ``(value, tangent)``, two trees of one structure; the tangents of integers are zero.
-
-    Raises:
-        GradientError: a primal of integers, tangents that do not fit the primals, or an op
-            without a derivative on the way.
-
-    >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
-    (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
-    """
-    check_function("jvp", f)
-    for name, given in (("primals", primals), ("tangents", tangents)):
-        if not isinstance(given, (tuple, list)):
-            raise GradientError(
-                f"jvp: {name} must be a tuple", given=_described(given),
-                hint="write ef.jvp(f, (x,), (t,))",
-            )  # fmt: skip
-    sources = Arguments("jvp", range(len(primals)), primals)
-    treedef = tree.flatten(tuple(sources.args))[1]
-    ts = matched(
-        "jvp", "tangents", "the primals", tuple(tangents), treedef,
-        [x.type for x in sources.inputs],
-    )  # fmt: skip
-    forward = Forward()
-    for x, t in zip(sources.inputs, ts, strict=True):
-        forward.enter(x, t)
-    with installed(forward):
-        value = f(*sources.args)
-        outputs, treedef = _outputs(value)
-    output_tangents: list[Any] = [
-        forward.tangent_of(y) if y is not None and y.dtype.is_inexact else None for y in outputs
-    ]
-    broken = next((t for t in output_tangents if isinstance(t, Broken)), None)
-    if broken is not None and not any(isinstance(t, Tensor) for t in output_tangents):
-        raise GradientError(
-            f"jvp: the result depends on the primals only through {broken.name}, "
-            "which has no derivative",
-            hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
-            source=broken.source,
-        )
-    for y in outputs:
-        if y is not None:
-            strip(y, forward.owner)  # or the value would keep its tangent alive
-    output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
-    return value, tree.unflatten(treedef, output_tangents)
-
-
-def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
-    """The leaves of a result, None in place of leaves that are not tensors."""
-    leaves, treedef = tree.flatten(value)
-    return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
-
-
-def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
-    if y is None:
-        return None
-    return handle_of(t) if type(t) is Tensor else full_like(y, 0)
-
-
-def matched(
-    what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
-    types: Sequence[TensorSpec | None],
-) -> list[Tensor | None]:  # fmt: skip
-    """The leaves of a tree of cotangents or tangents, None for leaves without derivatives.
-
-    Args:
-        what: the transform, for messages.
-        noun: the contents of the tree, for messages.
-        whose: the tree whose structure it must have, for messages.
-        given: the tree.
-        treedef: its structure.
-        types: the types of its leaves, None for leaves that are not tensors.
-
-    Raises:
-        GradientError: the structure, a shape or a dtype does not fit.
-    """
-    leaves, given_tree = tree.flatten(given)
-    if given_tree != treedef:
-        raise GradientError(
-            f"{what}: the {noun} do not have the structure of {whose}",
-            given=tree.show(given_tree),
-            expected=tree.show(treedef),
-        )
-    return [
-        None if type_ is None or not type_.dtype.is_inexact else _fitted(what, noun, leaf, type_)
-        for leaf, type_ in zip(leaves, types, strict=True)
-    ]
-
-
-def _fitted(what: str, noun: str, leaf: Any, type_: TensorSpec) -> Tensor:
-    number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
-    x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
-    fitted = fit(x, type_)
-    if fitted is None:
-        raise GradientError(
-            f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
-        )
-    return handle_of(fitted)

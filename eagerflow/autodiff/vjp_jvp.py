@@ -1,0 +1,165 @@
+"""`vjp` and `jvp`: Jacobian-vector products, in reverse and in forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eagerflow.autodiff.backward import fit, full_like, gradients, seeds_of
+from eagerflow.autodiff.forward import Broken, Forward
+from eagerflow.autodiff.grad import Arguments, check_function, described, pair
+from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
+from eagerflow.core import tree
+from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.interpreter import installed
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.errors import GradientError, hides_frames
+from eagerflow.types import TensorSpec
+
+
+@hides_frames
+def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of ``f`` and the function that pulls cotangents back through it.
+
+    Args:
+        f: a function of trees of tensors that gives one.
+        primals: where to evaluate it, all floating or complex.
+        has_aux: whether ``f`` gives ``(result, aux)``.
+
+    Returns:
+        ``(value, pullback)``, with ``aux`` as a third where there is one. ``pullback`` takes a tree
+        like the value and gives a tuple of trees like the primals; it may be called many times.
+
+    Raises:
+        GradientError: a primal of integers.
+
+    >>> value, pullback = ef.vjp(lambda x: x * x, ef.tensor([1.0, 2.0]))
+    >>> pullback(ef.tensor([1.0, 10.0]))
+    (Tensor([ 2., 40.], f32[2]@cpu:0),)
+    """
+    check_function("vjp", f)
+    sources = Arguments("vjp", range(len(primals)), primals)
+    tape = Tape()
+    wanted = sources.watch(tape)
+    with installed(tape):
+        result = f(*sources.args)
+        value, aux = pair("vjp", result) if has_aux else (result, None)
+        outputs, treedef = _outputs(value)
+    slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
+    types = [None if y is None else y.type for y in outputs]
+
+    def pullback(cotangents: Any) -> Any:
+        gs = _matched("pullback", "cotangents", "the value", cotangents, treedef, types)
+        seeds = seeds_of(slots, gs)
+        return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
+
+    return (value, pullback, aux) if has_aux else (value, pullback)
+
+
+@hides_frames
+def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The value of ``f`` and its derivative along a direction, in forward mode.
+
+    Args:
+        f: a function of trees of tensors that gives one.
+        primals: its arguments, a tuple.
+        tangents: the direction, a tuple of trees like the primals.
+
+    Returns:
+        ``(value, tangent)``, two trees of one structure; the tangents of integers are zero.
+
+    Raises:
+        GradientError: a primal of integers, tangents that do not fit the primals, or an op
+            without a derivative on the way.
+
+    >>> ef.jvp(lambda x: x * x, (ef.tensor(3.0),), (ef.tensor(1.0),))
+    (Tensor(9., f32[]@cpu:0), Tensor(6., f32[]@cpu:0))
+    """
+    check_function("jvp", f)
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise GradientError(
+                f"jvp: {name} must be a tuple", given=described(given),
+                hint="write ef.jvp(f, (x,), (t,))",
+            )  # fmt: skip
+    sources = Arguments("jvp", range(len(primals)), primals)
+    treedef = tree.flatten(tuple(sources.args))[1]
+    ts = _matched(
+        "jvp", "tangents", "the primals", tuple(tangents), treedef,
+        [x.type for x in sources.inputs],
+    )  # fmt: skip
+    forward = Forward()
+    for x, t in zip(sources.inputs, ts, strict=True):
+        forward.enter(x, t)
+    with installed(forward):
+        value = f(*sources.args)
+        outputs, treedef = _outputs(value)
+    output_tangents: list[Any] = [
+        forward.tangent_of(y) if y is not None and y.dtype.is_inexact else None for y in outputs
+    ]
+    broken = next((t for t in output_tangents if isinstance(t, Broken)), None)
+    if broken is not None and not any(isinstance(t, Tensor) for t in output_tangents):
+        raise GradientError(
+            f"jvp: the result depends on the primals only through {broken.name}, "
+            "which has no derivative",
+            hint="apply ef.stop_gradient to it, if a tangent of zero is meant",
+            source=broken.source,
+        )
+    for y in outputs:
+        if y is not None:
+            strip(y, forward.owner)  # or the value would keep its tangent alive
+    output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
+    return value, tree.unflatten(treedef, output_tangents)
+
+
+def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:
+    """The leaves of a result, None in place of leaves that are not tensors."""
+    leaves, treedef = tree.flatten(value)
+    return [tensor_of(y) if isinstance(y, AbstractArray) else None for y in leaves], treedef
+
+
+def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
+    if y is None:
+        return None
+    return handle_of(t) if type(t) is Tensor else full_like(y, 0)
+
+
+def _matched(
+    what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
+    types: Sequence[TensorSpec | None],
+) -> list[Tensor | None]:  # fmt: skip
+    """The leaves of a tree of cotangents or tangents, None for leaves without derivatives.
+
+    Args:
+        what: the transform, for messages.
+        noun: the contents of the tree, for messages.
+        whose: the tree whose structure it must have, for messages.
+        given: the tree.
+        treedef: its structure.
+        types: the types of its leaves, None for leaves that are not tensors.
+
+    Raises:
+        GradientError: the structure, a shape or a dtype does not fit.
+    """
+    leaves, given_tree = tree.flatten(given)
+    if given_tree != treedef:
+        raise GradientError(
+            f"{what}: the {noun} do not have the structure of {whose}",
+            given=tree.show(given_tree),
+            expected=tree.show(treedef),
+        )
+    return [
+        None if type_ is None or not type_.dtype.is_inexact else _fitted(what, noun, leaf, type_)
+        for leaf, type_ in zip(leaves, types, strict=True)
+    ]
+
+
+def _fitted(what: str, noun: str, leaf: Any, type_: TensorSpec) -> Tensor:
+    number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
+    x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
+    fitted = fit(x, type_)
+    if fitted is None:
+        raise GradientError(
+            f"{what}: one of the {noun} does not fit", given=str(x.type), expected=str(type_)
+        )
+    return handle_of(fitted)

@@ -1,0 +1,232 @@
+"""`Lookup`: the cache entry for a call of a traced function, found or made."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from types import FunctionType
+from typing import Any, Final, NamedTuple, final
+from weakref import WeakValueDictionary, ref
+
+from eagerflow.capture.static_keys import static_key
+from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.events import RetraceEvent, told
+from eagerflow.function.arguments import Call, Signature
+from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.reasons import Reason, reason_of
+from eagerflow.function.records import TraceRecord
+from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.source import capture, cell_name
+
+_FIRST: Final = Reason("the first call")
+#: traces for one cause from which on there is a warning
+_WARNED_AT: Final = 3
+#: records of traces that a function keeps, the last ones
+_RECORDS: Final = 1024
+#: one trace at a time: what the function reads from outside is replaced during it
+_tracing: Final = threading.RLock()
+#: of the traced function made last under each name, so that a cell that runs again finds its traces
+_known: Final[WeakValueDictionary[tuple[str, str], Lookup]] = WeakValueDictionary()
+
+
+class Options(NamedTuple):
+    """What `eagerflow.trace` was asked for, as its arguments of these names say."""
+
+    static: tuple[str, ...]
+    compile: str
+    strict: bool
+    max_traces: int | None
+
+
+@final
+class Lookup:
+    """The cache entries of one traced function, and the choice of one for a call.
+
+    Args:
+        fn: the Python function.
+        name: the name of the traced function.
+        options: how it is traced.
+
+    Attributes:
+        signature: parses calls.
+        direct: forms of calls and their cache entries, with the defaults that the arguments leave
+            out.
+        cache: the cache entries.
+        records: of the traces that were made, the last ones.
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str, options: Options) -> None:
+        self.fn = fn
+        self.name = name
+        self.options = options
+        self.signature = Signature(fn, options.static)
+        self.direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
+        self.cache = Cache(self.direct)
+        self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
+        self._traced = 0  # how many times
+        self._causes: dict[str, int] = {}
+        self._told: set[str] = set()
+        self._legacy: _Legacy | None = None  # once it is known, another thread may look
+        self._legacy = self._inherit()
+
+    def find(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
+        """The trace for a call, made if there is none, and what it reads from outside."""
+        match = self._existing(call)
+        if match is not None:
+            return match
+        with _tracing:
+            if self._legacy is not None:
+                self._adopt()
+            match = self._existing(call)  # another thread may have made it meanwhile
+            return match if match is not None else self._trace(call)
+
+    def _existing(self, call: Call) -> tuple[CacheEntry, Sequence[Any]] | None:
+        group = self.cache.group(call)
+        for i, entry in enumerate(group.entries if group is not None else ()):
+            if entry.takes(call) and entry.shares(call):
+                captured = entry.read()
+                if captured is not None:
+                    if i and group is not None:
+                        self.cache.prefer(group, entry)
+                    return entry, captured
+        return None
+
+    def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
+        reason = _FIRST
+        if self.records or len(self.cache):
+            reason = reason_of(call, self.cache)
+        if self.options.max_traces is not None and self._traced >= self.options.max_traces:
+            raise TraceError(
+                f"{self.name} needs more than {self.options.max_traces} traces",
+                given=reason.text,
+                expected=f"max_traces={self.options.max_traces} to be enough",
+                hint="see f.explain() for what makes calls differ",
+            )
+        if not RetraceEvent.listeners:
+            return self._trace_for(call, reason)
+        with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
+            return self._trace_for(call, reason)
+
+    def _trace_for(self, call: Call, reason: Reason) -> tuple[CacheEntry, Sequence[Any]]:
+        group = self.cache.ensure(call)
+        start = perf_counter()
+        request = TraceRequest(
+            self.fn, self.name, self.signature, call, group.widen(call),
+            self.options.strict, reason.text,
+        )  # fmt: skip
+        try:
+            entry, first = make_entry(request)
+        except BaseException:
+            self.cache.tidy(call)
+            raise
+        entry.record.seconds = perf_counter() - start
+        self.records.append(entry.record)
+        self._traced += 1
+        self._warn_of_retracing(reason, entry.record)
+        self._tell(entry.record)
+        self.cache.add(call, entry)
+        captured = entry.read()
+        # the function may have changed what it reads; then the next call traces again
+        return entry, captured if captured is not None else first
+
+    def _warn_of_retracing(self, reason: Reason, record: TraceRecord) -> None:
+        if not reason.culprit:
+            return
+        count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
+        if count == _WARNED_AT:
+            static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
+            _warn(
+                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
+                f"{static}  each trace costs time and memory; f.explain() tells more"
+            )
+
+    def _tell(self, record: TraceRecord) -> None:
+        """Warn of what ran only while tracing, each once."""
+        for note in record.notes:
+            if note not in self._told:
+                self._told.add(note)
+                _warn(f"{self.name}: {note}")
+
+    def latest(self) -> CacheEntry:
+        """The trace used last."""
+        for entry in self.cache.latest():
+            return entry
+        raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+
+    def clear(self) -> None:
+        """Forget all traces."""
+        with _tracing:
+            self.cache.clear()
+            self.direct.clear()
+            self.records.clear()
+            self._traced = 0
+            self._causes.clear()
+            self._told.clear()
+
+    # --- cells that run again ---
+
+    def _inherit(self) -> _Legacy | None:
+        """The traces of the function that had this name, if it had the same code."""
+        key = (str(getattr(self.fn, "__module__", "")), str(getattr(self.fn, "__qualname__", "")))
+        with _tracing:
+            before = _known.get(key)
+            _known[key] = self
+            if before is None or before.options != self.options:
+                return None
+            if not _same_definition(before.fn, self.fn):
+                return None
+            if before._legacy is not None and not len(before.cache):
+                return before._legacy
+            return _Legacy(ref(before), before.cache)
+
+    def _adopt(self) -> None:
+        """Take the inherited traces over if the function that had them is gone.
+
+        A function that lives on keeps them: a factory makes many functions of one code.
+        """
+        legacy, self._legacy = self._legacy, None
+        if legacy is None or legacy.owner() is not None:
+            return
+        for key, group in legacy.cache.groups():
+            for entry in group.entries:
+                if not entry.makes_resources:
+                    entry.guards.rebase(self.fn)
+                    if entry.read() is not None:
+                        self.cache.take(key, group, entry)
+                        self.records.append(entry.record)
+
+
+class _Legacy(NamedTuple):
+    """Traces that a function may take over.
+
+    Attributes:
+        owner: the lookup of the function that has them.
+        cache: the traces.
+    """
+
+    owner: ref[Lookup]
+    cache: Cache
+
+
+def _same_definition(a: Any, b: Any) -> bool:
+    """Whether two plain functions have the same code and the same defaults."""
+    if not isinstance(a, FunctionType) or not isinstance(b, FunctionType):
+        return False
+    return (
+        a.__code__ == b.__code__
+        and a.__globals__ is b.__globals__
+        and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
+        and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
+    )
+
+
+def _warn(text: str) -> None:
+    """A warning at the user's own line."""
+    source = capture(2)
+    warnings.warn_explicit(
+        text, TraceWarning, "<unknown>" if source is None else cell_name(source.file),
+        0 if source is None else source.line,
+    )  # fmt: skip
