@@ -57,7 +57,7 @@ def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
 def renew(run: Function) -> None:
     """What runs the graphs of a traced function, made again as things are now."""
     if isinstance(run, ef.TracedFunction):
-        for entry in run._cache.entries():
+        for entry in run._lookup.cache.entries():
             entry.optimised = tracing.optimise(entry.graph)[0]
             entry.prepare()
 
