@@ -1,279 +1,221 @@
-"""Statements on arrays, numbers and state, as data and as lines of Python.
-
-A statement is a name of `STATEMENTS` and three small integers, which choose among the values at
-hand (modulo their number), so that every list is a program and shrinks to a shorter one. Each
-value comes with its *kind*, the names of its axes, by which statements make operands fit; sizes
-differ from call to call.
-"""
+"""Statements on arrays, numbers and state, and on their derivatives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
-import numpy as np
-from hypothesis import strategies as st
+from tests.programs.language import FIXED, STATEMENTS, Named, Statement, Trait, Writer, statement
+from tests.programs.source import indented
 
-import eagerflow as ef
-from tests.programs.source import function_of, indented
+__all__: list[str] = []
 
-__all__ = ["Call", "State", "Statement", "calls", "lines_of", "program", "programs"]
+PURE, SMOOTH, HOME, TOP, NUMPY = Trait.PURE, Trait.SMOOTH, Trait.HOME, Trait.TOP, Trait.NUMPY
+EVERY = PURE | SMOOTH | NUMPY
 
-Kind = tuple[str, ...]
-Statement = tuple[Any, ...]
-
-#: the size of the axis ``k``, which variables have
-FIXED = 3
-SIZES = st.sampled_from([0, 1, 2, 3, 5])
-NUMBERS = st.sampled_from([0.0, -0.0, 0.5, -1.25, 3.0, 1e-3, 1e30])
-INTS = st.sampled_from([0, 1, 2, 3, -2, 40])
+_UNARY = ("negative", "exp", "tanh", "sin", "square", "abs", "stop_gradient", "floor")
+_BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
 
 
-@dataclass
-class State:
-    """What a program reads and changes outside."""
-
-    variables: list[ef.Variable]
-    generator: ef.random.Generator
-    weight: ef.Tensor
-    rate: float = 0.5
-    count: int = 2
-    log: list[Any] = field(default_factory=list)
-
-    @staticmethod
-    def fresh() -> State:
-        return State(
-            [ef.Variable(1.5), ef.Variable([0.5, -1.0, 2.0]), ef.Variable([1, 2, 3])],
-            ef.random.Generator(3),
-            ef.tensor([2.0, 0.0, -1.0]),
-        )
-
-
-class Named(NamedTuple):
-    """A value of a program."""
-
-    name: str
-    kind: Kind
-    floating: bool = True
-
-    @property
-    def real(self) -> str:
-        """A floating value; in the place of another one, that one converted."""
-        return self.name if self.floating else f"{self.name}.astype(ef.float32)"
-
-
-class Writer:
-    """The lines of a program so far, and the names of its values and numbers."""
-
-    def __init__(self, values: Sequence[Named], numbers: Sequence[str], prefix: str = "v") -> None:
-        self.values = list(values)
-        self.numbers = list(numbers)
-        self.prefix = prefix
-        self.lines: list[str] = []
-        self._count = 0
-
-    def fresh(self) -> str:
-        self._count += 1
-        return f"{self.prefix}{self._count}"
-
-    def set(self, expression: str) -> str:
-        """A name for what an expression gives."""
-        name = self.fresh()
-        self.lines.append(f"{name} = {expression}")
-        return name
-
-    def add(self, kind: Kind, expression: str, floating: bool = True) -> None:
-        self.values.append(Named(self.set(expression), kind, floating))
-
-    def any(self, i: int) -> Named:
-        return self.values[i % len(self.values)]
-
-    def real(self, i: int) -> tuple[Kind, str]:
-        value = self.any(i)
-        return value.kind, value.name if value.floating else self.set(value.real)
-
-    def vector(self, i: int) -> tuple[Kind, str]:
-        """A floating value with at least one axis."""
-        kind, x = self.real(i)
-        return (kind, x) if kind else (("one",), self.set(f"{x}.reshape((1,))"))
-
-    def number(self, i: int) -> str:
-        return self.numbers[i % len(self.numbers)]
-
-    def pair(self, i: int, j: int) -> tuple[Kind, str, str]:
-        """Two floating values with axes that broadcast."""
-        (a, x), (b, y) = self.real(i), self.real(j)
-        if a == b or not a or not b:
-            return a or b, x, y
-        if len(a) == 2 and a[1:] == b:
-            return a, x, y
-        if len(a) == 2 and a[:1] == b:
-            return a, x, f"{y}[:, None]"
-        if len(a) == len(b) == 1:
-            return a + b, f"{x}[:, None]", y
-        return (), f"{x}.sum()", f"{y}.mean()"
-
-
-STATEMENTS: dict[str, Callable[[Writer, int, int, int], None]] = {}
-#: those without effects, which have derivatives
-PURE: list[str] = []
-
-
-def statement(function: Callable[[Writer, int, int, int], None]) -> Any:
-    STATEMENTS[function.__name__] = function
-    return function
-
-
-def pure(function: Callable[[Writer, int, int, int], None]) -> Any:
-    PURE.append(function.__name__)
-    return statement(function)
-
-
-def _of(choices: Sequence[str], i: int, *operands: str) -> str:
-    return choices[i % len(choices)].format(*operands)
-
-
-UNARY = ("negative", "exp", "tanh", "sin", "square", "abs", "stop_gradient", "floor")
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum")
-
-
-@pure
+@statement(PURE)
 def unary(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.real(a)
-    w.add(kind, f"ef.{UNARY[b % len(UNARY)]}({x})")
+    w.add(kind, f"ef.{_UNARY[b % len(_UNARY)]}({x})")
 
 
-@pure
+@statement(PURE)
 def binary(w: Writer, a: int, b: int, c: int) -> None:
     kind, x, y = w.pair(a, b)
-    w.add(kind, f"ef.{BINARY[c % len(BINARY)]}({x}, {y})")
+    w.add(kind, f"ef.{_BINARY[c % len(_BINARY)]}({x}, {y})")
 
 
-@pure
+@statement(EVERY)
+def smooth(w: Writer, a: int, b: int, c: int) -> None:
+    kind, x = w.real(a)
+    choices = ("ef.sin({0})", "ef.tanh({0}) * 0.9", "ef.exp(ef.tanh({0}))", "1.0 / ({0} * {0} + 2)",
+               "ef.log({0} * {0} + 1.0)", "(ef.sin({0}) ** 2 + 1.0) ** 1.5")  # fmt: skip
+    w.add(kind, w.of(choices, b, x))
+
+
+@statement(EVERY)
+def mixed(w: Writer, a: int, b: int, c: int) -> None:
+    kind, x, y = w.pair(a, b)
+    choices = ("ef.tanh({0}) * {1}", "0.6 * {0} - 0.4 * {1}", "ef.hypot({0}, ef.tanh({1}) + 3.0)")
+    w.add(kind, w.of(choices, c, x, y))
+
+
+@statement(PURE | SMOOTH)
+def detached(w: Writer, a: int, b: int, c: int) -> None:
+    """What no derivative goes through."""
+    kind, x = w.real(a)
+    w.add(kind, w.of(("ef.stop_gradient({0})", "ef.zeros_like({0}) + 0.5"), b, x))
+
+
+@statement(PURE)
 def with_number(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.real(a)
-    w.add(kind, _of(("{0} * {1}", "{1} - {0}", "{0} + {1}", "{1} / ({0} + 2.5)",
-                     "ef.maximum({0}, {1})", "ef.where({0} > {1}, {0}, {1})"),
-                    c, x, w.number(b)))  # fmt: skip
+    choices = ("{0} * {1}", "{1} - {0}", "{0} + {1}", "{1} / ({0} + 2.5)",
+               "ef.maximum({0}, {1})", "ef.where({0} > {1}, {0}, {1})")  # fmt: skip
+    w.add(kind, w.of(choices, c, x, w.number(b)))
 
 
-@statement
+@statement(TOP)
 def number_arithmetic(w: Writer, a: int, b: int, c: int) -> None:
     choices = ("{0} + {1}", "{0} * {1}", "{0} - {1}", "-{0}", "abs({1})", "{0} * 0.5 + 1")
-    w.numbers.append(w.set(_of(choices, c, w.number(a), w.number(b))))
+    w.numbers.append(w.set(w.of(choices, c, w.number(a), w.number(b))))
 
 
-@statement
+@statement()
 def number_of_a_size(w: Writer, a: int, b: int, c: int) -> None:
     n = w.set(f"{w.vector(a)[1]}.shape[0]")
     choices = ("{0}", "{0} + 1", "{0} * {0}", "{0} // 2", "{0} * 0.5", "{0} - 1")
-    w.numbers.append(w.set(_of(choices, b, n)))
+    w.numbers.append(w.set(w.of(choices, b, n)))
 
 
-@statement
+@statement()
 def decide_by_a_number(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.real(a)
     w.add(kind, f"{x} * 2 if {w.number(b)} > 0.75 else {x} + 1")
 
 
-@pure
+@statement(PURE)
 def reduce_axis(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     axis = b % len(kind)
     rest = kind[:axis] + kind[axis + 1 :]
-    w.add(rest, f"ef.{('sum', 'mean', 'prod')[c % 3]}({x}, axis={axis})")
+    w.add(rest, f"ef.{('sum', 'mean', 'prod', 'logsumexp')[c % 4]}({x}, axis={axis})")
 
 
-@pure
+@statement(EVERY)
 def reduce_all(w: Writer, a: int, b: int, c: int) -> None:
-    w.add((), _of(("{0}.sum()", "{0}.mean()", "({0} * {0}).sum()"), b, w.real(a)[1]))
+    choices = ("{0}.sum()", "({0} * 0.25).sum()", "({0} * {0}).sum()")
+    w.add((), w.of(choices, b, w.real(a)[1]))
 
 
-@pure
-def scan(w: Writer, a: int, b: int, c: int) -> None:
+@statement(PURE)
+def scan_axis(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     w.add(kind, f"ef.{('cumulative_sum', 'flip', 'sort')[b % 3]}({x}, axis=0)")
 
 
-@pure
+@statement(EVERY)
 def transpose(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
-    w.add(kind[::-1], f"{x}.T" if len(kind) == 2 else f"{x} * 1")
+    w.add(kind[::-1], f"{x}.T" if len(kind) == 2 else f"{x}[::-1] * 2.0")
 
 
-@pure
+@statement(EVERY)
 def multiply_matrices(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     if len(kind) == 2:
-        w.add((kind[0], kind[0]), f"{x} @ {x}.T")
+        w.add((kind[0], kind[0]), f"ef.tanh({x}) @ ef.tanh({x}).T")
     else:
         w.add((), f"{x} @ {x}")
 
 
-@pure
+@statement(EVERY)
 def slices(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     parts = ("1:", ":-1", "::2", "-1:", ": {0}.shape[0] // 2", "{0}.shape[0] // 2 :")
-    w.add(kind[1:], f"{x}[{_of(parts, b, x)}].sum(axis=0)")
+    w.add(kind[1:], f"{x}[{w.of(parts, b, x)}].sum(axis=0)")
 
 
-@pure
+@statement(EVERY)
 def reshaped(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     flat = w.set(f"{x}.reshape(({x}.size,))")
     w.add(kind, f"({flat} * {flat}.shape[0]).reshape({x}.shape)")
 
 
-@pure
+@statement(EVERY)
 def joined(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     w.add(kind, f"ef.concat([{x}, {x} * 2])[{x}.shape[0] :] + ef.stack([{x}, {x}])[0]")
 
 
-@pure
+@statement(PURE | SMOOTH)
+def divided(w: Writer, a: int, b: int, c: int) -> None:
+    """Several outputs of one op; and rows that are put around others."""
+    kind, x = w.vector(a)
+    if b % 2:
+        w.add(kind, f"ef.pad({x}, [(1, 2){', (0, 0)' * (len(kind) - 1)}])[1:-2]")
+        return
+    first, second = w.fresh(), w.fresh()
+    w.lines.append(f"{first}, {second} = ef.split({x}, [{x}.shape[0] // 2])")
+    w.add(kind, f"ef.concat([{second}, {first}])")
+
+
+@statement(PURE)
 def choose(w: Writer, a: int, b: int, c: int) -> None:
     kind, x, y = w.pair(a, b)
     w.add(kind, f"ef.where({x} > {y}, {x}, {y} * 2)")
 
 
-@statement
+@statement(TOP)
 def masked(w: Writer, a: int, b: int, c: int) -> None:
     x = w.vector(a)[1]
     found = w.set(f"{x}[{x} > 0]")
     choices = ("{0}.sum()", "{0}.sum() * {0}.shape[0]", "ef.cumulative_sum({0}).sum()")
-    w.add((), _of(choices, b, found))
+    w.add((), w.of(choices, b, found))
 
 
-@statement
+@statement(SMOOTH | NUMPY | HOME)
 def gathered(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     indices = w.set(f"ef.flip(ef.arange({x}.shape[0]), axis=0)")
     w.add(kind, f"{x}[{indices}]" if b % 2 else f"ef.take({x}, {indices}, axis=0)")
 
 
-@statement
+@statement()
 def other_dtypes(w: Writer, a: int, b: int, c: int) -> None:
     value = w.any(a)
-    dtype = ("float64", "float32", "int64", "bool")[b % 4]
-    w.add(value.kind, f"{value.name}.astype(ef.{dtype})", dtype.startswith("float"))
+    dtype = ("float64", "float32", "int64", "bool", "bfloat16")[b % 5]
+    w.add(value.kind, f"{value.name}.astype(ef.{dtype})", "float" in dtype)
 
 
-@statement
+@statement()
 def compare(w: Writer, a: int, b: int, c: int) -> None:
     kind, x, y = w.pair(a, b)
-    choices = ("{0} < {1}", "ef.isfinite({0})", "ef.logical_not({0} >= {1})", "ef.sign({0} * {1})")
-    if c % 4 == 1 and x.endswith(".sum()"):
-        kind = ()
-    elif c % 4 == 1:  # of one operand alone
-        kind = w.any(a).kind if not x.endswith("[:, None]") else (*w.any(a).kind, "one")
-    w.add(kind, _of(choices, c, x, y), c % 4 == 3)
+    choices = ("{0} < {1}", "ef.isfinite({0} + {1})", "ef.logical_not({0} >= {1})",
+               "ef.sign({0} * {1})")  # fmt: skip
+    w.add(kind, w.of(choices, c, x, y), c % 4 == 3)
+
+
+@statement(EVERY)
+def move(w: Writer, a: int, b: int, c: int) -> None:
+    """To a device, be it the same."""
+    value = w.any(a)
+    w.here = b % 2
+    w.add(value.kind, f"move({value.name}, {w.here})", value.floating)
+
+
+_STEPS = ("ef.sin({0} + {1})", "ef.tanh({0}) * {1}", "ef.tanh({0} * 0.5 + {1})",
+          "0.6 * {0} - 0.4 * {1}", "{0} * 0.9 + 0.1 * ({i} + 1)")  # fmt: skip
+
+
+@statement(SMOOTH | NUMPY)
+def set(w: Writer, a: int, b: int, c: int) -> None:
+    """A carried value anew, from it and another one; bounded, so that loops stay finite."""
+    to, value = w.carried[a % 3], w.any(b)
+    w.here = to.device
+    other = w.brought(value)
+    if value.kind not in (to.kind, to.kind[1:], ()):
+        other = f"{other}.sum()"
+    step = w.of(
+        _STEPS, c, to.name, other if to.name == other else f"{other}.astype({to.name}.dtype)"
+    )
+    w.lines.append(f"{to.name} = {step}")
+
+
+@statement(SMOOTH | NUMPY)
+def of_rule(w: Writer, a: int, b: int, c: int) -> None:
+    name = w.carried[a % 3].name
+    w.lines.append(f"{name} = rule({name})")
 
 
 # --- updates in place -------------------------------------------------------------------------
 
 
-@statement
+@statement(TOP)
 def update(w: Writer, a: int, b: int, c: int) -> None:
     """On arguments and on intermediate results: a handle may be several values."""
     value, number = w.any(a), w.number(b)
@@ -291,7 +233,15 @@ def update(w: Writer, a: int, b: int, c: int) -> None:
     w.values.append(value)
 
 
-@statement
+@statement(PURE | SMOOTH)
+def update_a_copy(w: Writer, a: int, b: int, c: int) -> None:
+    kind, x = w.vector(a)
+    w.add(kind, f"{x} * 1.0")
+    name = w.values[-1].name
+    w.lines += [f"{name}[1:] = ef.sin({name}[1:]) * 0.5", f"{name} += {name}.sum()"]
+
+
+@statement(TOP | HOME)
 def update_the_captured(w: Writer, a: int, b: int, c: int) -> None:
     w.lines.append(f"state.weight[{a % FIXED}] = {w.real(b)[1]}.sum()")
     w.add(("k",), "state.weight")
@@ -300,45 +250,60 @@ def update_the_captured(w: Writer, a: int, b: int, c: int) -> None:
 # --- state --------------------------------------------------------------------------------------
 
 
-@statement
-def read_variable(w: Writer, a: int, b: int, c: int) -> None:
+@statement(HOME | SMOOTH | NUMPY)
+def read(w: Writer, a: int, b: int, c: int) -> None:
     v = f"state.variables[{a % 3}]"
     w.add(() if a % 3 == 0 else ("k",), f"{v}.value" if b % 2 else f"{v} * 1", a % 3 != 2)
 
 
-@statement
+@statement(HOME | SMOOTH | NUMPY)
 def assign(w: Writer, a: int, b: int, c: int) -> None:
     v = f"state.variables[{a % 2}]"
-    amount = w.set(f"ef.tanh({w.real(b)[1]}.sum()).astype(ef.float32)")
+    amount = w.set(f"ef.tanh({w.real(b)[1]}.sum()).astype(state.dtype)")
     choices = ("{0}.assign({0} * 0.5 + {1})", "{0}.assign_add({0} * {1})",
-               "{0}.assign_sub(ef.ones_like({0}) * {1})")  # fmt: skip
-    w.lines.append(_of(choices, c, v, amount))
+               "{0}.assign_sub({1} * 0.5 + 0.0 * {0})")  # fmt: skip
+    w.lines.append(w.of(choices, c, v, amount))
 
 
-@statement
+@statement(HOME)
 def scatter(w: Writer, a: int, b: int, c: int) -> None:
     change = "scatter_add" if c % 2 else "scatter_update"
-    value = f"{w.real(b)[1]}.sum().astype(ef.float32)"
+    value = f"{w.real(b)[1]}.sum().astype(state.dtype)"
     indices = f"ef.tensor([{a % FIXED}, 0])"
     w.lines.append(f"state.variables[1].{change}({indices}, ef.stack([{value}] * 2))")
 
 
-@statement
+@statement(HOME | SMOOTH | NUMPY)
 def draw(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.real(a)
     source = "state.generator" if b % 2 else "ef.random"
-    w.add(kind, f"{source}.{('normal', 'uniform')[c % 2]}({x}.shape)")
+    w.add(kind, f"{source}.{('normal', 'uniform')[c % 2]}({x}.shape, dtype=state.dtype)")
 
 
-@statement
+@statement(HOME)
 def shuffled(w: Writer, a: int, b: int, c: int) -> None:
     kind, x = w.vector(a)
     w.add(kind, f"ef.random.permutation({x})")
 
 
-@statement
+@statement(TOP)
 def remember(w: Writer, a: int, b: int, c: int) -> None:
     w.lines += [f"state.log.append({w.any(a).name})", "state.rate = state.rate + 0.25"]
+
+
+@statement(HOME)
+def call_python(w: Writer, a: int, b: int, c: int) -> None:
+    """What all other effects wait for."""
+    v = f"state.variables[{a % 2}]"
+    if b % 2:
+        w.lines.append(f"ef.py_call(lambda a: state.log.append(({c}, a.tolist())), None, {v})")
+    else:
+        w.add((), "ef.py_call(lambda a: a.sum() + 1, f'{state.dtype.short}[]', " + f"{v})")
+
+
+@statement(blocks=1)
+def unordered(w: Writer, a: int, b: int, c: int, body: Sequence[Statement]) -> None:
+    w.lines += ["with ef.unordered():", *indented(w.block(body))]
 
 
 # --- derivatives --------------------------------------------------------------------------------
@@ -346,107 +311,44 @@ def remember(w: Writer, a: int, b: int, c: int) -> None:
 
 def _within(w: Writer, body: Sequence[Statement], x: Named) -> list[str]:
     """The lines that give the sum of what pure statements make of a value, as ``total``."""
-    inner = Writer([*w.values, x], w.numbers, f"{w.fresh()}_")
-    last = len(inner.values) - 1
-    for name, _, b, c in body:
-        # the first operand comes from what the value became
-        STATEMENTS[name](inner, last, b, c)
-        last = len(inner.values) - 1
-    return [*inner.lines, f"total = {inner.values[-1].name}.sum()"]
+    inner = w.inner(values=[*w.values, x])
+    for kind, _, b, c, *blocks in body:
+        if PURE in STATEMENTS[kind].traits and not blocks:
+            # the first operand comes from what the value became
+            inner.write([(kind, len(inner.values) - 1, b, c)])
+    last = inner.values[-1]
+    if last.device != x.device:
+        inner.lines.append(f"{last.name} = move({last.name}, {x.device})")
+    return [*inner.lines, f"total = {last.name}.sum()"]
 
 
-def gradient(w: Writer, how: int, a: int, body: Sequence[Statement]) -> None:
+@statement(SMOOTH, blocks=1)
+def gradient(w: Writer, a: int, how: int, c: int, body: Sequence[Statement]) -> None:
     kind, x = w.real(a)
-    f = w.fresh()
-    if how % 4 == 1:
-        lines = [f"tape.watch({x})", *_within(w, body, Named(x, kind))]
+    f = w.fresh("f")
+    if how % 5 == 1:
+        lines = [f"tape.watch({x})", *_within(w, body, Named(x, kind, device=w.here))]
         w.lines += ["with ef.GradientTape() as tape:", *indented(lines),
                     f"slope = tape.gradient(total, {x})"]  # fmt: skip
         w.add(kind, f"ef.zeros_like({x}) if slope is None else slope")
         return
     v = "state.variables[1]"
-    start, inner = ([f"x = {v} * 2"], ("k",)) if how % 4 == 3 else ([], kind)
-    lines = [*start, *_within(w, body, Named("x", inner)), "return total"]
-    w.lines += [f"def {f}({'' if start else 'x'}):", *indented(lines)]
-    if how % 4 == 0:
+    by_variable = how % 5 == 3
+    if by_variable:
+        kind, w.here = ("k",), 0
+    lines = _within(w, body, Named("x", kind, device=w.here))
+    start = [f"x = {v} * 2"] if by_variable else []
+    w.lines += [f"def {f}({'' if start else 'x'}):", *indented([*start, *lines, "return total"])]
+    if how % 5 == 0:
         w.add(kind, f"ef.grad({f})({x})")
         return
-    if how % 4 == 2:
-        found, inner = w.set(f"ef.jvp({f}, ({x},), (ef.ones_like({x}),))"), ()
-    else:
+    if how % 5 == 2:
+        found, kind = w.set(f"ef.jvp({f}, ({x},), (ef.cos({x}),))"), ()
+    elif how % 5 == 3:
         found = w.set(f"ef.value_and_grad({f}, wrt={v})()")
+    else:
+        found = w.set(f"ef.vjp({f}, {x})")
+        w.add(kind, f"{found}[1](ef.ones_like({found}[0]))[0]")
+        return
     w.add((), f"{found}[0]")
-    w.add(inner, f"{found}[1]")
-
-
-# --- whole programs -----------------------------------------------------------------------------
-
-_HEAD = (
-    'x, (y, (z, flags, s)) = tensors["x"], tensors["rest"]',
-    "weight, rate, count = state.weight, state.rate, state.count",
-    'number, more = numbers["rate"], numbers["more"][0]',
-)
-_VALUES = (
-    Named("x", ("n", "m")), Named("y", ("n",)), Named("z", ("n",), floating=False),
-    Named("flags", ("n", "m"), floating=False), Named("s", ()), Named("weight", ("k",)),
-)  # fmt: skip
-_NUMBERS = ("number", "more", "rate", "count")
-
-
-def lines_of(body: Sequence[Statement]) -> list[str]:
-    """A function of a state, ``{"x", "rest": (y, [z, flags, s])}`` and numbers.
-
-    All its values are the result.
-    """
-    w = Writer(_VALUES, _NUMBERS)
-    for name, *operands in body:
-        (gradient if name == "gradient" else STATEMENTS[name])(w, *operands)
-    made = [value.name for value in w.values[len(_VALUES) :]]
-    numbers = ", ".join(w.numbers[2:])
-    return [
-        "def program(state, tensors, numbers):",
-        *indented([*_HEAD, *w.lines]),
-        f"    made = [{', '.join(made)}]",
-        f'    return {{"last": made[-1:], "all": (made, {{"numbers": [{numbers}], "x": x}})}}',
-    ]
-
-
-def program(body: Sequence[Statement]) -> Callable[..., Any]:
-    """The function that a list of statements stands for."""
-    return function_of(lines_of(body), {"ef": ef})
-
-
-@dataclass(frozen=True)
-class Call:
-    """The arguments of one call, as numbers from which they are made."""
-
-    n: int
-    m: int
-    rate: float
-    count: int
-    seed: int
-    captured: float
-
-    def arguments(self) -> tuple[Any, Any]:
-        rng = np.random.default_rng(self.seed)
-        x = rng.choice([-1.5, 0.0, 0.25, 1.0, 2.0], (self.n, self.m)).astype(np.float32)
-        y = rng.normal(size=self.n)
-        z = rng.integers(-3, 4, self.n)
-        flags = rng.integers(0, 2, (self.n, self.m)).astype(bool)
-        tensors = {
-            "x": ef.tensor(x),
-            "rest": (ef.tensor(y), [ef.tensor(z), ef.tensor(flags), ef.tensor(0.5)]),
-        }
-        return tensors, {"rate": self.rate, "more": (self.count,)}
-
-
-operand = st.integers(0, 11)
-simple = st.tuples(st.sampled_from(sorted(STATEMENTS)), operand, operand, operand)
-derivative = st.tuples(
-    st.just("gradient"), st.integers(0, 3), operand,
-    st.lists(st.tuples(st.sampled_from(PURE), operand, operand, operand), min_size=1, max_size=4),
-)  # fmt: skip
-programs = st.lists(st.one_of(simple, simple, simple, derivative), min_size=1, max_size=10)
-calls = st.lists(
-    st.builds(Call, SIZES, SIZES, NUMBERS, INTS, st.integers(0, 9), NUMBERS), min_size=3, max_size=3
-)
+    w.add(kind, f"{found}[1]")

@@ -1,42 +1,166 @@
-"""The ways to run a traced program: a later stage adds a way, not a test."""
+"""The ways to run a program, and what is computed of it: a later stage adds a way, not a test."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import eagerflow as ef
-from eagerflow.function import tracing
+from eagerflow.autograph.conversion.convert import converted
+from eagerflow.function import derivative, tracing
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.runtime import executable
+from eagerflow.runtime.generated import codegen
+from eagerflow.runtime.scheduled.tier import ScheduledTier
 
-__all__ = ["COLUMNS", "PASSES", "Column"]
+__all__ = ["COLUMNS", "QUANTITIES", "Column", "Quantity", "renew"]
+
+Function = Callable[..., Any]
+Context = Callable[[], AbstractContextManager[Any]]
+
+
+class Column(NamedTuple):
+    """A way to run a program; what it gives is compared with the eager run, bit for bit.
+
+    Attributes:
+        run: takes a function, gives what runs in its place; columns with the same one share it.
+        within: changes how it runs.
+        around: a setting of the eager run, too.
+        inner: derivatives are computed of what `run` gives, rather than by it; they agree with the
+            eager ones, as those of all columns, up to rounding.
+    """
+
+    run: Callable[[Function], Function] = ef.trace
+    within: Context = nullcontext
+    around: Context = nullcontext
+    inner: bool = False
 
 
 @contextmanager
-def passes(chosen: Sequence[Pass]) -> Iterator[None]:
-    """Traced functions run these passes only; each graph is verified."""
+def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
+    """What runs of traced functions is what this makes of their graphs; each is verified."""
 
-    def chosen_only(graph: Graph) -> Any:
-        return optimise(graph, chosen)
+    def changed(graph: Graph) -> Any:
+        return change(graph), []
 
-    with patch.object(tracing, "optimise", chosen_only), ef.config(verify=True):
+    with (
+        patch.object(tracing, "optimise", changed), patch.object(derivative, "optimise", changed),
+        ef.config(verify=True),
+    ):  # fmt: skip
         yield
+
+
+def renew(run: Function) -> None:
+    """What runs the graphs of a traced function, made again as things are now."""
+    if isinstance(run, ef.TracedFunction):
+        for entry in run._lookup.cache.entries():
+            entry.optimised = tracing.optimise(entry.graph)[0]
+            entry.prepare()
+
+
+def passes(*chosen: Pass) -> Context:
+    return lambda: graphs(lambda graph: optimise(graph, chosen)[0])
+
+
+def read_again(graph: Graph) -> Graph:
+    again = Graph.parse(str(graph), graph.resources)
+    assert str(again) == str(graph)
+    return again
 
 
 @contextmanager
-def scheduled() -> Iterator[None]:
-    """Traced functions are lowered, and run by the scheduler."""
-    with patch.object(executable, "has_free_waits", lambda graph: True), passes(DEFAULT):
+def scheduled(whole: Any = None) -> Iterator[None]:
+    """The scheduler runs graphs."""
+    tier = ScheduledTier if whole is None else partial(ScheduledTier, whole=whole)
+    with (
+        patch.object(executable, "has_free_waits", lambda graph: True),
+        patch.object(executable, "_is_chain", lambda graph: False),
+        patch.object(executable, "ScheduledTier", tier), passes(*DEFAULT)(),
+    ):  # fmt: skip
         yield
 
 
-Column = Callable[[], AbstractContextManager[None]]
-COLUMNS: dict[str, Column] = {"optimised": lambda: passes(DEFAULT), "scheduled": scheduled}
-#: columns of one pass, or none
-PASSES: dict[str, Column] = {
-    "no pass": lambda: passes(()), **{p.__name__: lambda p=p: passes((p,)) for p in DEFAULT},
+COLUMNS: dict[str, Column] = {
+    "converted": Column(converted),
+    "traced": Column(within=passes(*DEFAULT)),
+    "traced inside": Column(inner=True),
+    "not optimised": Column(within=passes()),
+    **{p.__name__: Column(within=passes(p)) for p in DEFAULT},
+    "read again from text": Column(within=lambda: graphs(read_again)),
+    "in small functions": Column(within=lambda: patch.object(codegen, "_CHUNK", 2)),
+    "scheduled": Column(within=scheduled),
+    "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
+    "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
+    "under a tape": Column(around=ef.GradientTape),  # which follows the variables
+}
+
+
+class Quantity(NamedTuple):
+    """What is computed of a scalar function of an array and of a variable.
+
+    Attributes:
+        of: takes the function and the variable, gives a function of the array.
+        order: how often it is differentiated.
+        same_as: the quantity that it equals up to rounding, computed in another way.
+    """
+
+    of: Callable[[Function, Any], Function]
+    order: int
+    same_as: str = ""
+
+
+def _slope(f: Function) -> Function:
+    return ef.grad(f)  # type: ignore[no-any-return]
+
+
+def _push(f: Function) -> Function:
+    """The derivative along a direction."""
+    return lambda x: ef.jvp(f, (x,), (ef.cos(ef.stop_gradient(x)),))[1]
+
+
+def _pull(f: Function) -> Function:
+    """The same from the slope."""
+    return lambda x: (ef.grad(f)(x) * ef.cos(ef.stop_gradient(x))).sum()
+
+
+def _by_tape(f: Function) -> Function:
+    def slope(x: Any) -> Any:
+        with ef.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        found = tape.gradient(y, x)
+        return ef.zeros_like(x) if found is None else found
+
+    return slope
+
+
+def _by_vjp(f: Function) -> Function:
+    return lambda x: ef.vjp(f, x)[1](ef.tensor(1.0, dtype=x.dtype))[0]
+
+
+def _hessian(f: Function) -> Function:
+    return lambda x: (ef.hessian(f)(x) * ef.cos(x)).sum(axis=(-2, -1))
+
+
+QUANTITIES: dict[str, Quantity] = {
+    "slope": Quantity(lambda f, v: _slope(f), 1),
+    "slope by a variable": Quantity(lambda f, v: ef.grad(f, wrt=v), 1),
+    "slope by a tape": Quantity(lambda f, v: _by_tape(f), 1, "slope"),
+    "slope by a pullback": Quantity(lambda f, v: _by_vjp(f), 1, "slope"),
+    "along": Quantity(lambda f, v: _pull(f), 1),
+    "along, forward": Quantity(lambda f, v: _push(f), 1, "along"),
+    "curve": Quantity(lambda f, v: _slope(_pull(f)), 2),
+    "curve, forward over reverse": Quantity(lambda f, v: _push(_slope(f)), 2, "curve"),
+    "curve, reverse over forward": Quantity(lambda f, v: _slope(_push(f)), 2, "curve"),
+    "curve by tapes": Quantity(lambda f, v: _by_tape(lambda x: (
+        _by_tape(f)(x) * ef.cos(ef.stop_gradient(x))).sum()), 2, "curve"),
+    "hessian": Quantity(lambda f, v: _hessian(f), 2, "curve"),
+    "third": Quantity(lambda f, v: _slope(_pull(_pull(f))), 3),
+    "third, forward inside": Quantity(lambda f, v: _slope(_push(_push(f))), 3, "third"),
+    "third, forward outside": Quantity(lambda f, v: _push(_push(_slope(f))), 3, "third"),
+    "third, in between": Quantity(lambda f, v: _slope(_pull(_push(f))), 3, "third"),
 }  # fmt: skip

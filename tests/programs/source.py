@@ -11,11 +11,17 @@ from typing import Any
 from hypothesis import note
 from hypothesis.errors import InvalidArgument
 
-__all__ = ["function_of", "indented"]
+__all__ = ["function_of", "indented", "show"]
 
 
 def indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" for line in lines]
+
+
+def show(text: str) -> None:
+    """Tell of it if the test fails."""
+    with suppress(InvalidArgument):  # outside of a test of Hypothesis
+        note(text)
 
 
 def function_of(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., Any]:
@@ -26,8 +32,7 @@ def function_of(lines: Sequence[str], names: dict[str, Any]) -> Callable[..., An
         names: the globals of the function.
     """
     text = "\n".join([*lines, ""])
-    with suppress(InvalidArgument):  # outside of a test of Hypothesis
-        note(text)
+    show(text)
     name = f"<program {zlib.crc32(text.encode())}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     namespace = dict(names)

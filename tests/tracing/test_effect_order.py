@@ -6,8 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.errors import TraceError
@@ -16,7 +14,6 @@ from eagerflow.graph.passes import prune
 from eagerflow.runtime import Executable
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorType, as_dtype
-from tests.ops.tracing import traced
 
 CPU = ef.hardware.as_device("cpu:0")
 
@@ -230,51 +227,3 @@ def test_a_program_runs_effects_in_the_order_of_the_function(v: ef.Variable) -> 
 
     Executable(graph_of(function))(ef.tensor(2.0)._data)
     assert told == [2.0, 4.0, 0.0]
-
-
-# --- random programs --------------------------------------------------------------------------
-
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(["read", "assign", "add", "print", "call", "unordered"]),
-        st.integers(0, 1),
-        st.integers(-3, 3),
-    ),
-    max_size=12,
-)
-
-
-@given(STEPS)
-def test_effects_happen_in_the_order_of_the_program(steps: list[tuple[str, int, int]]) -> None:
-    variables = [ef.Variable(0.0), ef.Variable(0.0)]
-    told: list[Any] = []
-
-    def function(x: Any) -> Any:
-        results = []
-        for kind, which, k in steps:
-            one = variables[which]
-            if kind == "read":
-                results.append(one * k)
-            elif kind == "assign":
-                one.assign(x * k)
-            elif kind == "add":
-                one.assign_add(x + k)
-            elif kind == "print":
-                ef.py_call(lambda a, k=k: told.append((k, a.item())), None, one)
-            elif kind == "call":
-                results.append(ef.py_call(lambda a: a + 1, "f32[]", variables[which]))
-            else:
-                with ef.unordered():
-                    one.assign_add(x * k)
-        return results
-
-    f = traced(function)
-    for value in (1.0, 2.0):
-        outcomes = []
-        for call in (function, f):
-            told.clear()
-            for one in variables:
-                one.assign(0.0)
-            results = [y.item() for y in call(ef.tensor(value))]
-            outcomes.append((results, list(told), [one.numpy().item() for one in variables]))
-        assert outcomes[0] == outcomes[1]

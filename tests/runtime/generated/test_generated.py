@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, reject
-from hypothesis import strategies as st
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError, EagerflowError, GraphError, KernelError
+from eagerflow.errors import DeviceError, GraphError, KernelError
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, replay
 from eagerflow.runtime.generated import codegen
@@ -191,87 +189,6 @@ def test_values_cross_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = ef.random.Generator(3)
     for a, b in zip(got, f(ef.tensor([1.0, 2.0, 3.0]), 3), strict=True):
         assert same(a, b)
-
-
-# --- random programs --------------------------------------------------------------------------
-
-UNARY = (
-    ef.exp,
-    ef.negative,
-    ef.floor,
-    lambda x: x.T,
-    lambda x: x[::-1],
-    lambda x: x.sum(axis=0),
-    lambda x: x.reshape((x.shape[0] * x.shape[1],))[None, :],
-    lambda x: ef.cumulative_sum(x, axis=1),
-    lambda x: ef.pad(x, ((1, 0), (0, 2))),
-    lambda x: x * (x.shape[0] // 2 + 0.5),
-)
-BINARY = (
-    ef.add,
-    ef.multiply,
-    ef.maximum,
-    lambda x, y: ef.where(x > y, x, y),
-    lambda x, y: ef.concat([x.reshape((-1,)), y.reshape((-1,))])[None, :],
-)
-
-
-def _two_axes(x: Any) -> Any:
-    while x.ndim < 2:
-        x = x[None]
-    return x
-
-
-@given(
-    steps=st.lists(
-        st.one_of(
-            st.tuples(st.sampled_from(UNARY), st.integers(0, 5)),
-            st.tuples(st.sampled_from(BINARY), st.integers(0, 5), st.integers(0, 5)),
-        ),
-        min_size=1,
-        max_size=8,
-    ),
-    sizes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=3),
-    number=st.one_of(st.integers(-3, 3), st.floats(-3, 3)),
-    chunk=st.sampled_from([2, 256]),
-)
-def test_random_programs(steps, sizes, number, chunk) -> None:
-    """One trace, run at several sizes, is what the function gives eagerly; so is its replay."""
-
-    def f(x: Any, y: Any, k: Any) -> Any:
-        values = [x, y, x * k]
-        for function, *operands in steps:
-            values.append(_two_axes(function(*[values[i % len(values)] for i in operands])))
-        return (*values, k * k)
-
-    old, codegen._CHUNK = codegen._CHUNK, chunk
-    try:
-        traced = Traced(f, (f32, ("n", "m")), (f32, ("n", "m")), number)
-    except EagerflowError:
-        reject()
-    finally:
-        codegen._CHUNK = old
-    assume(not traced.static)
-    rng = np.random.default_rng(0)
-    for n, m in sizes:
-        x, y = (ef.tensor(rng.normal(size=(n, m)).astype(f32)) for _ in range(2))
-        want: Any
-        with np.errstate(all="ignore"):
-            try:
-                want = f(x, y, number)
-            except EagerflowError as error:
-                want = error
-        _compare(traced, (x, y, number), want)
-
-
-def _compare(traced: Traced, args: Any, want: Any) -> None:
-    for how in (traced, lambda *a: replay(traced.graph, traced.inputs(a))):
-        if isinstance(want, Exception):
-            with pytest.raises(type(want)):
-                how(*args)
-        else:
-            for a, b in zip(how(*args), want, strict=True):
-                assert same(a, b), (a, b)
 
 
 # --- threads, kernels, warnings, time -----------------------------------------------------------

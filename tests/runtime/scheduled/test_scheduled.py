@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import given
 
 import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
-from eagerflow.runtime import Executable, replay
+from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
@@ -22,7 +21,8 @@ from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
 from tests.numeric import tensors
-from tests.programs.control import G, V, program, random_program, reset
+from tests.programs.language import Program, Trait
+from tests.programs.strategies import Call, calls, graph_of, programs
 from tests.runtime.graphs import by_scheduler, scheduled
 from tests.runtime.scheduled.scheduled_graphs import (
     CHAINS,
@@ -86,37 +86,30 @@ def test_what_takes_only_constants_runs_in_each_iteration() -> None:
     assert result.tobytes() == ef.exp(ef.tensor([0.0, 1.0])).numpy().tobytes()
 
 
-@given(st.integers(0, 10**6), st.booleans())
-@example(3, True)
-def test_nested_programs(seed: int, effects: bool) -> None:
-    f = program(random_program(seed, effects))
-    x = ef.tensor([[0.4, -0.3], [0.8, 0.2], [-0.6, 0.5]], dtype="float64")
-    reset()
-    want, state = f(x), (V.numpy().tobytes(), G.state)
-    reset()
-    graph = ef.trace(f).graph(x)
-    runners: list[Callable[..., Any]] = [
-        Executable(graph),
-        Executable(graph.optimise()),
-        lambda x: raw(replay(graph, [ef.tensor(x)])),
-        by_scheduler(graph),
-        by_scheduler(graph, open_up),
-        by_scheduler(graph.optimise(), open_up),
-        lambda x: helped(by_scheduler(graph, open_up, heavy), [x]),
-    ]
-    for run in runners:
-        reset()
-        same([run(x.numpy())[0]], [want.numpy()])
-        assert (V.numpy().tobytes(), G.state) == state
+@given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1))
+def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> None:
+    """One thread alone is a column of `tests.programs`."""
+    with ef.config(cpu_devices=2):
+        graph, inputs, state = graph_of(program, made[0])
+        seen = []
+        for run in (Executable(graph), lambda *x: helped(by_scheduler(graph, open_up, heavy), x)):
+            state.reset()
+            found = run(*raw(inputs))
+            seen.append((found, [v.numpy() for v in state.variables], state.generator.state))
+    same(seen[1][0], seen[0][0])
+    same(seen[1][1], seen[0][1])
+    assert seen[1][2] == seen[0][2]
 
 
 def test_a_lowered_text_runs() -> None:
     """All that is needed is in the graph."""
-    f = program(random_program(5, effects=False))
-    x = ef.ones((3, 2), dtype="float64")
-    graph = ef.trace(f).graph(x)
-    again = Graph.parse(str(lower(graph, open_up)))
-    same(ScheduledStep(ScheduledTier(again)).run([x.numpy()]), Executable(graph)(x.numpy()))
+    inner = [("set", 0, 1, 0), ("branch", 1, 1, 0, [("set", 1, 2, 1)], [("smooth", 0, 1, 0)])]
+    body = [("while", 0, 3, 1, inner), ("scan", 0, 1, 0, inner)]
+    with ef.config(cpu_devices=2):
+        graph, inputs, _ = graph_of(Program(body), Call(3, 2))
+        again = Graph.parse(str(lower(graph, open_up)))
+        found = ScheduledStep(ScheduledTier(again)).run(raw(inputs))
+        same(found, Executable(graph)(*raw(inputs)))
 
 
 # --- what is chosen ---------------------------------------------------------------------------

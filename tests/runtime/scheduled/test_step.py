@@ -24,7 +24,8 @@ from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
-from tests.programs.control import program, random_program
+from tests.programs.language import Program, Trait
+from tests.programs.strategies import Call, graph_of, programs
 from tests.runtime.graphs import by_scheduler, scheduled
 from tests.runtime.scheduled.scheduled_graphs import (
     Ops,
@@ -88,8 +89,8 @@ def test_a_branch_that_is_not_there() -> None:
     assert "# the line" in str(caught.value.source)
 
 
-@given(st.integers(0, 10**6), st.integers(0, 30))
-def test_failures_leave_nothing(seed: int, after: int) -> None:
+@given(programs(Trait.SMOOTH, ["assign", "draw", "read", "gradient"]), st.integers(0, 30))
+def test_failures_leave_nothing(program: Program, after: int) -> None:
     ops, count = Ops(), 0
     kept: list[weakref.ref[Any]] = []
 
@@ -104,14 +105,18 @@ def test_failures_leave_nothing(seed: int, after: int) -> None:
 
     ops.add("test_work", work)
     try:
-        names = {"sin": lambda x: bind(op_module.get_op("test_work"), x)}
-        f = program(random_program(seed, effects=False), names=names)
-        graph = ef.trace(f).graph(ef.ones((3, 2), dtype="float64"))
+        work_on = [("of_rule", k, 0, 0) for k in range(3)]
+        body = [*work_on, *program.body, *work_on]
+        with ef.config(cpu_devices=2):
+            graph, inputs, _ = graph_of(
+                Program(body, program.python), Call(3, 2),
+                rule=lambda x: bind(op_module.get_op("test_work"), x),
+            )  # fmt: skip
         one = ScheduledStep(scheduled(by_scheduler(graph, open_up, heavy)), helpers=2)
         count = 0
         kept.clear()
         with suppress(errors.KernelError):
-            one.run([np.ones((3, 2))])
+            one.run([x.numpy() for x in inputs])
         gc.collect()
         assert not [r for r in kept if r() is not None]
         assert not one._values
