@@ -57,7 +57,7 @@ doctest: $(VENV)/.dev ## the examples in docstrings
 nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
 	$(call heading,notebooks)
 	@if compgen -G 'notebooks/*.ipynb' >/dev/null; then \
-	  $(BIN)/python -m pytest -q --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
 test-slow: $(VENV)/.dev ## property tests on new examples, stress, packaging (up to an hour)
