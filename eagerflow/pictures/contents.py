@@ -17,6 +17,7 @@ from eagerflow.graph.signatures import is_loop
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
+from eagerflow.resources.kinds import kind_name
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
@@ -395,5 +396,5 @@ def _resource_type(resource: Any) -> str:
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
     if isinstance(resource, Reference):
         return resource.kind
-    words = [getattr(resource, "kind", ""), type(resource).__name__.removesuffix("State").lower()]
+    words = [getattr(resource, "kind", ""), kind_name(type(resource))]
     return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"
