@@ -130,6 +130,32 @@ def test_traced_is_eager(f: Callable[..., Any]) -> None:
     check(f)
 
 
+def test_sizes_that_only_the_trace_around_knows() -> None:
+    """A branch in a branch makes zeros of a shape that no operand of either has."""
+
+    def f(x):
+        def inner(i, y):
+            return ef.cond(i == 1, lambda: y, lambda: ef.tanh(y) * x.sum())
+
+        def body(i, y):
+            return i + 1, ef.cond(i == 2, lambda: y, lambda: inner(i, y))
+
+        return ef.while_loop(lambda i, y: i < 2, body, (0, x[0, 0]))[1]
+
+    def pushed(f):
+        return lambda x: ef.jvp(f, (x,), (ef.cos(x),))[1]
+
+    def pulled(f):
+        return lambda x: (ef.grad(f)(x) * ef.cos(x)).sum()
+
+    for curve in (pushed(ef.grad(f)), ef.grad(pushed(f)), ef.grad(pulled(f))):
+        traced = ef.trace(curve)
+        for n in (2, 3, 4):
+            x = ef.sin(ef.arange(2.0 * n, dtype=ef.float64)).reshape(n, 2)
+            close([traced(x)], [curve(x)])
+        assert len(traced.traces) == 2
+
+
 def test_a_path_without_derivative_is_an_error() -> None:
     """As eagerly, where a value that is computed inside has come from a comparison."""
 
