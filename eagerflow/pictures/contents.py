@@ -128,6 +128,7 @@ class _Drawing:
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
         self.shown: dict[Group, Group | None] = {}
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
+        self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
         self.resources: dict[int, tuple[Any, str, list[Node]]] = {}
 
@@ -142,7 +143,8 @@ class _Drawing:
         self.added.add(graph)
         self.printer.enter(graph)
         home = self.graphs[graph]
-        names = {id(r): n for n, r in graph.resources.items()}
+        for name, resource in graph.resources.items():
+            self.names.setdefault(id(resource), name)
         outputs = _results(graph, owner)
         taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
         if self.closed(home) is None:
@@ -157,8 +159,8 @@ class _Drawing:
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
             for item in flat_items(node.attrs.values()):
-                if id(item) in names:
-                    entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
+                if id(item) in self.names:
+                    entry = self.resources.setdefault(id(item), (item, self.names[id(item)], []))
                     entry[2].append(node)
             for body in [b for _, b in node.subgraphs() if b not in self.added]:
                 self.add(body, node)

@@ -11,6 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import GradientError
+from eagerflow.graph.verify import verify
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -373,6 +374,28 @@ def _variables() -> dict[str, Callable[[ef.Variable, Any], Any]]:
 
     found = (assigned_first, read_first, in_a_branch, nested, in_one_branch_of_a_loop)
     return {f.__name__: f for f in found}
+
+
+def test_variables_of_one_name() -> None:
+    """The branch of the derivative meets another one first than the function around it."""
+    first, second = ef.Variable(2.0, name="v"), ef.Variable(3.0, name="v")
+
+    def f(x):
+        y = first * x
+
+        def yes():
+            second.assign(x)
+            return ef.sin(y)
+
+        return ef.cond(y > 0, yes, lambda: y)
+
+    graph = ef.trace(ef.grad(f)).graph(ef.tensor(1.0))
+    assert graph.resources == {"v": first.resource, "v_1": second.resource}
+    verify(graph)
+    again = ef.Graph.parse(str(graph), graph.resources)
+    assert str(again) == str(graph)
+    again.run(["&cond"], {"x": ef.tensor(5.0)})
+    assert (first.item(), second.item()) == (2.0, 5.0)
 
 
 @pytest.mark.parametrize("name", list(_variables()))
