@@ -193,7 +193,7 @@ def test_a_static_object_that_dies_takes_its_traces_along(no_collector) -> None:
 
 
 def test_the_cache_is_bounded(monkeypatch) -> None:
-    monkeypatch.setattr(cache, "LIMIT", 5)
+    monkeypatch.setattr(cache, "MOST_TRACES", 5)
 
     @ef.trace
     def f(x, n):
