@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -18,6 +19,13 @@ from eagerflow.core import interpreter
 # what a shell starts in the background ignores Ctrl-C, and so would all programs that tests start
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Collections of garbage need not look at what modules hold: many tests ask for one."""
+    gc.collect()
+    gc.freeze()
+
 
 # --- leaks ---------------------------------------------------------------------------------------
 

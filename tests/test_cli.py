@@ -73,19 +73,19 @@ def test_demo_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quiet_bars")
 def test_demo_trains_prints_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The whole thing, as `make demo` runs it."""
+    """What `make demo` runs, in a tenth of its steps."""
     picture = tmp_path / "new" / "digits.png"
-    cli.main(["demo", "--seed", "0", "--picture", str(picture)])
+    cli.main(["demo", "--seed", "0", "--epochs", "3", "--picture", str(picture)])
     out = capsys.readouterr().out
     rows = {tuple(line.split()[:2]): line.split()[2:] for line in out.splitlines()}
     assert rows["model", "run"] == ["parameters", "accuracy", "loss", "us/step"]
     for run in ("eager", "traced"):
-        assert float(rows["MLP", run][1]) >= 0.97
-        assert float(rows["CNN", run][1]) >= 0.985
+        assert float(rows["MLP", run][1]) >= 0.85
+        assert float(rows["CNN", run][1]) >= 0.85
     assert rows["MLP", "traced"][0] == "9,610"
     assert rows["CNN", "traced"][0] == "38,282"
-    assert "MLP: traced gives all 1,320 losses and all predictions bit for bit" in out
-    assert "CNN: traced gives all 880 losses and all predictions bit for bit" in out
+    assert "MLP: traced gives all 66 losses and all predictions bit for bit" in out
+    assert "CNN: traced gives all 66 losses and all predictions bit for bit" in out
     step = picture.with_name("digits-step.svg")
     assert str(step) in out
     assert "conv1" in step.read_text()

@@ -70,20 +70,6 @@ def test_values_are_freed_at_their_last_use() -> None:
     assert max(seen) <= 1
 
 
-def test_1000_sizes_of_a_function_that_asks_for_them_stay_small() -> None:
-    @ef.trace
-    def f(x):
-        return x * float(int(x.shape[0]))
-
-    def work() -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TraceWarning)
-            for size in range(1, 1_001):
-                f(ef.zeros(size))
-
-    assert growth(work, 1) < 20_000_000
-
-
 def test_errors_of_traced_code_leave_nothing() -> None:
     @ef.trace
     def f(x, i):

@@ -1,6 +1,7 @@
 """10,000 dequeues that wait at once in two threads, and every way in which that ends.
 
 100 runners, each a step with 100 dequeues: nothing is left of them, no thread, process or memory.
+`make test` has 30 runners.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from eagerflow.runtime.scheduled import detached
 from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.runtime.threads.timers import timers
 from tests.ctrl_c import ctrl_c_raises
+from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
 
-RUNNERS = EACH = 100
+EACH = 100
+RUNNERS = 100 if EXPLORES else 30
 ALL = RUNNERS * EACH
 LONG = 1000.0  # seconds
 

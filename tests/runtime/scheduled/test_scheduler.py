@@ -19,6 +19,7 @@ from eagerflow.runtime.scheduled.scheduler import (
     rerun,
     start,
 )
+from tests.exploring import examples
 from tests.runtime.scheduled.flows import Builder, Flow, choice, expected
 
 
@@ -100,8 +101,8 @@ def check(seed: int) -> Driver:
     return driver
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_ten_thousand_programs_run_what_they_must(part: int) -> None:
+@pytest.mark.parametrize("part", range(examples(3)))
+def test_thousands_of_programs_run_what_they_must(part: int) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
         try:
             check(seed)

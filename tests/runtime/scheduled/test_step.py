@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -24,6 +24,7 @@ from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
+from tests.exploring import examples
 from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, graph_of, programs
 from tests.runtime.graphs import by_scheduler, scheduled
@@ -89,6 +90,7 @@ def test_a_branch_that_is_not_there() -> None:
     assert "# the line" in str(caught.value.source)
 
 
+@settings(max_examples=examples(15))
 @given(programs(Trait.SMOOTH, ["assign", "draw", "read", "gradient"]), st.integers(0, 30))
 def test_failures_leave_nothing(program: Program, after: int) -> None:
     ops, count = Ops(), 0
