@@ -46,8 +46,8 @@ class Structured:
     """
 
     __slots__ = (
-        "__weakref__", "_depends", "attrs", "derivatives", "effects", "fixed", "inputs", "op",
-        "outputs", "reads",
+        "__weakref__", "_depends", "_outside", "attrs", "derivatives", "effects", "fixed", "inputs",
+        "op", "outputs", "reads",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,7 @@ class Structured:
         self.fixed = frozenset(_fixed(op, attrs))
         self.derivatives: dict[tuple[Any, ...], Any] = {}
         self._depends: list[OperandNumbers] | None = None
+        self._outside: dict[str, Size] | None = None
         self.reads: list[Node] = []
         if any(effect == "reads" for effect, _ in self.effects):
             self._find_reads()
@@ -104,6 +105,18 @@ class Structured:
         atoms = names_of(tuple(self.attrs.values()), (*self.inputs, *self.outputs))
         return frozenset(name for _, name, _ in atoms)
 
+    @property
+    def outside(self) -> dict[str, Size]:
+        """The sizes that are the same all over it, each as the name itself.
+
+        Operands have them, or a subgraph reads them though no value in it has them, such as the
+        shape of zeros: then only the trace around knows them.
+        """
+        if self._outside is None:
+            atoms = names_of((), self.inputs) | _sizes_read(self.attrs)
+            self._outside = {name: Dim(name, owner) for _, name, owner in atoms}
+        return self._outside
+
     def sizes(self, operands: Sequence[Any], more: Mapping[str, Size]) -> dict[str, Size]:
         """The sizes that its types name.
 
@@ -130,14 +143,13 @@ class Structured:
         attrs, outputs, types = self.attrs, self.outputs, (*self.inputs, *self.outputs)
         known = self.sizes(operands, sizes)
         moved: dict[str, Size] = {}
-        of_axes = _names_of_axes(attrs, types)
         for _, name, owner in sorted(names_of(tuple(attrs.values()), types)):
-            if name not in known:
-                # of data inside: the name may mean another size here; else of a trace further out
-                if owner != tracer.owner and name in of_axes:
-                    moved[name] = tracer.fresh_size(name)
-            elif not same(known[name], Dim(name, owner)):
-                moved[name] = known[name]
+            if name in known:
+                if not same(known[name], Dim(name, owner)):
+                    moved[name] = known[name]
+            elif owner != tracer.owner and name not in self.outside:
+                # of data inside: the name may mean another size here
+                moved[name] = tracer.fresh_size(name)
         if not moved:
             return attrs, outputs
         shell = Graph()  # one graph with all items to be renamed
@@ -244,26 +256,25 @@ def _of_graph(
 
 def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom]:
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
-    names = set[Atom]()
-    for part in (*[size for kind in types for size in kind.shape], *parts(item)):
-        if type(part) is Dim:
-            names |= name_atoms(part.terms)
-        elif type(part) is Graph:
+    items = (*[size for kind in types for size in kind.shape], *parts(item))
+    names = _names_in(items)
+    for part in items:
+        if type(part) is Graph:
             attrs = tuple([value for node in part.nodes for value in node.attrs.values()])
             names |= names_of(attrs, [v.type for v in part.values()])
     return names
 
 
-def sizes_in(types: Sequence[ValueSpec]) -> dict[str, Size]:
-    """The sizes that types name, each as the name itself."""
-    return {name: Dim(name, owner) for _, name, owner in names_of((), types)}
+def _names_in(items: Iterable[Any]) -> set[Atom]:
+    return set[Atom]().union(*[name_atoms(item.terms) for item in items if type(item) is Dim])
 
 
-def _names_of_axes(attrs: Mapping[str, Any], types: Iterable[ValueSpec | ValueType]) -> set[str]:
-    """The names that are the size of an axis, in given types or in those of subgraphs."""
-    names = {name for kind in types for _, name in named_axes(kind)}
+def _sizes_read(attrs: Mapping[str, Any]) -> set[Atom]:
+    """The names of sizes that attributes read, subgraphs only those that no value inside has."""
+    read = _names_in(parts(tuple(attrs.values())))
     for graph in _graphs_of(attrs):
-        names |= _names_of_axes({}, [v.type for v in graph.values()])
+        had = names_of((), [v.type for v in graph.inputs])
         for node in graph.nodes:
-            names |= _names_of_axes(node.attrs, ())
-    return names
+            read |= _sizes_read(node.attrs) - had
+            had |= names_of((), [v.type for v in node.outputs])
+    return read

@@ -138,6 +138,8 @@ class OpFacts(AlgebraFacts, total=False):
             exceptions, or a function from its attributes to them.
         linear_rows: whether its vjp does the same to each row of a cotangent, and nothing else, so
             that it takes the rows of a sparse one as they are.
+        resource: the class that its attribute ``resource`` must be of; None if any will do, or it
+            has none.
         reads_variable: whether its result is the value of the variable that is its attribute
             ``resource``, and it does nothing else to state.
         updates: of an op that changes a variable, the name of the op whose result with the old
@@ -174,6 +176,7 @@ class OpFacts(AlgebraFacts, total=False):
     fails_on: FailsOn | Callable[[Mapping[str, Any]], FailsOn]
     raises: Raised | Callable[[Mapping[str, Any]], Raised]
     linear_rows: bool
+    resource: type | None
     reads_variable: bool
     updates: str | None
     errors_as: str | None
@@ -195,9 +198,9 @@ GENERAL: Final[OpFacts] = {
     "precision": "elementwise", "takes_bytes": False, "saved": "all", "cost": moving,
     "outputs": 1, "elementwise": False, "ieee": False, "storage": "either", "order": "unknown",
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
-    "reads_variable": False, "updates": None, "errors_as": None, "with_gradient": None,
-    "draws": False, "inline": None, "on_stack": None, "calls_user": False, "holds": False,
-    "releases": False, "fill": None, "sums": False, "row_sum": None,
+    "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
+    "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
+    "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

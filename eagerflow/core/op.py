@@ -127,6 +127,7 @@ class Op:
     involution: bool
     idempotent: bool
     linear_rows: bool
+    resource: type | None
     reads_variable: bool
     updates: str | None
     errors_as: str | None

@@ -1,4 +1,4 @@
-"""What a node may be given: how many operands, and which attributes.
+"""What a node may be given: how many operands, which attributes, and which kind of resource.
 
 Both follow from the type rule of its op, from its kernel and from its derivative; the types and
 devices that operands must have are for the rules themselves (`eagerflow.graph.signatures`).
@@ -13,8 +13,10 @@ from typing import Any, Final, NamedTuple
 from eagerflow.core.op import Op, common_device, find_op
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
+from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import NodeSignature, signatures
 from eagerflow.hardware import as_device
+from eagerflow.resources.kinds import kind_name
 from eagerflow_kernels import table
 
 
@@ -40,7 +42,7 @@ _rules: Final[dict[Callable[..., Any], _Arguments]] = {}  # what type rules take
 
 
 def check_arguments(node: Node) -> None:
-    """Refuse a node with a wrong number of operands, or with wrong names of attributes.
+    """Refuse a node with a wrong number of operands, wrong names of attributes, a wrong resource.
 
     One of an unknown op is not checked.
 
@@ -56,6 +58,8 @@ def check_arguments(node: Node) -> None:
     _check_operands(node, arguments)
     if signature is None or signature.needs:
         _check_attributes(node, arguments)
+    if op is not None:
+        _check_resource(node, op)
 
 
 def _check_operands(node: Node, arguments: _Arguments) -> None:
@@ -83,6 +87,16 @@ def _check_attributes(node: Node, arguments: _Arguments) -> None:
     else:
         return
     raise GraphError(f"&{node.name}: {node.op} {wrong}", expected=expected)
+
+
+def _check_resource(node: Node, op: Op) -> None:
+    given = node.attrs.get("resource")
+    if op.resource is not None and not isinstance(given, (op.resource, Reference)):
+        kind = kind_name(op.resource)
+        raise GraphError(
+            f"&{node.name}: the resource of {node.op} is no {kind}",
+            expected=f"{kind}, not {kind_name(type(given))}",
+        )
 
 
 def _stated(signature: NodeSignature) -> _Arguments:

@@ -160,7 +160,8 @@ class Graph:
         inputs: the values that are fed.
         nodes: in an order in which they can run.
         outputs: the values that are returned.
-        resources: the variables, queues and functions that nodes refer to, by name.
+        resources: the variables, queues and functions that nodes refer to, by name. Subgraphs may
+            have other names for them, which count where a subgraph stands alone.
         origin: where it came from, if passes made it (`eagerflow.graph.passes.Origin`).
 
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")

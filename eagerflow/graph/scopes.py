@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
+from eagerflow.resources.kinds import kind_name
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
@@ -63,7 +64,7 @@ def name_of(resource: Any, taken: Mapping[str, Any]) -> str:
         taken: the names of others.
     """
     base = (resource_names.get() or {}).get(id(resource)) or getattr(resource, "name", None)
-    base = base or type(resource).__name__.removesuffix("State").lower()
+    base = base or kind_name(type(resource))
     return free_name(base, taken)
 
 

@@ -100,7 +100,10 @@ class _Check:
 
     def run(self) -> None:
         graph = self.graph
+        named = {id(resource) for resource in self.resources.values()}
         for name, resource in graph.resources.items():
+            if id(resource) in named:
+                continue  # the text has the name from around
             if self.resources.setdefault(name, resource) is not resource:
                 raise GraphError(f"@{name} means two objects")
         for i, value in enumerate(graph.inputs):

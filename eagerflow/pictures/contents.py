@@ -17,6 +17,7 @@ from eagerflow.graph.signatures import is_loop
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
+from eagerflow.resources.kinds import kind_name
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
 EdgeKind = Literal["data", "control", "state", "body"]
@@ -127,6 +128,7 @@ class _Drawing:
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
         self.shown: dict[Group, Group | None] = {}
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
+        self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
         self.resources: dict[int, tuple[Any, str, list[Node]]] = {}
 
@@ -141,7 +143,8 @@ class _Drawing:
         self.added.add(graph)
         self.printer.enter(graph)
         home = self.graphs[graph]
-        names = {id(r): n for n, r in graph.resources.items()}
+        for name, resource in graph.resources.items():
+            self.names.setdefault(id(resource), name)
         outputs = _results(graph, owner)
         taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
         if self.closed(home) is None:
@@ -156,8 +159,8 @@ class _Drawing:
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
             for item in flat_items(node.attrs.values()):
-                if id(item) in names:
-                    entry = self.resources.setdefault(id(item), (item, names[id(item)], []))
+                if id(item) in self.names:
+                    entry = self.resources.setdefault(id(item), (item, self.names[id(item)], []))
                     entry[2].append(node)
             for body in [b for _, b in node.subgraphs() if b not in self.added]:
                 self.add(body, node)
@@ -395,5 +398,5 @@ def _resource_type(resource: Any) -> str:
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
     if isinstance(resource, Reference):
         return resource.kind
-    words = [getattr(resource, "kind", ""), type(resource).__name__.removesuffix("State").lower()]
+    words = [getattr(resource, "kind", ""), kind_name(type(resource))]
     return " ".join(dict.fromkeys(filter(None, words)))  # such as "fifo queue"

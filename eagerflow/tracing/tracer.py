@@ -304,7 +304,7 @@ class Tracer(AbstractTracer):
         )
         if op.effect != "pure":
             self.effects.add(node, effects)
-            self._name_resource(attrs)
+            self._name_resource(attrs.get("resource"))
         if several:
             return tuple([self._symbolic(v) for v in node.outputs])
         return self._symbolic(node.outputs[0])
@@ -325,8 +325,7 @@ class Tracer(AbstractTracer):
             expected=error.expected, hint=error.hint,
         )  # fmt: skip
 
-    def _name_resource(self, attrs: dict[str, Any]) -> None:
-        resource = attrs.get("resource")
+    def _name_resource(self, resource: Any) -> None:
         if resource is not None and id(resource) not in self._resources:
             name = self._resources[id(resource)] = name_of(resource, self.graph.resources)
             self.graph.resources[name] = resource
@@ -415,6 +414,8 @@ class Tracer(AbstractTracer):
         )  # fmt: skip
         if effects:
             self.effects.add(node, effects)
+        for _, resource in effects:  # subgraphs of derivatives may call it otherwise
+            self._name_resource(resource)
         return tuple([self.result(v) for v in node.outputs])
 
     def spec_of(self, x: Any) -> ValueSpec:

@@ -1,4 +1,4 @@
-"""Operands and attributes that an op does not take, or lacks: `verify` and `run` say which."""
+"""Operands, attributes and resources that an op does not take: `verify` and `run` say which."""
 
 from __future__ import annotations
 
@@ -95,6 +95,23 @@ def test_wrong_values(op: str, attributes: str, wrong: str, check) -> None:
     assert "_total_type" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("node", "wrong", "expected"),
+    [
+        ("queue_size()", "the resource of queue_size is no queue", "queue, not variable"),
+        ("next_key()", "the resource of next_key is no generator", "generator, not variable"),
+        ("py_call(%x)", "the resource of py_call is no pyfunction", "pyfunction, not variable"),
+    ],
+)
+@pytest.mark.parametrize("check", [verify, lambda g: g.run(["&y"], {"x": [1.0] * 4})])
+def test_a_resource_of_another_kind(node: str, wrong: str, expected: str, check) -> None:
+    text = f"graph (%x: f32[4]) {{ %y = {node} {{resource=@v}} : i64[] return %y }}"
+    with pytest.raises(GraphError) as caught:
+        check(Graph.parse(text, {"v": ef.Variable(1.0).resource}))
+    assert caught.value.wrong == f"&y: {wrong}"
+    assert caught.value.expected == expected
+
+
 def _printed() -> str:
     def f(x, n):
         y = ef.flip(ef.sum(x * n, axis=0, keepdims=True), axis=0)
@@ -118,6 +135,7 @@ def test_names_that_are_changed(span: tuple[int, int], name: str) -> None:
             assert "unexpected keyword" not in str(error)  # noqa: PT017 - none is right as well
 
 
+VARIABLE, QUEUE = ef.Variable(ef.ones((2, 3))), ef.Queue(9, ef.tensor(1.0))
 #: of many kinds of attributes: axes, shapes, dtypes, keys, subscripts, subgraphs, names
 PROGRAMS = {
     "reduce": lambda x: ef.sum(x, axis=0),
@@ -140,9 +158,13 @@ PROGRAMS = {
     "cond": lambda x: ef.cond(x.sum() > 0, lambda: x, lambda: x * 2),
     "call": lambda x: ef.call(lambda v: v * 2, x),
     "move": lambda x: x.to("cpu:1"),
+    "variable": lambda x: VARIABLE.assign_add(x) * VARIABLE,
+    "queue": lambda x: QUEUE.size() + x.sum(),
+    "call_python": lambda x: ef.py_call(lambda v: v * 2, "f32[2,3]", x),
 }
 JUNK = ["abc", 3, -1, (1, "q"), None, 7.5, (99,), (), True, float("nan"), 10**30, (10**30,), b"x",
         [1], slice(1, "a"), object(), Graph("g"), (Graph("g"),), ef.Variable(1.0).resource,
+        ef.Queue(1, ef.tensor(1.0)).resource,
         ef.tensor([1.0, 2.0]), ef.int32, ef.hardware.as_device("cpu:0"),
         Reference("device", "gpu:7"), (None, None), ((1, 2), (3,))]  # fmt: skip
 
@@ -156,7 +178,7 @@ def test_any_value_of_an_attribute_is_taken_or_refused_in_words(name: str) -> No
             (i, attribute)
             for i, node in enumerate(all_nodes(traced.nodes))
             for attribute in node.attrs
-            if node.op != "constant" and attribute != "resource"
+            if node.op != "constant"
         ]
         assert places
         for (i, attribute), junk in itertools.product(places, JUNK):

@@ -202,6 +202,16 @@ def _resource(graph: Graph) -> None:
     graph.add_node("call", (), (), {"body": body})
 
 
+def test_a_subgraph_may_have_other_names_for_resources() -> None:
+    first, second = ef.Variable(1.0).resource, ef.Variable(2.0).resource
+    body = Graph.parse("graph () { %r = read() {resource=@w} : f32[] return %r }", {"w": second})
+    graph = Graph.parse("graph () { %r = read() {resource=@w} : f32[] return %r }", {"w": first})
+    graph.resources["w_1"] = second
+    graph.add_node("call", (), (body.outputs[0].type,), {"body": body})
+    verify(graph)
+    assert "read() {resource=@w_1}" in str(graph)
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [

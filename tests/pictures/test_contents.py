@@ -146,6 +146,18 @@ def test_many_resources_become_one_box() -> None:
     assert "@w29" in box.title
 
 
+def test_a_resource_has_the_name_that_it_has_in_the_whole_graph() -> None:
+    first, second = object(), object()
+    body = Graph()
+    body.resources = {"w": second}
+    body.add_node("read", (), (F32,), {"resource": second})
+    graph = Graph()
+    graph.resources = {"w": first, "w_1": second}
+    graph.add_node("call", (), (), {"body": body})
+    (box,) = [b for b in contents_of(graph).boxes if b.kind == "resource"]
+    assert box.lines[0] == "@w_1"
+
+
 def test_many_inputs_and_outputs_become_one_box() -> None:
     graph = Graph()
     inputs = [graph.add_input(F32) for _ in range(30)]

@@ -86,8 +86,8 @@ class State:
 
     @staticmethod
     def fresh(dtype: str = "float32") -> State:
-        first = [ef.Variable(ef.tensor(x, dtype=dtype), name=f"v{i}") for i, x in enumerate(_FIRST)]
-        return State(getattr(ef, dtype), [*first, ef.Variable([1, 2, 3], name="counts")],
+        first = [ef.Variable(ef.tensor(x, dtype=dtype)) for x in _FIRST]
+        return State(getattr(ef, dtype), [*first, ef.Variable([1, 2, 3])],
                      ef.random.Generator(3), ef.zeros(FIXED, dtype=dtype))  # fmt: skip
 
     def reset(self) -> None:

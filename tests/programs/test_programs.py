@@ -198,7 +198,14 @@ KEPT = [
     [("scan", 0, 1, 0, [("scan", 0, 1, 0, [("draw", 0, 1, 1)]),
                         ("one_of", 0, 0, 0, [("assign", 1, 0, 0)],
                          [("set", 2, 1, 4), ("set", 2, 1, 1)], [("of_rule", 2, 0, 0)])])],
+    # branches meet variables in another order than the program
+    [("branch", 0, 1, 0, [("assign", 1, 0, 0)], [("assign", 0, 0, 0)])],
 ]  # fmt: skip
+#: likewise, in Python's statements
+KEPT_OF_PYTHON = [
+    # a branch in a branch makes zeros of a shape that no operand of either has
+    [("while", 0, 1, 0, [("one_of", 0, 0, 0, [], [], [("mixed", 8, 0, 0)])])],
+]
 _CALLS = [Call(3, 2), Call(2, 3, seed=1)]
 _QUANTITY = st.sampled_from(sorted(QUANTITIES))
 
@@ -215,12 +222,12 @@ def test_derivatives(program: Program, made: list[Call], quantity: str, column: 
     check(program, made, ("traced", "traced inside", column), quantity)
 
 
-@pytest.mark.parametrize("body", KEPT)
-def test_kept_programs(body: list[Any]) -> None:
+@pytest.mark.parametrize(
+    "program", [*map(Program, KEPT), *[Program(body, True) for body in KEPT_OF_PYTHON]]
+)
+def test_kept_programs(program: Program) -> None:
     for quantity in ("slope", "curve"):
-        check(
-            Program(body), _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity
-        )
+        check(program, _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)

@@ -11,11 +11,10 @@ from eagerflow.control.derivatives.building import (
     Residuals,
     build,
     flowing_gradients,
-    names_in,
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
-from eagerflow.control.structured import Structured, is_smooth, sizes_in
+from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
@@ -36,7 +35,7 @@ class BranchDerivative:
         self.whole = whole
         self.names = whole.names()
         self.branches: Sequence[Graph] = whole.attrs["branches"]
-        self.outside = sizes_in(whole.inputs)
+        self.outside = whole.outside
         resources = [node.attrs["resource"] for node in reads]
         every = range(len(wanted) - 1 + len(reads))
         settings: Any = {
@@ -51,10 +50,9 @@ class BranchDerivative:
             {p[v] for j, p in zip(self.joints, numbers, strict=True) for v in j.residuals if v in p}
         )
         self.numbers = numbers
-        known = names_in(whole.inputs)
         #: the residuals of each branch that it makes; all branches give the same lists
         self.kept = [
-            Residuals([v for v in j.residuals if v not in p], known)
+            Residuals([v for v in j.residuals if v not in p], self.outside.keys())
             for j, p in zip(self.joints, numbers, strict=True)
         ]
         devices = list(dict.fromkeys(device for kept in self.kept for device in kept.devices))
@@ -82,12 +80,11 @@ class BranchDerivative:
         return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
 
     def _flowing(self, kinds: Sequence[Any]) -> list[Sink]:
-        known = names_in(self.whole.inputs)
         flowing = []
         for i, kind in enumerate(kinds):
             gradients = [j.gradients[i] for j in self.joints]
             if any(g.values for g in gradients):
-                flowing.append(Sink.of(i, kind, gradients, known))
+                flowing.append(Sink.of(i, kind, gradients, self.outside.keys()))
         return flowing
 
     def _backward(self) -> Structured | None:

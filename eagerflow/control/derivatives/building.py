@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any, final
 
 from eagerflow.control.derivatives.joint import Gradient, close_constants
@@ -88,7 +88,7 @@ class Residuals:
         devices: of the lists.
     """
 
-    def __init__(self, values: Iterable[Value], known: frozenset[str]) -> None:
+    def __init__(self, values: Iterable[Value], known: Set[str]) -> None:
         self._values: dict[Any, list[Value]] = {}
         for value in values:
             device = as_device(_HOST if isinstance(value.type, NumberType) else value.device)

@@ -16,7 +16,7 @@ from eagerflow.control.derivatives.branches import BranchDerivative
 from eagerflow.control.derivatives.building import Apply, flowing_gradients
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.loops import LoopDerivative
-from eagerflow.control.structured import Structured, is_smooth, sizes_in
+from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.core.interpreter import Passed
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor
@@ -38,7 +38,7 @@ class CallDerivative:
     def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
         body: Graph = whole.attrs["body"]
         joint = self._joint = Joint(
-            body, wanted, symbolic=True, known=sizes_in(whole.inputs),
+            body, wanted, symbolic=True, known=whole.outside,
             reads=[node.attrs["resource"] for node in reads],
         )  # fmt: skip
         numbers = {v: i for i, v in enumerate(joint.inputs)}

@@ -18,7 +18,7 @@ from eagerflow.control.derivatives.building import (
 )
 from eagerflow.control.derivatives.joint import Joint
 from eagerflow.control.derivatives.sinks import Sink
-from eagerflow.control.structured import Structured, all_nodes, is_smooth, sizes_in
+from eagerflow.control.structured import Structured, all_nodes, is_smooth
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
@@ -51,6 +51,7 @@ class LoopDerivative:
         self.whole = whole
         self.reads = reads
         self.names = whole.names()
+        self.outside = whole.outside
         self.is_scan = whole.op == "scan"
         #: how many numbers count iterations, before the lists: none where the length is known
         self.counts = 0 if self.is_scan else 1
@@ -78,7 +79,7 @@ class LoopDerivative:
         self.pushed += self._sized_zeros()
         self.numbers = numbers
         #: the residuals of iterations
-        self.kept = Residuals(self.pushed, names_in(whole.inputs))
+        self.kept = Residuals(self.pushed, self.outside.keys())
         self.forward = self._forward()
         self.backward = self._backward()
 
@@ -124,8 +125,7 @@ class LoopDerivative:
             if s and is_smooth(self.body.outputs[i].spec)
         ]
         #: the names of sizes that change from iteration to iteration
-        self.loose = names_in(self.kinds) - names_in(self.whole.inputs)
-        self.outside = sizes_in(self.whole.inputs)
+        self.loose = names_in(self.kinds) - self.outside.keys()
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
         return Joint(
             graph, self.active, seeded, symbolic=True, recompute=recompute,
@@ -134,7 +134,7 @@ class LoopDerivative:
         )  # fmt: skip
 
     def _sinks(self, wanted: Sequence[bool]) -> list[Sink]:
-        gradients, known = self.joint.gradients, names_in(self.whole.inputs)
+        gradients, known = self.joint.gradients, self.outside.keys()
         kinds = dict(enumerate(self.whole.inputs[: self.total]))
         operands = [i for i in kinds if wanted[i] and i not in self.moving]
         first = len(self.joint.inputs)

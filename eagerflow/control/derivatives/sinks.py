@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from eagerflow.autodiff.backward import Cotangent, add, dense
@@ -18,7 +18,7 @@ from eagerflow.types import LIST, TensorSpec
 
 
 def _rows_of(
-    gradients: Sequence[Gradient], known: frozenset[str]
+    gradients: Sequence[Gradient], known: Set[str]
 ) -> tuple[TensorSpec, TensorSpec] | None:
     """The types of rows and their indices, if all gradients are rows, or zero.
 
@@ -60,7 +60,7 @@ class Sink(NamedTuple):
 
     @classmethod
     def of(
-        cls, operand: int, kind: ValueSpec, gradients: Sequence[Gradient], known: frozenset[str]
+        cls, operand: int, kind: ValueSpec, gradients: Sequence[Gradient], known: Set[str]
     ) -> Sink:
         """The sink of gradients.
 

@@ -75,6 +75,7 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
     }
     """
     flat = FlatGraph(graph.name, whole, lower_loop)
+    flat.graph.resources = dict(graph.resources)
     operands = [flat.graph.add_input(v.type, v.name, v.device) for v in graph.inputs]
     part = LoweredPart(flat, graph, operands, FramePath())
     flat.graph.outputs = part.run()

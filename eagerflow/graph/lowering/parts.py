@@ -43,7 +43,6 @@ class LoweredPart:
         self.sizes = sizes_of(graph, operands, flat)
         self.done: dict[Node, tuple[Node, ...]] = {}
         self.effects: list[Node] = []
-        flat.graph.resources.update(graph.resources)
 
     def run(self) -> list[Value]:
         """Append the nodes; gives what the outputs are."""

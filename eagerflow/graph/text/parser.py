@@ -70,6 +70,7 @@ class _Parser:
     def __init__(self, text: str, resources: dict[str, Any], arrays: Mapping[str, Any]) -> None:
         self.at = Cursor(text)
         self.resources = resources
+        self.used: dict[str, Any] = {}  # those of the graph, subgraphs included
         self.arrays = arrays
         self.depth = 0
         self.specs: dict[str, ValueSpec] = {}  # by their text: there are few
@@ -82,6 +83,7 @@ class _Parser:
         if not self.at.word("graph"):
             self.at.fail("'graph'")
         scope = _Scope(Graph("" if self.at.accept("(") else self.graph_name()))
+        scope.graph.resources = self.used
         for name, spec, position in self.at.separated(self.input, ")"):
             value = scope.graph.add_input(spec.type, name, spec.device)
             value.label = name
@@ -139,7 +141,7 @@ class _Parser:
         op = self.at.name("an op")
         self.at.expect("(")
         inputs = self.at.separated(lambda: self.value(scope), ")")
-        attrs = self.attrs(scope.graph)
+        attrs = self.attrs()
         if op == "call" and type(attrs.get("body")) is Graph and "own" not in attrs:
             attrs["body"] = self.bodies.setdefault(self.last, attrs["body"])
         specs: list[ValueSpec] = []
@@ -258,36 +260,36 @@ class _Parser:
 
     # --- attributes ---
 
-    def attrs(self, graph: Graph) -> dict[str, Any]:
+    def attrs(self) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         if self.at.accept("{"):
-            for name, value, position in self.at.separated(lambda: self.attr(graph), "}"):
+            for name, value, position in self.at.separated(self.attr, "}"):
                 self.define(attrs, name, value, position, name)
         return attrs
 
-    def attr(self, graph: Graph) -> tuple[str, Any, int]:
+    def attr(self) -> tuple[str, Any, int]:
         position = self.at.skip()
         name = self.at.name("the name of an attribute")
         self.at.expect("=")
-        return name, self.literal(graph), position
+        return name, self.literal(), position
 
-    def literal(self, graph: Graph) -> Any:
+    def literal(self) -> Any:
         position = self.at.skip()
         self.depth += 1
         if self.depth > _DEPTH_LIMIT:
             self.at.fail(f"at most {_DEPTH_LIMIT} levels of nesting", position)
-        literal = self.unnested(graph, position)
+        literal = self.unnested(position)
         self.depth -= 1
         return literal
 
-    def unnested(self, graph: Graph, position: int) -> Any:
+    def unnested(self, position: int) -> Any:
         first = self.at.text[position : position + 1]
         if first == '"':
             return self.at.string()
         if first == "(":
-            return self.parenthesis(graph, position)
+            return self.parenthesis(position)
         if first == "@":
-            return self.resource(graph, position)
+            return self.resource()
         if self.at.accept("..."):
             return ...
         match = _NUMBER.match(self.at.text, position)
@@ -296,17 +298,17 @@ class _Parser:
                 return self.expression(position)
             self.at.position = match.end()
             return self.number(match.group(), position)
-        return self.expression(position) if first == "-" else self.worded(graph, position)
+        return self.expression(position) if first == "-" else self.worded(position)
 
-    def parenthesis(self, graph: Graph, position: int) -> Any:
+    def parenthesis(self, position: int) -> Any:
         self.at.position += 1
         if self.at.accept(")"):
             return ()
-        items = [self.literal(graph)]
+        items = [self.literal()]
         if self.at.accept(")"):
             return self.expression(position)  # parentheses around one item belong to a size
         self.at.expect(",")
-        return (*items, *self.at.separated(lambda: self.literal(graph), ")"))
+        return (*items, *self.at.separated(self.literal, ")"))
 
     def number(self, text: str, position: int) -> float:
         try:
@@ -314,7 +316,7 @@ class _Parser:
         except ValueError:  # more digits than Python converts
             self.at.fail("a number with fewer digits", position)
 
-    def worded(self, graph: Graph, position: int) -> Any:
+    def worded(self, position: int) -> Any:
         match = WORD.match(self.at.text, position)
         word = match.group() if match is not None else ""
         if word == "graph":
@@ -329,7 +331,7 @@ class _Parser:
             return _CONSTANTS[word] if word in _CONSTANTS else _DTYPES[word]
         if form is not None and self.at.text.startswith("(", after):
             self.at.position = after + 1
-            literal = form(self, graph)
+            literal = form(self)
             self.at.expect(")")
             return literal
         if not word or word in _FORMS:
@@ -352,47 +354,47 @@ class _Parser:
         except DimError:
             self.at.fail("a literal", position)
 
-    def resource(self, graph: Graph, position: int) -> Any:
+    def resource(self) -> Any:
         name = self.prefixed("@", "a resource, such as @w")
         resource = self.resources.get(name)
         if resource is None:
             resource = self.resources[name] = Reference("resource", name)
-        graph.resources[name] = resource
+        self.used[name] = resource
         return resource
 
     # --- literals that are written like calls ---
 
-    def complex_form(self, graph: Graph) -> complex:
+    def complex_form(self) -> complex:
         real = self.at.take(_NUMBER, "a number")
         self.at.expect(",")
         return complex(float(real), float(self.at.take(_NUMBER, "a number")))
 
-    def bytes_form(self, graph: Graph) -> bytes:
+    def bytes_form(self) -> bytes:
         try:
             return self.at.string().encode("latin-1")
         except UnicodeEncodeError:
             self.at.fail("a string with one character for each byte")
 
-    def slice_form(self, graph: Graph) -> slice:
-        start = self.literal(graph)
+    def slice_form(self) -> slice:
+        start = self.literal()
         self.at.expect(",")
-        stop = self.literal(graph)
+        stop = self.literal()
         self.at.expect(",")
-        return slice(start, stop, self.literal(graph))
+        return slice(start, stop, self.literal())
 
-    def device_form(self, graph: Graph) -> Device | Reference:
+    def device_form(self) -> Device | Reference:
         name = self.at.string()
         device = _device(name)
         return device if isinstance(device, Device) else Reference("device", name)
 
-    def tensor_form(self, graph: Graph) -> Any:
+    def tensor_form(self) -> Any:
         position = self.at.skip()
         kind = self.tensor_type()
         self.at.expect(",")
         if self.at.accept("$"):
             return self.array(self.at.name(), kind, position)
         self.at.expect("(")
-        values = self.at.separated(lambda: self.literal(graph), ")")
+        values = self.at.separated(self.literal, ")")
         if not _is_fixed(kind) or kind.size != len(values):
             self.at.fail(
                 f"a type with as many elements as there are literals ({len(values)})", position
@@ -418,7 +420,7 @@ class _Parser:
             self.at.fail(what, position)
 
 
-_FORMS: Final[dict[str, Callable[[_Parser, Graph], Any]]] = {
+_FORMS: Final[dict[str, Callable[[_Parser], Any]]] = {
     "bytes": _Parser.bytes_form,
     "complex": _Parser.complex_form,
     "device": _Parser.device_form,

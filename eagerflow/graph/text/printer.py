@@ -15,6 +15,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.hardware import Device
+from eagerflow.resources.kinds import kind_name
 from eagerflow.types import DType, text_of
 
 _IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
@@ -174,7 +175,7 @@ class Printer:
                 hint="put it into graph.resources under a name",
             )
         name = getattr(value, "name", None)
-        return f"@{_name(name)}" if isinstance(name, str) and name else f"<{_kind_text(kind)}>"
+        return f"@{_name(name)}" if isinstance(name, str) and name else f"<{kind_name(kind)}>"
 
     def _tuple(self, items: Iterable[Any], indent: str) -> str:
         shown = [self.literal(item, indent) for item in items]
@@ -207,11 +208,6 @@ class Printer:
 
     def _resource(self, resource: Any) -> str:
         return _name(self._resources.get(id(resource), getattr(resource, "name", "")))
-
-
-def _kind_text(kind: type) -> str:
-    """A class in the words of users: ``variable`` for `VariableState`."""
-    return kind.__name__.removesuffix("State").lower()
 
 
 def _complex(value: complex) -> str:

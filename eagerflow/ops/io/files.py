@@ -35,7 +35,14 @@ def _read_type(path: TensorType, *, resource: FileSystem) -> TensorType:
     return path
 
 
-_read_file = define("read_file", infer=_read_type, vjp=(None,), effect="reads", cost=per_input(2e5))
+_read_file = define(
+    "read_file",
+    infer=_read_type,
+    vjp=(None,),
+    effect="reads",
+    cost=per_input(2e5),
+    resource=FileSystem,
+)
 
 
 def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
@@ -75,6 +82,7 @@ _write_file = define(
     nondifferentiable=True,
     effect="writes",
     precision="exact",
+    resource=FileSystem,
     takes_bytes=True,
     outputs=None,
 )

@@ -36,17 +36,18 @@ def _records(shape: Shape) -> tuple[TensorType, ...]:
     return kind, kind
 
 
-_read: Final = waiting_op("reader_read", lambda reader: _records(()))
+_read: Final = waiting_op("reader_read", ReaderState, lambda reader: _records(()))
 _read_up_to: Final = waiting_op(
     "reader_read_up_to",
+    ReaderState,
     lambda reader, count=None: _records(
         (unknown("k", "how many records are left depends on the files"),)
     ),
     counted=True,
 )
-_reset: Final = effect_op("reader_reset", nothing_type, "fence", outputs=None)
-_count: Final = effect_op("reader_count", count_type, "fence")
-_skipped: Final = effect_op("reader_skipped", count_type, "fence")
+_reset: Final = effect_op("reader_reset", ReaderState, nothing_type, "fence", outputs=None)
+_count: Final = effect_op("reader_count", ReaderState, count_type, "fence")
+_skipped: Final = effect_op("reader_skipped", ReaderState, count_type, "fence")
 
 
 # --- readers ----------------------------------------------------------------------------------

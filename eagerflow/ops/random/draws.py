@@ -83,7 +83,13 @@ def _define(name: str, flops: float) -> Op:
 
 
 _NEXT_KEY: Final = define(
-    "next_key", infer=_key_type, vjp=(), effect="writes", precision="exact", draws=True
+    "next_key",
+    infer=_key_type,
+    vjp=(),
+    effect="writes",
+    precision="exact",
+    draws=True,
+    resource=GeneratorState,
 )
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define(
@@ -92,6 +98,7 @@ _SET_KEY: Final = define(
     vjp=(),
     effect="fence",
     precision="exact",
+    resource=GeneratorState,
     outputs=None,
 )
 BITS: Final = _define("random_bits", 20)

@@ -14,6 +14,7 @@ from eagerflow.core.op import Effect, Op, common_device, define, functions
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
+from eagerflow.resources.kinds import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:
@@ -48,9 +49,8 @@ def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
         return common_device(*devices, **attrs)
     for device in devices:
         if device is not None and device != where:
-            word = type(resource).__name__.removesuffix("State").lower()
             raise DeviceError(
-                f"the {word} is on {where}, the value is not",
+                f"the {kind_name(type(resource))} is on {where}, the value is not",
                 hint=f"move it with .to('{where}')",
             )
     return where
@@ -58,14 +58,15 @@ def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
 
 def effect_op(
     name: str,
+    kind: type,
     infer: Callable[..., Any],
     effect: Effect,
     *,
     devices: Callable[..., Any] = of_state,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """An op that hands values to a resource or takes them from it, as they are."""
-    exact: OpFacts = {"precision": "exact", **facts}
+    """An op that hands values to a resource of that kind or takes them from it, as they are."""
+    exact: OpFacts = {"precision": "exact", "resource": kind, **facts}
     return define(
         name, infer=infer, devices=devices, nondifferentiable=True, effect=effect, **exact
     )

@@ -71,10 +71,12 @@ def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[Ten
     return ()
 
 
-_add = effect_op("accumulator_add", _add_type, "fence")
-_take = waiting_op("accumulator_take", _taken_types, counted=True)
-_set_step = effect_op("accumulator_set_step", _set_step_type, "fence", outputs=None)
-_size = effect_op("accumulator_size", count_type, "fence")
+_add = effect_op("accumulator_add", AccumulatorState, _add_type, "fence")
+_take = waiting_op("accumulator_take", AccumulatorState, _taken_types, counted=True)
+_set_step = effect_op(
+    "accumulator_set_step", AccumulatorState, _set_step_type, "fence", outputs=None
+)
+_size = effect_op("accumulator_size", AccumulatorState, count_type, "fence")
 
 
 @final
@@ -259,12 +261,12 @@ def _close_type(
 
 
 _insert_many = effect_op(
-    "barrier_insert_many", _insert_type, "fence", takes_bytes=True, outputs=None
+    "barrier_insert_many", BarrierState, _insert_type, "fence", takes_bytes=True, outputs=None
 )
-_take_many = waiting_op("barrier_take_many", _joined_types, counted=True)
-_close = effect_op("barrier_close", _close_type, "fence", outputs=None)
-_ready_size = effect_op("barrier_ready_size", count_type, "fence")
-_incomplete_size = effect_op("barrier_incomplete_size", count_type, "fence")
+_take_many = waiting_op("barrier_take_many", BarrierState, _joined_types, counted=True)
+_close = effect_op("barrier_close", BarrierState, _close_type, "fence", outputs=None)
+_ready_size = effect_op("barrier_ready_size", BarrierState, count_type, "fence")
+_incomplete_size = effect_op("barrier_incomplete_size", BarrierState, count_type, "fence")
 
 
 @final

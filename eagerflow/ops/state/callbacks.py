@@ -168,9 +168,18 @@ def _devices(
 
 
 _py_call = effect_op(
-    "py_call", _types, "fence", devices=_devices, takes_bytes=True, outputs=None, calls_user=True
+    "py_call",
+    PyFunction,
+    _types,
+    "fence",
+    devices=_devices,
+    takes_bytes=True,
+    outputs=None,
+    calls_user=True,
 )
-_print = effect_op("print", _types, "fence", devices=_devices, takes_bytes=True, outputs=None)
+_print = effect_op(
+    "print", PyFunction, _types, "fence", devices=_devices, takes_bytes=True, outputs=None
+)
 
 
 def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:

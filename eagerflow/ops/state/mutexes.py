@@ -30,13 +30,20 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
 
 _acquire = waiting_op(
     "mutex_acquire",
+    MutexState,
     lambda mutex: (TensorType(_INT64, ()),),
     devices=common_device,
     raises=(),
     holds=True,
 )
 _release = effect_op(
-    "mutex_release", _release_type, "fence", devices=common_device, outputs=None, releases=True
+    "mutex_release",
+    MutexState,
+    _release_type,
+    "fence",
+    devices=common_device,
+    outputs=None,
+    releases=True,
 )
 
 

@@ -68,7 +68,9 @@ def _putting(name: str, axes: int) -> Op:
             _check_priority(x, parts[0], axes)
         return ()
 
-    return effect_op(name, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING)
+    return effect_op(
+        name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING
+    )
 
 
 def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
@@ -91,23 +93,29 @@ def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
 
 _enqueue = _putting("queue_enqueue", 0)
 _enqueue_many = _putting("queue_enqueue_many", 1)
-_dequeue = waiting_op("queue_dequeue", lambda queue: tuple(fresh_types(queue.types, "the element")))
+_dequeue = waiting_op(
+    "queue_dequeue", QueueState, lambda queue: tuple(fresh_types(queue.types, "the element"))
+)
 _dequeue_many = waiting_op(
     "queue_dequeue_many",
+    QueueState,
     lambda queue, count=None: _stacked(queue, size_of(count)),
     counted=True,
 )
 _dequeue_up_to = waiting_op(
     "queue_dequeue_up_to",
+    QueueState,
     lambda queue, count=None: _stacked(
         queue, unknown("k", "how many elements are left depends on the queue")
     ),
     counted=True,
 )
-_size = effect_op("queue_size", count_type, "fence")
-_closed = effect_op("queue_closed", _closed_type, "fence")
-_close = waiting_op("queue_close", lambda queue: (), raises=())
-_cancel_and_close = effect_op("queue_cancel_and_close", nothing_type, "fence", outputs=None)
+_size = effect_op("queue_size", QueueState, count_type, "fence")
+_closed = effect_op("queue_closed", QueueState, _closed_type, "fence")
+_close = waiting_op("queue_close", QueueState, lambda queue: (), raises=())
+_cancel_and_close = effect_op(
+    "queue_cancel_and_close", QueueState, nothing_type, "fence", outputs=None
+)
 
 
 # --- Queue ------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ _snapshot: Final = define(
     nondifferentiable=True,
     effect="fence",
     precision="exact",
+    resource=VariableGroup,
     outputs=None,
 )
 

@@ -101,6 +101,7 @@ _read = define(
     precision="exact",
     cost=FREE,
     order="rows",
+    resource=VariableState,
     reads_variable=True,
     inline=_inline,
 )
@@ -110,7 +111,7 @@ def _writing(
     name: str, infer: Callable[..., TensorType], inputs: int, **more: Unpack[OpFacts]
 ) -> Op:
     """An op that changes a variable, and gives its new value."""
-    facts: OpFacts = {"precision": "exact", "order": "rows", **more}
+    facts: OpFacts = {"precision": "exact", "order": "rows", "resource": VariableState, **more}
     constant = (None,) * inputs
     return define(name, infer=infer, devices=of_state, vjp=constant, effect="writes", **facts)
 

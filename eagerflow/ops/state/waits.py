@@ -135,6 +135,7 @@ def bind_wait(
 
 def waiting_op(
     name: str,
+    kind: type,
     outputs: Callable[..., tuple[TensorType, ...]],
     *,
     counted: bool = False,
@@ -146,6 +147,7 @@ def waiting_op(
 
     Args:
         name: of the op.
+        kind: the class of its resource.
         outputs: ``outputs(resource, **attrs)`` gives the types of what is taken.
         counted: whether it says how many; then ``count`` is an attribute or an input.
         devices: its device rule.
@@ -161,7 +163,7 @@ def waiting_op(
         return outputs(resource, **attrs)
 
     return effect_op(
-        name, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
+        name, kind, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
     )
 
 

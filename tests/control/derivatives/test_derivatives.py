@@ -11,6 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import GradientError
+from eagerflow.graph.verify import verify
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -128,6 +129,32 @@ def a_list_of_branches(x, w):
 ])  # fmt: skip
 def test_traced_is_eager(f: Callable[..., Any]) -> None:
     check(f)
+
+
+def test_sizes_that_only_the_trace_around_knows() -> None:
+    """A branch in a branch makes zeros of a shape that no operand of either has."""
+
+    def f(x):
+        def inner(i, y):
+            return ef.cond(i == 1, lambda: y, lambda: ef.tanh(y) * x.sum())
+
+        def body(i, y):
+            return i + 1, ef.cond(i == 2, lambda: y, lambda: inner(i, y))
+
+        return ef.while_loop(lambda i, y: i < 2, body, (0, x[0, 0]))[1]
+
+    def pushed(f):
+        return lambda x: ef.jvp(f, (x,), (ef.cos(x),))[1]
+
+    def pulled(f):
+        return lambda x: (ef.grad(f)(x) * ef.cos(x)).sum()
+
+    for curve in (pushed(ef.grad(f)), ef.grad(pushed(f)), ef.grad(pulled(f))):
+        traced = ef.trace(curve)
+        for n in (2, 3, 4):
+            x = ef.sin(ef.arange(2.0 * n, dtype=ef.float64)).reshape(n, 2)
+            close([traced(x)], [curve(x)])
+        assert len(traced.traces) == 2
 
 
 def test_a_path_without_derivative_is_an_error() -> None:
@@ -347,6 +374,28 @@ def _variables() -> dict[str, Callable[[ef.Variable, Any], Any]]:
 
     found = (assigned_first, read_first, in_a_branch, nested, in_one_branch_of_a_loop)
     return {f.__name__: f for f in found}
+
+
+def test_variables_of_one_name() -> None:
+    """The branch of the derivative meets another one first than the function around it."""
+    first, second = ef.Variable(2.0, name="v"), ef.Variable(3.0, name="v")
+
+    def f(x):
+        y = first * x
+
+        def yes():
+            second.assign(x)
+            return ef.sin(y)
+
+        return ef.cond(y > 0, yes, lambda: y)
+
+    graph = ef.trace(ef.grad(f)).graph(ef.tensor(1.0))
+    assert graph.resources == {"v": first.resource, "v_1": second.resource}
+    verify(graph)
+    again = ef.Graph.parse(str(graph), graph.resources)
+    assert str(again) == str(graph)
+    again.run(["&cond"], {"x": ef.tensor(5.0)})
+    assert (first.item(), second.item()) == (2.0, 5.0)
 
 
 @pytest.mark.parametrize("name", list(_variables()))

@@ -1,0 +1,8 @@
+"""What users call the kinds of resources."""
+
+from __future__ import annotations
+
+
+def kind_name(kind: type) -> str:
+    """A class in the words of users: ``variable`` for `VariableState`."""
+    return kind.__name__.removesuffix("State").lower()
