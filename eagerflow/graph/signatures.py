@@ -227,7 +227,8 @@ def _branches(node: Node) -> Sequence[ValueSpec]:
         or predicate.dtype.kind not in kinds
     ):
         raise DTypeError(f"{node.op} is chosen by a {kinds[0]} without axes", given=str(predicate))
-    first, *others = [_apply(b, operands) for b in branches]
+    given = [v.spec for v in node.outputs]
+    first, *others = [_as_given(b, operands, given) for b in branches]
     for i, other in enumerate(others, 1):
         pair = f"branches 0 and {i} give"
         _agree(f"{pair} different types", f"{pair} results on different devices", other, first)
@@ -348,6 +349,25 @@ def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
         [in_sizes(p, sizes) for p in params],
     )
     return [in_sizes(v.spec, sizes) for v in graph.outputs]
+
+
+def _as_given(
+    graph: Graph, operands: Sequence[ValueSpec], given: Sequence[ValueSpec]
+) -> list[ValueSpec]:
+    """As `_apply`, with the sizes of ``given`` in the place of those that are names.
+
+    A branch may know a size by another name than the graph around it: the cotangent of what it
+    hands on unchanged has the size of its result, and around it that of its operand.
+    """
+    results = _apply(graph, operands)
+    for i, (kind, other) in enumerate(zip(results, given, strict=False)):
+        if isinstance(kind, TensorSpec) and len(kind.shape) == len(other.shape):
+            shape = [
+                b if isinstance(a, Dim) and a.is_name and isinstance(b, Dim) else a
+                for a, b in zip(kind.shape, other.shape, strict=True)
+            ]
+            results[i] = kind.like(shape=tuple(shape))
+    return results
 
 
 def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:

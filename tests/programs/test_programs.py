@@ -230,6 +230,14 @@ def test_kept_programs(program: Program) -> None:
         check(program, _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity)
 
 
+def test_branches_that_know_a_size_by_another_name_are_sound() -> None:
+    joined = [("update_a_copy", 0, 0, 0), ("joined", 4, 0, 0)]
+    body = [("smooth", 0, 0, 0), ("while", 4, 10, 8, [("one_of", 0, 0, 0, [], joined, [])])]
+    made = [Call(2, 3, 0.0, 40, 9, -1.25), Call(3, 3, 0.001, 3, 2, 0.5)]
+    with ef.config(verify=True):
+        check(Program(body, True), made, ("traced",), "curve by tapes")
+
+
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
 @settings(max_examples=examples(100))
 def test_ways_to_derivatives(program: Program, made: list[Call], quantity: str) -> None:
