@@ -222,7 +222,8 @@ def reduce(w: Writer, a: int, b: int, c: int) -> None:
         "max(x - {0}.sum().astype(weight.dtype) for x in weight)",
         "min({0}.sum() + 0.5, {0}.sum() * 2.0)",
     ), b, name)  # fmt: skip
-    w.lines.append(f"{to.name} = ef.tanh({to.name} + move({made}, {to.device}))")
+    moved = f"move({made}, {to.device}).astype({to.name}.dtype)"
+    w.lines.append(f"{to.name} = ef.tanh({to.name} + {moved})")
 
 
 @statement(Trait.PYTHON | Trait.TOP)

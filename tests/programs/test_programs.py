@@ -230,12 +230,34 @@ def test_kept_programs(program: Program) -> None:
         check(program, _CALLS, ("traced", "traced inside", "scheduled node by node"), quantity)
 
 
-def test_branches_that_know_a_size_by_another_name_are_sound() -> None:
-    joined = [("update_a_copy", 0, 0, 0), ("joined", 4, 0, 0)]
-    body = [("smooth", 0, 0, 0), ("while", 4, 10, 8, [("one_of", 0, 0, 0, [], joined, [])])]
-    made = [Call(2, 3, 0.0, 40, 9, -1.25), Call(3, 3, 0.001, 3, 2, 0.5)]
+#: programs with branches that know a size by another name than what is around them
+NAMED_TWICE = {
+    "curve by tapes": (
+        Program([
+            ("smooth", 0, 0, 0),
+            ("while", 4, 10, 8, [("one_of", 0, 0, 0, [],
+                                  [("update_a_copy", 0, 0, 0), ("joined", 4, 0, 0)], [])]),
+        ], True),
+        [Call(2, 3, 0.0, 40, 9, -1.25), Call(3, 3, 0.001, 3, 2, 0.5)],
+    ),
+    "along": (
+        Program([
+            ("one_of", 11, 11, 0, [("assign", 0, 0, 0)],
+             [("branch", 1, 0, 8, [("mixed", 5, 0, 4), ("set", 4, 11, 8)],
+               [("reduce_all", 4, 1, 8), ("divided", 4, 8, 4)])],
+             [("list", 2, 3, 10, [("reshaped", 8, 7, 7)])]),
+            ("gathered", 6, 4, 3),
+        ]),
+        [Call(2, 2, 1e30, 2, 3, -1.25), Call(2, 3, 1e30, 0, 9, 1e30)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("quantity", NAMED_TWICE)
+def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
+    program, made = NAMED_TWICE[quantity]
     with ef.config(verify=True):
-        check(Program(body, True), made, ("traced",), "curve by tapes")
+        check(program, made, ("traced", "under a tape"), quantity)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
