@@ -242,6 +242,8 @@ NAMED_TWICE = {
     ),
     "along": (
         Program([
+            ("move", 0, 0, 11),
+            ("remat", 11, 0, 0, [("assign", 0, 0, 0), ("assign", 0, 0, 0)]),
             ("one_of", 11, 11, 0, [("assign", 0, 0, 0)],
              [("branch", 1, 0, 8, [("mixed", 5, 0, 4), ("set", 4, 11, 8)],
                [("reduce_all", 4, 1, 8), ("divided", 4, 8, 4)])],
@@ -257,7 +259,7 @@ NAMED_TWICE = {
 def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
     program, made = NAMED_TWICE[quantity]
     with ef.config(verify=True):
-        check(program, made, ("traced", "under a tape"), quantity)
+        check(program, made, ("traced", "traced inside", "under a tape"), quantity)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
