@@ -107,6 +107,7 @@ def test_mean_accuracy_of_five_seeds(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sum("and all predictions bit for bit" in line for line in lines) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quiet_bars")
 def test_demo_shows_a_row_per_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--seeds", "2", "--epochs", "1", "--picture", str(tmp_path / "digits.png")]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.source_tree import ROOT, modules
+from tests.source_tree import ROOT, modules, statements
 
 #: about 500 lines are one idea; a file that is one, and longer, is not cut for the number alone
 FILE_LINES, FUNCTION_LINES = 600, 60
@@ -18,17 +20,27 @@ FILES = modules()
 TESTS = {str(f.relative_to(ROOT)): f for f in sorted((ROOT / "tests").rglob("*.py"))}
 
 
-def _classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
+class _Class(NamedTuple):
+    """A class of ours, with the last parts of the dotted names of its bases and decorators."""
+
+    module: str
+    bases: set[str]
+    decorators: set[str]
+
+
+@cache
+def _classes() -> dict[str, list[_Class]]:
     found = defaultdict(list)
     for module, file in FILES.items():
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in statements(ast.parse(file.read_text()).body):
             if isinstance(node, ast.ClassDef):
-                found[node.name].append((module, node))
+                one = _Class(module, _names(node.bases), _names(node.decorator_list))
+                found[node.name].append(one)
     return found
 
 
 def _names(nodes: list[ast.expr]) -> set[str]:
-    """The last part of each dotted name: of decorators and of base classes."""
+    """The last part of each dotted name."""
     parts = (ast.unparse(n).partition("[")[0].partition("(")[0] for n in nodes)
     return {part.rpartition(".")[2] for part in parts}
 
@@ -38,7 +50,7 @@ def overlong(file: Path) -> list[str]:
     text = file.read_text()
     lines = len(text.splitlines())
     found = [f"{file.name}: {lines} lines"] if lines > FILE_LINES else []
-    for node in ast.walk(ast.parse(text)):
+    for node in statements(ast.parse(text).body):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             doc = ast.get_docstring(node, clean=False)
@@ -95,7 +107,7 @@ def test_a_missing_reason_is_seen() -> None:
 
 def test_class_names_are_unique() -> None:
     twice = {
-        name: [module for module, _ in places]
+        name: [one.module for one in places]
         for name, places in _classes().items()
         if len(places) > 1 and not name.startswith("_")
     }
@@ -106,7 +118,7 @@ def imported_secrets(text: str) -> list[str]:
     """The names with an underscore that a module imports from another one of ours."""
     return [
         f"{node.module}.{alias.name}"
-        for node in ast.walk(ast.parse(text))
+        for node in statements(ast.parse(text).body)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow")
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__")
@@ -132,11 +144,11 @@ def test_classes_are_final_or_abstract() -> None:
     wrong = []
     for name, places in _classes().items():
         abstract = name.lstrip("_").startswith("Abstract")
-        for module, node in places:
-            plain = _names(node.bases) & {"NamedTuple", "Protocol", "TypedDict"}
+        for module, bases, decorators in places:
+            plain = bases & {"NamedTuple", "Protocol", "TypedDict"}
             exempt = module == "eagerflow.errors" or plain
             exempt = exempt or (module, name) in SUBCLASSED
-            if not exempt and abstract == ("final" in _names(node.decorator_list)):
+            if not exempt and abstract == ("final" in decorators):
                 wrong.append(f"{module}.{name}")
     assert wrong == []
 

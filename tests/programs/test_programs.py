@@ -211,13 +211,13 @@ _QUANTITY = st.sampled_from(sorted(QUANTITIES))
 
 
 @given(programs(), calls(0, 1, 2, 3, 5))
-@settings(max_examples=examples(16))
+@settings(max_examples=examples(12))
 def test_results(program: Program, made: list[Call]) -> None:
     check(program, made)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=2), _QUANTITY, st.sampled_from(sorted(COLUMNS)))
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(8))
 def test_derivatives(program: Program, made: list[Call], quantity: str, column: str) -> None:
     check(program, made, ("traced", "traced inside", column), quantity)
 
@@ -263,12 +263,12 @@ def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 def test_ways_to_derivatives(program: Program, made: list[Call], quantity: str) -> None:
     check(program, made, (), quantity)
 
 
 @given(programs(Trait.NUMPY), calls(1, 2, 3, count=1))
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 def test_plain(program: Program, made: list[Call]) -> None:
     check_plain(program, made[0])

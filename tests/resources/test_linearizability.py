@@ -62,7 +62,7 @@ def test_the_checker_sees_what_is_wrong() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(actions=st.lists(ACTIONS, max_size=10), seed=st.integers(0, 9))
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120))
 def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
     """What is begun waits, is cancelled, and ends, in all the ways that there are."""
     found = Recorder(kind, seed)
@@ -78,7 +78,7 @@ def test_attempts_in_any_order(kind: str, actions: list[tuple[str, int, int]], s
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(actions=st.lists(ACTIONS, max_size=14), seed=st.integers(0, 9))
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120))
 def test_nothing_is_lost(kind: str, actions: list[tuple[str, int, int]], seed: int) -> None:
     """All that was put in was taken, or is still there: in the queue, or held by who waits."""
     found = Recorder(kind, seed)
@@ -192,7 +192,7 @@ def programs_of(*names: str) -> st.SearchStrategy[Any]:
     producers=programs_of("enqueue", "enqueue_many"),
     consumers=programs_of("dequeue", "dequeue_many", "up_to"),
 )
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_padding_queues_of_threads(
     producers: list[list[tuple[str, int, int]]], consumers: list[list[tuple[str, int, int]]]
 ) -> None:
@@ -245,7 +245,7 @@ NUMBERS = st.integers(1, 8).flatmap(lambda n: st.permutations(range(n)))
 
 
 @given(NUMBERS, st.lists(st.sampled_from(["take", "two", "cancel"]), max_size=8), st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120))
 def test_numbered_elements_leave_in_order(
     numbers: list[int], takes: list[str], data: st.DataObject
 ) -> None:
@@ -289,7 +289,7 @@ STEPS = st.tuples(
 
 @pytest.mark.usefixtures("_fast_switching")
 @given(programs=st.lists(st.lists(STEPS, min_size=1, max_size=4), min_size=2, max_size=3))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40))
 def test_variables_of_threads(programs: list[list[tuple[str, int]]]) -> None:
     v = ef.Variable([0, 0])
     add = ef.trace(v.assign_add)

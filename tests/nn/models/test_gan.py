@@ -138,6 +138,7 @@ def variety(drawn: ef.Tensor) -> float:
     return float(drawn.std(axis=0).mean())
 
 
+@pytest.mark.slow
 def test_it_learns_to_draw_digits() -> None:
     run, losses = the_same_traced(make, STEPS)
     assert all(0.2 < x < 4 for pair in losses[20:] for x in pair.values())  # neither of them won

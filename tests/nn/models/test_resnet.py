@@ -104,6 +104,7 @@ def accuracy(model: nn.Module) -> float:
     return float(nn.metrics.accuracy(model(images).argmax(axis=1), labels))
 
 
+@pytest.mark.slow
 def test_it_learns_to_read_digits() -> None:
     run, losses = the_same_traced(make, STEPS)
     assert losses[0]["loss"] > 2  # as good as guessing: log(10) is 2.30

@@ -103,6 +103,7 @@ def written_by(model: Transformer, letters: ef.Tensor) -> ef.Tensor:
     return tokens[:, LENGTH + 1 :]
 
 
+@pytest.mark.slow
 def test_it_learns_to_reverse_words() -> None:
     run, losses = the_same_traced(make, STEPS)
     assert losses[0]["loss"] > 2  # as good as guessing: log(8) is 2.08

@@ -1,4 +1,7 @@
-"""3,000 waits of one step, and every way in which they end together: no recursion, none is left."""
+"""Waits of one step by the thousand, and every way in which they end together: none is left.
+
+There are more of them than Python has frames: nothing recurses.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.runtime.threads.timers import timers
+from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # so it is
 
-MANY = 3000
+MANY = 3000 if EXPLORES else 1200
 LONG = 1000.0  # seconds
 
 
@@ -50,7 +54,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
 
 
 def waiting(timeout: float | None = None) -> tuple[ef.Queue, ef.Queue, ef.Runner]:
-    """A queue that a run waits for 3,000 times, another one that it waits for once, the runner."""
+    """A queue that a run waits for `MANY` times, another one that it waits for once, the runner."""
     queue, other = ef.Queue(7, ef.tensor(0)), ef.Queue(7, ef.tensor(0))
 
     @ef.trace

@@ -1,7 +1,7 @@
 """10,000 dequeues that wait at once in two threads, and every way in which that ends.
 
 100 runners, each a step with 100 dequeues: nothing is left of them, no thread, process or memory.
-`make test` has 30 runners.
+`make test` has 12 runners.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
 
 EACH = 100
-RUNNERS = 100 if EXPLORES else 30
+RUNNERS = 100 if EXPLORES else 12
 ALL = RUNNERS * EACH
 LONG = 1000.0  # seconds
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import eagerflow as ef
 from eagerflow.graph import Graph
@@ -20,6 +20,7 @@ from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS
 from tests.control.programs import Program as Source
+from tests.exploring import examples
 from tests.numeric import tensors
 from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, calls, graph_of, programs
@@ -87,6 +88,7 @@ def test_what_takes_only_constants_runs_in_each_iteration() -> None:
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1))
+@settings(max_examples=examples(12))
 def test_nested_programs_with_helpers(program: Program, made: list[Call]) -> None:
     """One thread alone is a column of `tests.programs`."""
     with ef.config(cpu_devices=2):

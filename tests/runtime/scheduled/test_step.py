@@ -90,7 +90,7 @@ def test_a_branch_that_is_not_there() -> None:
     assert "# the line" in str(caught.value.source)
 
 
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(5))
 @given(programs(Trait.SMOOTH, ["assign", "draw", "read", "gradient"]), st.integers(0, 30))
 def test_failures_leave_nothing(program: Program, after: int) -> None:
     ops, count = Ops(), 0
