@@ -169,8 +169,6 @@ def _basis(x: Tensor) -> Iterator[Tensor]:
 def _block(parts: Sequence[Tensor | None], like: Tensor, shape: Shape, axis: int) -> Tensor:
     """The derivatives of one tensor by another from parts like ``like``, None for zero."""
     if not parts or all(p is None for p in parts):
-        zeros: Tensor = functions["zeros"](shape, dtype=like.dtype, device=like.device)
-        return zeros
+        return functions["zeros"](shape, dtype=like.dtype, device=like.device)
     whole = functions["stack"]([full_like(like, 0) if p is None else p for p in parts], axis=axis)
-    block: Tensor = cast(functions["reshape"](whole, shape), like.dtype)
-    return block
+    return cast(functions["reshape"](whole, shape), like.dtype)

@@ -302,8 +302,7 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
         else as_tensor(v, dtype, device)
         for v in value
     ]
-    result: Tensor = functions["stack"](parts)
-    return result
+    return functions["stack"](parts)
 
 
 def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:

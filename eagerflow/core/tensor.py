@@ -197,8 +197,7 @@ def _unary(name: str) -> Callable[[Any], Tensor]:
 
 
 def _getitem(x: Any, key: Any) -> Tensor:
-    result: Tensor = functions["getitem"](x, key)
-    return result
+    return functions["getitem"](x, key)
 
 
 def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
@@ -211,8 +210,7 @@ def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
             hint="write x = x + y",
         )
     attrs = {"sizes": sizes, "expected": expected, "least": False, "refusal": refusal}
-    result: Tensor = bind(_check_sizes, value, **attrs)
-    return result
+    return bind(_check_sizes, value, **attrs)
 
 
 def _update(handle: Tensor, value: Tensor, name: str) -> None:
