@@ -8,10 +8,10 @@ from typing import Any, Final, final
 
 from eagerflow.autodiff.backward import Cotangent, fit
 from eagerflow.autodiff.packing import Packing, pack
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.cost_rules import FREE
-from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.interpreter import Composite, Passed, current
 from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -120,20 +120,14 @@ class custom_vjp:  # noqa: N801 - a decorator
             rule = _Rule(self.name, backward, rest, packed[0], packing, [x.type for x in xs])
             return Passed(ys, residuals, rule)
 
-        if not interpreter.stack.installed:
-            return packed_result(body(*inputs), packed)
         composite = Composite(self.name, body, passed, own_rule=True)
-        return packed_result(interpreter.current().call(composite, inputs), packed)
+        results = current().call(composite, inputs)
+        return packed[0].unpack(results)
 
     @property
     def name(self) -> str:
         """The name of the function."""
         return getattr(self._f, "__name__", "the function")
-
-
-def packed_result(outputs: Sequence[Tensor], packed: Sequence[Packing]) -> Any:
-    """The result of a composite as its function gave it."""
-    return packed[0].unpack(outputs)
 
 
 @final

@@ -197,24 +197,23 @@ class AbstractDifferentiator(AbstractInterpreter):
         """Hear that a composite assigned a variable, and in which line."""
 
 
-def is_followed(x: Any) -> bool:
-    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
+def differentiators() -> Iterator[AbstractDifferentiator]:
+    """Those of this thread's chain, from the top."""
     interpreter = current()
     while interpreter is not BASE:
-        if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
-            return True
+        if isinstance(interpreter, AbstractDifferentiator):
+            yield interpreter
         interpreter = interpreter.below
-    return False
+
+
+def is_followed(x: Any) -> bool:
+    """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
+    return any(one.follows(x) for one in differentiators())
 
 
 def is_differentiated() -> bool:
     """Whether there is a differentiator in this thread's chain."""
-    interpreter = current()
-    while interpreter is not BASE:
-        if isinstance(interpreter, AbstractDifferentiator):
-            return True
-        interpreter = interpreter.below
-    return False
+    return next(differentiators(), None) is not None
 
 
 @final
@@ -224,17 +223,13 @@ class applying_rules:  # noqa: N801 - a context manager
     __slots__ = ("_told",)
 
     def __enter__(self) -> None:
-        self._told: list[AbstractDifferentiator] = []
-        interpreter = current()
-        while interpreter is not BASE:
-            if isinstance(interpreter, AbstractDifferentiator):
-                interpreter.begin_rules()
-                self._told.append(interpreter)
-            interpreter = interpreter.below
+        self._told = [*differentiators()]
+        for one in self._told:
+            one.begin_rules()
 
     def __exit__(self, *raised: object) -> None:
-        for interpreter in self._told:
-            interpreter.end_rules()
+        for one in self._told:
+            one.end_rules()
 
 
 def tracer_among(interpreter: AbstractInterpreter) -> AbstractTracer | None:
