@@ -12,13 +12,12 @@ from typing import Any, final
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
-from eagerflow.dims.polynomial import Atom, name_atoms
-from eagerflow.graph.edit import copied, substitute_sizes
+from eagerflow.dims.polynomial import Atom
+from eagerflow.graph.edit import atoms_in, copied, flat_items, named_axes, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
-from eagerflow.runtime.generated.instructions import named_axes, parts
 from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
@@ -256,8 +255,8 @@ def _of_graph(
 
 def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom]:
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
-    items = (*[size for kind in types for size in kind.shape], *parts(item))
-    names = _names_in(items)
+    items = (*[size for kind in types for size in kind.shape], *flat_items((item,)))
+    names = atoms_in(items)
     for part in items:
         if type(part) is Graph:
             attrs = tuple([value for node in part.nodes for value in node.attrs.values()])
@@ -265,13 +264,9 @@ def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom
     return names
 
 
-def _names_in(items: Iterable[Any]) -> set[Atom]:
-    return set[Atom]().union(*[name_atoms(item.terms) for item in items if type(item) is Dim])
-
-
 def _sizes_read(attrs: Mapping[str, Any]) -> set[Atom]:
     """The names of sizes that attributes read, subgraphs only those that no value inside has."""
-    read = _names_in(parts(tuple(attrs.values())))
+    read = atoms_in(flat_items(attrs.values()))
     for graph in _graphs_of(attrs):
         had = names_of((), [v.type for v in graph.inputs])
         for node in graph.nodes:

@@ -13,7 +13,7 @@ from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
-from eagerflow.graph.edit import in_sizes
+from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
@@ -293,16 +293,15 @@ def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[s
     """What each name of ``params`` that stands alone is in ``given``."""
     sizes: dict[str, Size] = {}
     for param, kind in zip(params, given, strict=False):
-        if isinstance(param, TensorSpec) and isinstance(kind, TensorSpec):
-            _bind(param, kind, sizes)
+        for axis, name in named_axes(param):
+            if axis < len(kind.shape):
+                sizes.setdefault(name, kind.shape[axis])
     return sizes
 
 
 def _name_in(params: Sequence[ValueSpec], name: str) -> Size:
     """The size of that name, as it stands in ``params``."""
-    return next(
-        d for k in params for d in k.shape if isinstance(d, Dim) and d.is_name and str(d) == name
-    )
+    return next(k.shape[axis] for k in params for axis, own in named_axes(k) if own == name)
 
 
 def _stacked(kind: ValueSpec, length: Any) -> TensorSpec:
@@ -348,10 +347,3 @@ def _apply(graph: Graph, operands: Sequence[ValueSpec]) -> list[ValueSpec]:
         [in_sizes(p, sizes) for p in params],
     )
     return [in_sizes(v.spec, sizes) for v in graph.outputs]
-
-
-def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:
-    """Note what each name of ``param`` that stands alone is in ``operand``."""
-    for size, given in zip(param.shape, operand.shape, strict=False):
-        if isinstance(size, Dim) and size.is_name:
-            sizes.setdefault(str(size), given)
