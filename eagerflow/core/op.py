@@ -216,6 +216,11 @@ def load_families_by(load: Callable[[], None]) -> None:
     _load_families = load
 
 
+def _load_every_family() -> None:
+    _load_families()
+    load_families_by(_no_families)  # graphs ask for names that are no ops again and again
+
+
 def declare(name: str) -> Op:
     """The op of that name, made empty if it is not there yet (to be filled by `define`)."""
     op = _ops.get(name)
@@ -298,7 +303,7 @@ def find_op(name: str) -> Op | None:
     """The same; None if there is none."""
     op = _ops.get(name)
     if op is None or op.infer is None:
-        _load_families()
+        _load_every_family()
         load_plugins()
         op = _ops.get(name)
     return None if op is None or op.infer is None else op
@@ -306,7 +311,7 @@ def find_op(name: str) -> Op | None:
 
 def all_ops() -> dict[str, Op]:
     """All ops by name."""
-    _load_families()
+    _load_every_family()
     return dict(_ops)
 
 

@@ -48,6 +48,17 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
     return nodes[::-1]
 
 
+def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
+    """The graphs within nodes, at any depth."""
+    known = set[Graph]()
+    waiting = [*nodes]
+    for node in waiting:  # it grows
+        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
+        known |= inner
+        waiting += [n for graph in inner for n in graph.nodes]
+    return known
+
+
 def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:
     """For each name of a size that is not known the first of ``values`` that tells it."""
     first: dict[str, Value] = {}

@@ -77,7 +77,7 @@ def kind_of(op: str) -> NodeKind:
 
 def is_read(op: str) -> bool:
     """Whether nodes of ``op`` give the value of a variable, and do nothing else to state."""
-    known = find_op(op) if kind_of(op) == "op" else None
+    known = find_op(op)
     return known is not None and known.reads_variable
 
 
@@ -106,7 +106,12 @@ def fits(got: ValueSpec, want: ValueSpec) -> bool:
 
     Devices are compared where both are known.
     """
-    return has_type(got, want) and (None in (got.device, want.device) or got.device == want.device)
+    return has_type(got, want) and is_together(got, want)
+
+
+def is_together(a: ValueSpec, b: ValueSpec) -> bool:
+    """Whether two values are on one device, as far as that is known."""
+    return None in (a.device, b.device) or bool(a.device == b.device)
 
 
 def has_type(got: ValueSpec, want: ValueSpec) -> bool:

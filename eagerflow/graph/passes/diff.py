@@ -109,9 +109,5 @@ def _marked(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterat
 
 
 def _compared(old: list[str], new: list[str]) -> Iterator[_Line]:
-    if old == new:
-        yield from ((" ", line) for line in old)
-    elif len(old) == len(new) == 1:
-        yield from (("-", old[0]), ("+", new[0]))
-    else:
-        yield from ((line[0], line[2:]) for line in ndiff(old, new) if line[0] != "?")
+    lines = (f"  {line}" for line in old) if old == new else ndiff(old, new)
+    return ((line[0], line[2:]) for line in lines if line[0] != "?")
