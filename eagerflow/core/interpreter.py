@@ -173,11 +173,9 @@ class AbstractDifferentiator(AbstractInterpreter):
     derivative would have to go through.
     """
 
-    @abstractmethod
     def begin_rules(self) -> None:
         """Rules run from here on."""
 
-    @abstractmethod
     def end_rules(self) -> None:
         """As many times as `begin_rules`: they are done."""
 
@@ -264,9 +262,7 @@ class _Base(AbstractInterpreter):
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         if stack.monitored:
-            monitor = _monitor.get() or stack.monitor
-            if monitor is not None:
-                return monitor.bind(op, inputs, attrs)
+            return (_monitor.get() or _PROCESS).bind(op, inputs, attrs)
         return stack.execute(op, inputs, attrs)
 
     def rebind(self, handle: Any, value: Any) -> None:

@@ -156,11 +156,6 @@ class LoopDerivative:
 
     # --- the two loops ---
 
-    @property
-    def _rest(self) -> dict[str, Any]:
-        """The attributes besides the subgraphs."""
-        return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
-
     def _more(self) -> list[ValueSpec]:
         """The types of the extra loop-carried values: the number of iterations, and residuals."""
         return [*[_INT] * self.counts, *self.kept.kinds]
@@ -183,21 +178,21 @@ class LoopDerivative:
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
-        attrs = {**self._rest, "body": build(self.body.name, kinds, iteration, self.names)}
+        whole = self.whole
+        attrs = {**whole.attrs, "body": build(self.body.name, kinds, iteration, self.names)}
         if self.is_scan:
             attrs["carry"] = self.total + count
         else:
-            test: Graph = self.whole.attrs["cond"]
+            test: Graph = whole.attrs["cond"]
             attrs["cond"] = build(
                 test.name,
                 kinds,
                 lambda xs: replay(test, xs[: self.total], self.outside),
                 self.names,
             )
-        whole = self.whole
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
         outputs = [*whole.outputs[: self.total], *more, *whole.outputs[self.total :]]
-        return Structured(whole.op, _ordered(attrs), inputs, outputs)
+        return Structured(whole.op, attrs, inputs, outputs)
 
     def _backward(self) -> Structured | None:
         if not self.active_moving and not (self.seeded and (self.sinks or self.sliced)):
@@ -321,9 +316,3 @@ def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec
         for axis, d in enumerate(kind.shape)
     ]
     return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
-
-
-def _ordered(attrs: dict[str, Any]) -> dict[str, Any]:
-    """Subgraphs first, as graphs are printed."""
-    graphs: dict[str, Any] = {k: attrs[k] for k in ("cond", "body") if k in attrs}
-    return {**graphs, **attrs}
