@@ -196,10 +196,6 @@ def _unary(name: str) -> Callable[[Any], Tensor]:
     return method
 
 
-def _getitem(x: Any, key: Any) -> Tensor:
-    return functions["getitem"](x, key)
-
-
 def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
     """``value``, if its shape may be that of ``handle``: in a trace that is seen when it runs."""
     sizes, expected = value.shape, handle.shape
@@ -285,15 +281,15 @@ class AbstractArray(AbstractConversions):
             lane = self._lane
             kind = type(key)
             if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
-                return _getitem(self, key)
+                return functions["getitem"](self, key)
             if kind is tuple:
                 for part in key:
                     if type(part) not in PLAIN:
-                        return _getitem(self, key)
+                        return functions["getitem"](self, key)
             try:
                 data = self._data[key]
             except Exception:
-                return _getitem(self, key)
+                return functions["getitem"](self, key)
             if type(data) is not lane.array_type:  # a NumPy scalar, or bytes
                 data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
             out = Tensor()
