@@ -77,7 +77,6 @@ class LoopDerivative:
         once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
-        self.numbers = numbers
         #: the residuals of iterations
         self.kept = Residuals(self.pushed, self.outside.keys())
         self.forward = self._forward()
@@ -115,15 +114,10 @@ class LoopDerivative:
         outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
         graph.outputs = [values[self.body.outputs[i]] for i in outputs]
         reached = self._reached(self.active)
-        seeded = [self.body.outputs[i] in reached for i in outputs]
-        seeded = [
-            s and (i >= self.total or self.active[i]) for s, i in zip(seeded, outputs, strict=True)
-        ]
-        self.seeded = [
-            i
-            for i, s in zip(outputs, seeded, strict=True)
-            if s and is_smooth(self.body.outputs[i].spec)
-        ]
+        own = [i for i in outputs if i >= self.total or self.active[i]]
+        ends = self.body.outputs
+        self.seeded = [i for i in own if ends[i] in reached and is_smooth(ends[i].spec)]
+        seeded = [i in self.seeded for i in outputs]
         #: the names of sizes that change from iteration to iteration
         self.loose = names_in(self.kinds) - self.outside.keys()
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)

@@ -234,13 +234,6 @@ class _Parser:
             self.specs[text] = spec
         return spec
 
-    def tensor_type(self) -> TensorType:
-        position = self.at.skip()
-        spec = self.spec()
-        if not isinstance(spec, TensorSpec):
-            self.at.fail("the type of a tensor", position)
-        return spec.type
-
     def shape(self, dims: str, position: int) -> tuple[Any, ...]:
         """The sizes in ``dims``, which begins at ``position``."""
         sizes: list[Size] = []
@@ -383,7 +376,10 @@ class _Parser:
 
     def tensor_form(self) -> Any:
         position = self.at.skip()
-        kind = self.tensor_type()
+        spec = self.spec()
+        if not isinstance(spec, TensorSpec):
+            self.at.fail("the type of a tensor", position)
+        kind = spec.type
         self.at.expect(",")
         if self.at.accept("$"):
             return self.array(self.at.name(), kind, position)
