@@ -206,7 +206,12 @@ def differentiators() -> Iterator[AbstractDifferentiator]:
 
 def is_followed(x: Any) -> bool:
     """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
-    return any(one.follows(x) for one in differentiators())
+    interpreter = current()  # rules ask for each of their cotangents: a generator costs too much
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
+            return True
+        interpreter = interpreter.below
+    return False
 
 
 def is_differentiated() -> bool:
