@@ -28,8 +28,7 @@ def full_like(x: Any, value: float) -> Tensor:
     """A tensor of the type of ``x``, a tensor or a variable, filled with a number."""
     if x.dtype is LIST:
         return list_new(x.device)
-    result: Tensor = bind(_full, shape=x.shape, fill_value=value, dtype=x.dtype, device=x.device)
-    return result
+    return bind(_full, shape=x.shape, fill_value=value, dtype=x.dtype, device=x.device)
 
 
 def dense(g: Cotangent) -> Tensor:
@@ -42,10 +41,8 @@ def add(a: Cotangent, b: Cotangent) -> Cotangent:
     if type(a) is Tensor and type(b) is Tensor:
         if a.dtype is LIST:
             return list_add(a, b)
-        result: Tensor = functions["add"](a, b)
-        return result
-    total: Cotangent = a + b
-    return total
+        return functions["add"](a, b)
+    return a + b
 
 
 def add_at(cotangents: dict[int, Any], slot: int, g: Cotangent) -> None:
@@ -310,8 +307,7 @@ def _whole(g: Cotangent | None, data: Any, holder: Any) -> Tensor | None:
     shape = data if type(data) is tuple else data.shape
     if lane.dtype is LIST:
         return list_new(lane.device)
-    zeros: Tensor = functions["zeros"](shape, dtype=lane.dtype, device=lane.device)
-    return zeros
+    return functions["zeros"](shape, dtype=lane.dtype, device=lane.device)
 
 
 def _source(code: Any, offset: int) -> Source | None:

@@ -104,8 +104,7 @@ def _direction(x: Tensor, seed: int) -> Tensor:
     values = functions["cos"](positions * 12.9898 + seed * 78.233)
     if x.dtype.is_complex:
         values = values + functions["sin"](positions * 4.1414 + seed) * 1j
-    result: Tensor = cast(functions["reshape"](values, x.shape), x.dtype)
-    return result
+    return cast(functions["reshape"](values, x.shape), x.dtype)
 
 
 def _numeric(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Final, final
 
 from eagerflow.autodiff.backward import Cotangent, fit
 from eagerflow.autodiff.packing import Packing, pack
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.cost_rules import FREE
-from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.interpreter import Composite, Passed, current
 from eagerflow.core.op import bind, define
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -117,13 +118,13 @@ class custom_vjp:  # noqa: N801 - a decorator
                 )
             ys = outputs(given[0])
             residuals, rest = pack(given[1])
-            rule = _Rule(self.name, backward, rest, packed[0], packing, [x.type for x in xs])
+            result = packed[0]._replace(constants=[None] * len(packed[0].constants))
+            rule = _Rule(self.name, backward, rest, result, packing, [x.type for x in xs])
             return Passed(ys, residuals, rule)
 
-        if not interpreter.stack.installed:
-            return packed_result(body(*inputs), packed)
         composite = Composite(self.name, body, passed, own_rule=True)
-        return packed_result(interpreter.current().call(composite, inputs), packed)
+        results = current().call(composite, inputs)
+        return packed[0].unpack(results)
 
     @property
     def name(self) -> str:
@@ -131,40 +132,30 @@ class custom_vjp:  # noqa: N801 - a decorator
         return getattr(self._f, "__name__", "the function")
 
 
-def packed_result(outputs: Sequence[Tensor], packed: Sequence[Packing]) -> Any:
-    """The result of a composite as its function gave it."""
-    return packed[0].unpack(outputs)
-
-
 @final
+@dataclass(frozen=True, slots=True)
 class _Rule:
     """The pull of a composite: calls the user's ``bwd`` and checks its result.
 
     It holds structures and types, no tensors.
     """
 
-    __slots__ = ("_backward", "_inputs", "_name", "_residuals", "_result", "_types")
-
-    def __init__(
-        self, name: str, backward: Callable[..., Any], residuals: Packing, result: Packing,
-        inputs: Packing, types: Sequence[TensorSpec],
-    ) -> None:  # fmt: skip
-        self._name = name
-        self._backward = backward
-        self._residuals = residuals
-        self._result = result._replace(constants=[None] * len(result.constants))
-        self._inputs = inputs
-        self._types = types
+    name: str
+    backward: Callable[..., Any]
+    residuals: Packing
+    result: Packing
+    inputs: Packing
+    types: Sequence[TensorSpec]
 
     def __call__(
         self, residuals: Sequence[Tensor], gs: Sequence[Tensor | None], wanted: Sequence[bool]
     ) -> list[Cotangent | None]:
-        given = self._backward(self._residuals.unpack(residuals), self._result.unpack(gs))
-        treedef = self._inputs.treedef
+        given = self.backward(self.residuals.unpack(residuals), self.result.unpack(gs))
+        treedef = self.inputs.treedef
         count = len(treedef.children())
         if not isinstance(given, tuple) or len(given) != count:
             raise GradientError(
-                f"custom_vjp: bwd of {self._name} must return a tuple with a cotangent for each "
+                f"custom_vjp: bwd of {self.name} must return a tuple with a cotangent for each "
                 "positional argument",
                 given=f"a tuple of {len(given)}" if isinstance(given, tuple)
                 else type(given).__name__,
@@ -175,7 +166,7 @@ class _Rule:
             leaves += [None] * child.num_leaves if one is None else self._leaves(i, one, child)
         return [
             self._checked(leaves[position], type_)
-            for position, type_ in zip(self._inputs.positions, self._types, strict=True)
+            for position, type_ in zip(self.inputs.positions, self.types, strict=True)
         ]
 
     def _leaves(self, i: int, given: Any, treedef: tree.TreeDef) -> list[Any]:
@@ -183,7 +174,7 @@ class _Rule:
             return treedef.flatten_up_to(given)
         except ValueError:
             raise GradientError(
-                f"custom_vjp: bwd of {self._name} gives argument {i} a cotangent of another "
+                f"custom_vjp: bwd of {self.name} gives argument {i} a cotangent of another "
                 "structure",
                 given=tree.show(tree.flatten(given)[1]),
                 expected=tree.show(treedef),
@@ -197,7 +188,7 @@ class _Rule:
         fitted: Cotangent | None = fit(g, type_)
         if fitted is None:
             raise GradientError(
-                f"custom_vjp: bwd of {self._name} gives a cotangent that does not fit",
+                f"custom_vjp: bwd of {self.name} gives a cotangent that does not fit",
                 given=str(g.type),
                 expected=str(type_),
             )

@@ -42,14 +42,7 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Calla
     Tensor([[2., 0.],
             [0., 4.]], f32[2,2]@cpu:0)
     """
-    check_function("jacobian", f)
-
-    @hides_frames
-    @wraps(f)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return _jacobian("jacobian", f, argnums, args, kwargs)
-
-    return function
+    return _matrices("jacobian", f, f, argnums)
 
 
 def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
@@ -70,15 +63,23 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
     Tensor([[ 6.,  0.],
             [ 0., 12.]], f32[2,2]@cpu:0)
     """
-    check_function("hessian", f)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
         return differentiate("hessian", f, argnums, None, False, args, kwargs)[1]
 
+    return _matrices("hessian", f, gradient, argnums)
+
+
+def _matrices(
+    what: str, f: Callable[..., Any], of: Callable[..., Any], argnums: Any
+) -> Callable[..., Any]:
+    """A function like ``f`` that gives all derivatives of ``of``."""
+    check_function(what, f)
+
     @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return _jacobian("hessian", gradient, argnums, args, kwargs)
+        return _jacobian(what, of, argnums, args, kwargs)
 
     return function
 
@@ -169,8 +170,6 @@ def _basis(x: Tensor) -> Iterator[Tensor]:
 def _block(parts: Sequence[Tensor | None], like: Tensor, shape: Shape, axis: int) -> Tensor:
     """The derivatives of one tensor by another from parts like ``like``, None for zero."""
     if not parts or all(p is None for p in parts):
-        zeros: Tensor = functions["zeros"](shape, dtype=like.dtype, device=like.device)
-        return zeros
+        return functions["zeros"](shape, dtype=like.dtype, device=like.device)
     whole = functions["stack"]([full_like(like, 0) if p is None else p for p in parts], axis=axis)
-    block: Tensor = cast(functions["reshape"](whole, shape), like.dtype)
-    return block
+    return cast(functions["reshape"](whole, shape), like.dtype)

@@ -212,12 +212,6 @@ def _again(
 class _AllWanted(AbstractDifferentiator):
     """Lets a composite keep what derivatives by any input need: requests for them come later."""
 
-    def begin_rules(self) -> None:
-        """Rules are not treated differently."""
-
-    def end_rules(self) -> None:
-        """Rules are not treated differently."""
-
     def follows(self, x: Tensor) -> bool:
         return True
 

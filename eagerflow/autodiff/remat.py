@@ -10,8 +10,7 @@ from eagerflow.autodiff.backward import search, seeds_of
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.autodiff.recorder import Recorder
 from eagerflow.autodiff.tape import Tape
-from eagerflow.core import interpreter
-from eagerflow.core.interpreter import Composite, Passed, installed
+from eagerflow.core.interpreter import Composite, Passed, current, installed
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import hides_frames
 from eagerflow.graph.ir import Graph
@@ -54,11 +53,7 @@ def remat(f: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*xs: Tensor) -> Passed:
             return recorded(body, xs)
 
-        if not interpreter.stack.installed:
-            outputs = body(*inputs)
-        else:
-            composite = Composite(name, body, forward, own_rule=False)
-            outputs = interpreter.current().call(composite, inputs)
+        outputs = current().call(Composite(name, body, forward, own_rule=False), inputs)
         return packed[0].unpack(outputs)
 
     return function

@@ -413,18 +413,16 @@ class Tape(AbstractDifferentiator):
     def _note_effect(self, op: Op, attrs: dict[str, Any], result: Any) -> None:
         resource = attrs.get("resource")
         key = id(resource)
-        watched = self._reads.get(key)
-        if watched is None:
-            if not (self._all_variables and getattr(resource, "trainable", False)):
-                return
-            watched = self._reads[key] = (resource, [])
+        if not self.watches(resource):
+            return
+        _, reads = self._reads.setdefault(key, (resource, []))
         if op.effect == "writes":
             self._writes[key] = capture(2)
         elif op.effect == "reads" and result._lane.dtype.is_inexact:
             self._warn_of_write(key)
             self._last = slot = self._last + 1
             result._mark = (self._owner, slot, result._mark)
-            watched[1].append(slot)
+            reads.append(slot)
 
     def assigned(self, resource: Any, source: Any) -> None:
         if self.recording and self.watches(resource):

@@ -6,7 +6,7 @@ tape or forward mode between gets the derivative of the whole, made of further s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -14,7 +14,7 @@ from eagerflow.control.derivatives.entry import differentiate
 from eagerflow.control.derivatives.forward_mode import push
 from eagerflow.control.structured import OperandNumbers, Structured
 from eagerflow.core import interpreter
-from eagerflow.core.interpreter import Composite, Passed
+from eagerflow.core.interpreter import Composite, Passed, differentiators
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
@@ -44,7 +44,7 @@ def apply(
     def forward(*tensors: Tensor) -> Passed:
         given = mixed(operands, tensors)
         wanted = [type(x) is Tensor and is_wanted(x) for x in given]
-        watched[:] = [any(d.watches(r) for d in _differentiators()) for r in reads]
+        watched[:] = [any(d.watches(r) for d in differentiators()) for r in reads]
         results[:], passed = differentiate(apply, whole, given, sizes or {}, wanted, watched)
         return passed
 
@@ -85,16 +85,8 @@ def _tell_writes(whole: Structured) -> None:
         return
     for node in whole.nodes:
         if "resource" in node.attrs and get_op(node.op).effect == "writes":
-            for one in _differentiators():
+            for one in differentiators():
                 one.assigned(node.attrs["resource"], node.source)
-
-
-def _differentiators() -> Iterator[interpreter.AbstractDifferentiator]:
-    current = interpreter.current()
-    while current is not interpreter.BASE:
-        if isinstance(current, interpreter.AbstractDifferentiator):
-            yield current
-        current = current.below
 
 
 def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
@@ -105,7 +97,7 @@ def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
 
 def is_wanted(x: Tensor) -> bool:
     """Whether a derivative may flow to ``x``: a differentiator of this thread knows it."""
-    return x.dtype.is_inexact and any(d.knows(x) for d in _differentiators())
+    return x.dtype.is_inexact and any(d.knows(x) for d in differentiators())
 
 
 def append(

@@ -68,11 +68,6 @@ class TensorArray:
         made._values = values
         return made
 
-    @property
-    def element(self) -> TensorSpec:
-        """The type of an element."""
-        return self._kind
-
     def write(self, index: TensorLike, value: TensorLike, /) -> TensorArray:
         """The same with another element at ``index``.
 

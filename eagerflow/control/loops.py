@@ -358,11 +358,7 @@ class _Scan:
             leaf = body.leaves[i]
             if leaf.kind == "static":
                 raise _no_tensor(self.op, leaf.what, body.line(i))
-            value = leaf.value
-            if value is None:
-                values.append(body.tensor(i, _tensor_spec(leaf.what)))
-            else:
-                values.append(value)
+            values.append(leaf.value or body.tensor(i, _tensor_spec(leaf.what)))
         return values
 
     def trace(self, tracer: Tracer) -> tuple[Any, Any]:

@@ -113,9 +113,8 @@ composites["keep"] = _keep
 # --- running -------------------------------------------------------------------------------------
 
 
-@final
-class _Call:
-    """A ``call`` node with a derivative of its own, as it is replayed.
+def _call(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size], run: Run) -> Sequence[Any]:
+    """Replay a ``call`` node with a derivative of its own.
 
     Args:
         node: the node.
@@ -123,69 +122,48 @@ class _Call:
         sizes: the values of size names.
         run: runs a subgraph.
     """
+    whole, attrs = of_node(node), node.attrs
+    name = attrs["body"].name
+    own_rule = "forward" in attrs or "wrong" in attrs
 
-    def __init__(
-        self, node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size], run: Run
-    ) -> None:
-        self.attrs = node.attrs
-        self.whole = of_node(node)
-        self.inputs = inputs
-        self.sizes = sizes
-        self.run = run
-        self.name = self.attrs["body"].name
-        self.own_rule = "forward" in self.attrs or "wrong" in self.attrs
+    def body(*tensors: Tensor) -> tuple[Any, ...]:
+        return tuple(run(attrs["body"], mixed(inputs, tensors)))
 
-    def apply(self) -> Sequence[Any]:
-        composite = Composite(
-            self.name, self.body, self.forward, own_rule=self.own_rule, keep=self.keep
-        )
-        return interpreter.current().call(composite, self.tensors)
+    def keep(*tensors: Tensor) -> tuple[Any, ...]:
+        return append(whole, mixed(inputs, tensors), sizes)
 
-    @property
-    def tensors(self) -> list[Tensor]:
-        return [x for x in self.inputs if type(x) is Tensor]
-
-    def body(self, *tensors: Tensor) -> tuple[Any, ...]:
-        return tuple(self.run(self.attrs["body"], mixed(self.inputs, tensors)))
-
-    def keep(self, *tensors: Tensor) -> tuple[Any, ...]:
-        return append(self.whole, mixed(self.inputs, tensors), self.sizes)
-
-    def forward(self, *tensors: Tensor) -> Passed:
-        if "wrong" in self.attrs:
+    def forward(*tensors: Tensor) -> Passed:
+        if "wrong" in attrs:
             raise GradientError(
-                f"{self.name}: its rule cannot be traced, and it is in a branch or a loop",
-                given=self.attrs["wrong"],
+                f"{name}: its rule cannot be traced, and it is in a branch or a loop",
+                given=attrs["wrong"],
             )
-        if not self.own_rule:
-            return recorded(
-                lambda *xs: self.run(self.attrs["body"], mixed(self.inputs, xs)), tensors
-            )
-        return self._forward(mixed(self.inputs, tensors))
+        return _forward(whole, mixed(inputs, tensors), run) if own_rule else recorded(body, tensors)
 
-    def _forward(self, values: Sequence[Any]) -> Passed:
-        results = self.run(self.attrs["forward"], values)
-        total, own = len(self.whole.outputs), self.attrs["own"]
-        residuals = [*results[total:], *values[own:]]
-        count = len(results) - total
-        fixed = [None if type(x) is Tensor else x for x in residuals]
-        wanted = [i for i, x in enumerate(values) if type(x) is Tensor]
-        run, attrs, link = self.run, self.attrs, Link(self.name, (), UNKNOWN, None, 0)
-
-        def pull(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
-            rest = iter(given)
-            items = [next(rest) if x is None else x for x in fixed]
-            cotangents = [g for g in gs if g is not None]
-            gradients = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
-            pulled = dict(zip(attrs["pulled"], gradients, strict=True))
-            # the rule does not cover captured values
-            return [pulled.get(i) if i < own else link for i in wanted]
-
-        return Passed(results[:total], [x for x in residuals if type(x) is Tensor], pull)
+    composite = Composite(name, body, forward, own_rule=own_rule, keep=keep)
+    return interpreter.current().call(composite, [x for x in inputs if type(x) is Tensor])
 
 
-def _call(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size], run: Run) -> Sequence[Any]:
-    return _Call(node, inputs, sizes, run).apply()
+def _forward(whole: Structured, values: Sequence[Any], run: Run) -> Passed:
+    attrs = whole.attrs
+    results = run(attrs["forward"], values)
+    total, own = len(whole.outputs), attrs["own"]
+    residuals = [*results[total:], *values[own:]]
+    count = len(results) - total
+    fixed = [None if type(x) is Tensor else x for x in residuals]
+    wanted = [i for i, x in enumerate(values) if type(x) is Tensor]
+    link = Link(attrs["body"].name, (), UNKNOWN, None, 0)
+
+    def pull(given: Sequence[Tensor], gs: Sequence[Any], used: Sequence[bool]) -> Sequence[Any]:
+        rest = iter(given)
+        items = [next(rest) if x is None else x for x in fixed]
+        cotangents = [g for g in gs if g is not None]
+        gradients = run(attrs["backward"], [*items[:count], *cotangents, *items[count:]])
+        pulled = dict(zip(attrs["pulled"], gradients, strict=True))
+        # the rule does not cover captured values
+        return [pulled.get(i) if i < own else link for i in wanted]
+
+    return Passed(results[:total], [x for x in residuals if type(x) is Tensor], pull)
 
 
 symbolic["call"] = _call

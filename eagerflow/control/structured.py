@@ -7,18 +7,18 @@ change when it moves into another trace. What puts it into a trace: `control/app
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, final
 
 from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
-from eagerflow.dims.polynomial import Atom, name_atoms
-from eagerflow.graph.edit import copied, substitute_sizes
+from eagerflow.dims.polynomial import Atom
+from eagerflow.graph.edit import atoms_in, copied, flat_items, named_axes, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
-from eagerflow.runtime.generated.instructions import named_axes, parts
 from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
@@ -45,11 +45,6 @@ class Structured:
         derivatives: those that `eagerflow.control.derivatives` made, by the inputs that need one.
     """
 
-    __slots__ = (
-        "__weakref__", "_depends", "_outside", "attrs", "derivatives", "effects", "fixed", "inputs",
-        "op", "outputs", "reads",
-    )  # fmt: skip
-
     def __init__(
         self, op: str, attrs: dict[str, Any], inputs: Sequence[ValueSpec],
         outputs: Sequence[ValueSpec],
@@ -61,8 +56,6 @@ class Structured:
         self.effects = tuple(dict.fromkeys(effects_of(self.nodes)))
         self.fixed = frozenset(_fixed(op, attrs))
         self.derivatives: dict[tuple[Any, ...], Any] = {}
-        self._depends: list[OperandNumbers] | None = None
-        self._outside: dict[str, Size] | None = None
         self.reads: list[Node] = []
         if any(effect == "reads" for effect, _ in self.effects):
             self._find_reads()
@@ -84,13 +77,11 @@ class Structured:
         """The nodes in its subgraphs, and those within them."""
         return all_nodes(node for graph in _graphs_of(self.attrs) for node in graph.nodes)
 
-    @property
+    @cached_property
     def depends(self) -> list[OperandNumbers]:
         """For each output the operands that it is computed from, and -1 - i for ``reads[i]``."""
-        if self._depends is None:
-            numbers = {id(n.attrs["resource"]): -1 - i for i, n in enumerate(self.reads)}
-            self._depends = _dependence(self.op, self.attrs, len(self.inputs), numbers)
-        return self._depends
+        numbers = {id(n.attrs["resource"]): -1 - i for i, n in enumerate(self.reads)}
+        return _dependence(self.op, self.attrs, len(self.inputs), numbers)
 
     def own(self, results: Sequence[Any], items: Sequence[Any] | None = None) -> list[Any]:
         """The results that are tensors and not operands; or the ``items`` for these."""
@@ -105,17 +96,15 @@ class Structured:
         atoms = names_of(tuple(self.attrs.values()), (*self.inputs, *self.outputs))
         return frozenset(name for _, name, _ in atoms)
 
-    @property
+    @cached_property
     def outside(self) -> dict[str, Size]:
         """The sizes that are the same all over it, each as the name itself.
 
         Operands have them, or a subgraph reads them though no value in it has them, such as the
         shape of zeros: then only the trace around knows them.
         """
-        if self._outside is None:
-            atoms = names_of((), self.inputs) | _sizes_read(self.attrs)
-            self._outside = {name: Dim(name, owner) for _, name, owner in atoms}
-        return self._outside
+        atoms = names_of((), self.inputs) | _sizes_read(self.attrs)
+        return {name: Dim(name, owner) for _, name, owner in atoms}
 
     def sizes(self, operands: Sequence[Any], more: Mapping[str, Size]) -> dict[str, Size]:
         """The sizes that its types name.
@@ -256,8 +245,8 @@ def _of_graph(
 
 def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom]:
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
-    items = (*[size for kind in types for size in kind.shape], *parts(item))
-    names = _names_in(items)
+    items = (*[size for kind in types for size in kind.shape], *flat_items((item,)))
+    names = atoms_in(items)
     for part in items:
         if type(part) is Graph:
             attrs = tuple([value for node in part.nodes for value in node.attrs.values()])
@@ -265,13 +254,9 @@ def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom
     return names
 
 
-def _names_in(items: Iterable[Any]) -> set[Atom]:
-    return set[Atom]().union(*[name_atoms(item.terms) for item in items if type(item) is Dim])
-
-
 def _sizes_read(attrs: Mapping[str, Any]) -> set[Atom]:
     """The names of sizes that attributes read, subgraphs only those that no value inside has."""
-    read = _names_in(parts(tuple(attrs.values())))
+    read = atoms_in(flat_items(attrs.values()))
     for graph in _graphs_of(attrs):
         had = names_of((), [v.type for v in graph.inputs])
         for node in graph.nodes:

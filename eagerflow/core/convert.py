@@ -302,12 +302,11 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
         else as_tensor(v, dtype, device)
         for v in value
     ]
-    result: Tensor = functions["stack"](parts)
-    return result
+    return functions["stack"](parts)
 
 
 def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:
-    if dtype is BYTES or _first_leaf_is_text(value):
+    if dtype is BYTES or isinstance(_first_leaf(value), (bytes, str)):
         return _from_bytes(value, dtype, device, None)
     return array_tensor(_from_sequence(value, dtype), dtype, device, copy=None)
 
@@ -327,7 +326,7 @@ def _from_sequence(value: Any, dtype: DType | None) -> np.ndarray[Any, Any]:
             f"these sequences do not make an array: {error}",
             expected="numbers, nested to equal lengths",
         ) from None
-    if dtype is None and not _first_leaf_is_array(value):
+    if dtype is None and not isinstance(_first_leaf(value), (np.generic, np.ndarray)):
         kind = {"f": "real floating", "c": "complex floating"}.get(array.dtype.kind)
         if kind is not None or array.size == 0:
             array = array.astype(default_dtype(kind or "real floating").dtype)
@@ -370,14 +369,6 @@ def _first_leaf(value: Any) -> Any:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
     return value
-
-
-def _first_leaf_is_array(value: Any) -> bool:
-    return isinstance(_first_leaf(value), (np.generic, np.ndarray))
-
-
-def _first_leaf_is_text(value: Any) -> bool:
-    return isinstance(_first_leaf(value), (bytes, str))
 
 
 def _from_object(value: Any) -> np.ndarray[Any, Any]:

@@ -39,8 +39,7 @@ CostRule = Callable[[Types, Types, Mapping[str, Any]], Cost]
 def size_of(kind: TensorType) -> int:
     """The number of elements."""
     sizes: Any = kind.shape
-    count: int = prod(sizes)
-    return count
+    return prod(sizes)
 
 
 def bytes_of(kinds: Types) -> int:

@@ -251,6 +251,4 @@ def of_family(family: OpFacts) -> Callable[[_R], _R]:
 
 def family_of(rule: Callable[..., Any]) -> OpFacts:
     """The facts that ops of a type rule have in common."""
-    none: OpFacts = {}
-    facts: OpFacts = getattr(rule, _FAMILY, none)
-    return facts
+    return getattr(rule, _FAMILY, OpFacts())

@@ -173,11 +173,9 @@ class AbstractDifferentiator(AbstractInterpreter):
     derivative would have to go through.
     """
 
-    @abstractmethod
     def begin_rules(self) -> None:
         """Rules run from here on."""
 
-    @abstractmethod
     def end_rules(self) -> None:
         """As many times as `begin_rules`: they are done."""
 
@@ -197,9 +195,18 @@ class AbstractDifferentiator(AbstractInterpreter):
         """Hear that a composite assigned a variable, and in which line."""
 
 
+def differentiators() -> Iterator[AbstractDifferentiator]:
+    """Those of this thread's chain, from the top."""
+    interpreter = current()
+    while interpreter is not BASE:
+        if isinstance(interpreter, AbstractDifferentiator):
+            yield interpreter
+        interpreter = interpreter.below
+
+
 def is_followed(x: Any) -> bool:
     """Whether a differentiator of this thread's chain follows the value of the tensor ``x``."""
-    interpreter = current()
+    interpreter = current()  # rules ask for each of their cotangents: a generator costs too much
     while interpreter is not BASE:
         if isinstance(interpreter, AbstractDifferentiator) and interpreter.follows(x):
             return True
@@ -209,12 +216,7 @@ def is_followed(x: Any) -> bool:
 
 def is_differentiated() -> bool:
     """Whether there is a differentiator in this thread's chain."""
-    interpreter = current()
-    while interpreter is not BASE:
-        if isinstance(interpreter, AbstractDifferentiator):
-            return True
-        interpreter = interpreter.below
-    return False
+    return next(differentiators(), None) is not None
 
 
 @final
@@ -224,17 +226,13 @@ class applying_rules:  # noqa: N801 - a context manager
     __slots__ = ("_told",)
 
     def __enter__(self) -> None:
-        self._told: list[AbstractDifferentiator] = []
-        interpreter = current()
-        while interpreter is not BASE:
-            if isinstance(interpreter, AbstractDifferentiator):
-                interpreter.begin_rules()
-                self._told.append(interpreter)
-            interpreter = interpreter.below
+        self._told = [*differentiators()]
+        for one in self._told:
+            one.begin_rules()
 
     def __exit__(self, *raised: object) -> None:
-        for interpreter in self._told:
-            interpreter.end_rules()
+        for one in self._told:
+            one.end_rules()
 
 
 def tracer_among(interpreter: AbstractInterpreter) -> AbstractTracer | None:
@@ -269,9 +267,7 @@ class _Base(AbstractInterpreter):
 
     def bind(self, op: Any, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         if stack.monitored:
-            monitor = _monitor.get() or stack.monitor
-            if monitor is not None:
-                return monitor.bind(op, inputs, attrs)
+            return (_monitor.get() or _PROCESS).bind(op, inputs, attrs)
         return stack.execute(op, inputs, attrs)
 
     def rebind(self, handle: Any, value: Any) -> None:

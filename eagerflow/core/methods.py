@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 Axis = int | tuple[int, ...] | None
 
 
-#: the public function of a name, which gives a tensor
-_function: Callable[[str], Callable[..., Tensor]] = functions.__getitem__
-
-
-def _refuse(out: None, name: str) -> None:
+def _without_out(name: str, out: None) -> Callable[..., Tensor]:
+    """The public function of that name; ``out`` is refused."""
     if out is not None:
         raise TensorValueError(
             f"{name}: there is no out=", hint="tensors are values: take the result instead"
         )
+    return functions[name]
 
 
 class AbstractMethods(ABC):
@@ -62,23 +60,20 @@ class AbstractMethods(ABC):
         self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Sum over axes; see `eagerflow.sum`."""
-        _refuse(out, "sum")
-        return _function("sum")(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _without_out("sum", out)(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
         self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Product over axes; see `eagerflow.prod`."""
-        _refuse(out, "prod")
-        return _function("prod")(self, axis=axis, dtype=dtype, keepdims=keepdims)
+        return _without_out("prod", out)(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
         self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Mean over axes; see `eagerflow.mean`."""
-        _refuse(out, "mean")
         x = self if dtype is None else self.astype(dtype)
-        return _function("mean")(x, axis=axis, keepdims=keepdims)
+        return _without_out("mean", out)(x, axis=axis, keepdims=keepdims)
 
     def var(
         self,
@@ -91,10 +86,9 @@ class AbstractMethods(ABC):
         keepdims: bool = False,
     ) -> Tensor:
         """Variance over axes; see `eagerflow.var`. ``ddof`` is NumPy's name of ``correction``."""
-        _refuse(out, "var")
         x = self if dtype is None else self.astype(dtype)
         correction = correction if ddof is None else ddof
-        return _function("var")(x, axis=axis, correction=correction, keepdims=keepdims)
+        return _without_out("var", out)(x, axis=axis, correction=correction, keepdims=keepdims)
 
     def std(
         self,
@@ -107,150 +101,135 @@ class AbstractMethods(ABC):
         keepdims: bool = False,
     ) -> Tensor:
         """Standard deviation over axes; see `eagerflow.std`, and `var` for ``ddof``."""
-        _refuse(out, "std")
         x = self if dtype is None else self.astype(dtype)
         correction = correction if ddof is None else ddof
-        return _function("std")(x, axis=axis, correction=correction, keepdims=keepdims)
+        return _without_out("std", out)(x, axis=axis, correction=correction, keepdims=keepdims)
 
     def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Largest element over axes; see `eagerflow.max`."""
-        _refuse(out, "max")
-        return _function("max")(self, axis=axis, keepdims=keepdims)
+        return _without_out("max", out)(self, axis=axis, keepdims=keepdims)
 
     def min(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Smallest element over axes; see `eagerflow.min`."""
-        _refuse(out, "min")
-        return _function("min")(self, axis=axis, keepdims=keepdims)
+        return _without_out("min", out)(self, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether any element is true; see `eagerflow.any`."""
-        _refuse(out, "any")
-        return _function("any")(self, axis=axis, keepdims=keepdims)
+        return _without_out("any", out)(self, axis=axis, keepdims=keepdims)
 
     def all(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Whether all elements are true; see `eagerflow.all`."""
-        _refuse(out, "all")
-        return _function("all")(self, axis=axis, keepdims=keepdims)
+        return _without_out("all", out)(self, axis=axis, keepdims=keepdims)
 
     def argmax(
         self, axis: int | None = None, *, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Index of the largest element; see `eagerflow.argmax`."""
-        _refuse(out, "argmax")
-        return _function("argmax")(self, axis=axis, keepdims=keepdims)
+        return _without_out("argmax", out)(self, axis=axis, keepdims=keepdims)
 
     def argmin(
         self, axis: int | None = None, *, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Index of the smallest element; see `eagerflow.argmin`."""
-        _refuse(out, "argmin")
-        return _function("argmin")(self, axis=axis, keepdims=keepdims)
+        return _without_out("argmin", out)(self, axis=axis, keepdims=keepdims)
 
     def cumsum(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative sum; see `eagerflow.cumulative_sum`."""
-        _refuse(out, "cumsum")
         x = self.ravel() if axis is None else self
-        return _function("cumulative_sum")(x, axis=axis or 0, dtype=dtype)
+        return _without_out("cumsum", out)(x, axis=axis or 0, dtype=dtype)
 
     def cumprod(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
         """Cumulative product; see `eagerflow.cumulative_prod`."""
-        _refuse(out, "cumprod")
         x = self.ravel() if axis is None else self
-        return _function("cumulative_prod")(x, axis=axis or 0, dtype=dtype)
+        return _without_out("cumprod", out)(x, axis=axis or 0, dtype=dtype)
 
     # --- shape ---
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape, given as a tuple or as several numbers."""
         sizes = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return _function("reshape")(self, sizes)
+        return functions["reshape"](self, sizes)
 
     def ravel(self) -> Tensor:
         """The elements along one axis."""
-        return _function("reshape")(self, (-1,))
+        return functions["reshape"](self, (-1,))
 
     def flatten(self) -> Tensor:
         """The elements along one axis."""
-        return _function("reshape")(self, (-1,))
+        return functions["reshape"](self, (-1,))
 
     def squeeze(self, axis: Axis = None) -> Tensor:
         """Without axes of size 1: all of them, or those named."""
-        if axis is None:
-            axis = tuple(i for i, d in enumerate(self.shape) if d == 1)
-        return _function("squeeze")(self, axis)
+        return functions["squeeze"](self, axis)
 
     def transpose(self, *axes: Any) -> Tensor:
         """With axes permuted: reversed, or in the order given."""
         order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        if not order:
-            order = tuple(reversed(range(len(self.shape))))
-        return _function("permute_dims")(self, tuple(order))
+        return functions["transpose"](self, order or None)
 
     def swapaxes(self, axis1: int, axis2: int) -> Tensor:
         """With two axes exchanged."""
-        return _function("swapaxes")(self, axis1, axis2)
+        return functions["swapaxes"](self, axis1, axis2)
 
     def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
         """Each element several times; see `eagerflow.repeat`."""
-        return _function("repeat")(self, repeats, axis=axis)
+        return functions["repeat"](self, repeats, axis=axis)
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - the standard's name
         """The axes in reverse order."""
-        return self.transpose()
+        return functions["transpose"](self)
 
     @property
     def mT(self) -> Tensor:  # noqa: N802 - the standard's name
         """The last two axes exchanged."""
-        return _function("matrix_transpose")(self)
+        return functions["matrix_transpose"](self)
 
     # --- elements ---
 
     @property
     def real(self) -> Tensor:
         """The real part."""
-        return _function("real")(self)
+        return functions["real"](self)
 
     @property
     def imag(self) -> Tensor:
         """The imaginary part."""
-        return _function("imag")(self)
+        return functions["imag"](self)
 
     def conj(self) -> Tensor:
         """The complex conjugate."""
-        return _function("conj")(self)
+        return functions["conj"](self)
 
     def clip(self, min: Any = None, max: Any = None, *, out: None = None) -> Tensor:
         """Limited to a range; see `eagerflow.clip`."""
-        _refuse(out, "clip")
-        return _function("clip")(self, min, max)
+        return _without_out("clip", out)(self, min, max)
 
     def round(self, decimals: int = 0, *, out: None = None) -> Tensor:
         """Rounded to ``decimals`` digits after the point, ties to even; see `eagerflow.round`."""
-        _refuse(out, "round")
-        return _function("round")(self, decimals)
+        return _without_out("round", out)(self, decimals)
 
     def __round__(self, ndigits: int | None = None) -> Tensor:
         return self.round(ndigits or 0)
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
-        return _function("floor_divide")(self, other), _function("remainder")(self, other)
+        return functions["floor_divide"](self, other), functions["remainder"](self, other)
 
     def dot(self, other: Any) -> Tensor:
         """The matrix product; see `eagerflow.matmul`."""
-        return _function("matmul")(self, other)
+        return functions["matmul"](self, other)
 
     def take(self, indices: Any, axis: int | None = None) -> Tensor:
         """Elements at indices along an axis; see `eagerflow.take`."""
-        return _function("take")(self.ravel() if axis is None else self, indices, axis=axis or 0)
+        return functions["take"](self.ravel() if axis is None else self, indices, axis=axis or 0)
 
     def sort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
         """A sorted copy (unlike NumPy's method, which sorts in place)."""
-        return _function("sort")(self, axis=axis, descending=descending)
+        return functions["sort"](self, axis=axis, descending=descending)
 
     def argsort(self, axis: int = -1, *, descending: bool = False) -> Tensor:
         """The indices that sort; see `eagerflow.argsort`."""
-        return _function("argsort")(self, axis=axis, descending=descending)
+        return functions["argsort"](self, axis=axis, descending=descending)
 
     def nonzero(self) -> Any:
         """The indices of elements that are not zero, an array per axis."""
@@ -258,21 +237,21 @@ class AbstractMethods(ABC):
 
     def copy(self) -> Tensor:
         """A tensor of the same value in memory of its own."""
-        return _function("asarray")(self, copy=True)
+        return functions["asarray"](self, copy=True)
 
     # --- dtype and device ---
 
     def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
         """With another dtype; see `eagerflow.astype`."""
-        return _function("astype")(self, dtype, copy=copy, device=device)
+        return functions["astype"](self, dtype, copy=copy, device=device)
 
     def to(self, device: Any) -> Tensor:
         """On another device; the same tensor if it is there already."""
-        return _function("to_device")(self, device)
+        return functions["to_device"](self, device)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
         """On another device (the name in the array API standard)."""
-        return _function("to_device")(self, device)
+        return functions["to_device"](self, device)
 
 
 for _name, _method in vars(AbstractMethods).items():

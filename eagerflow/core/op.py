@@ -98,7 +98,6 @@ class Op:
         jvp: ``jvp(tangents, out, *inputs, **attrs)``, tangents in the order of the inputs with
             None for zero; derived from ``vjp`` where it is not given.
         nondifferentiable: says that there is no derivative, instead of a rule.
-        native: its form for a compiler (none until there is one).
         cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
         moves: whether it takes a device to a device (and so has no kernel of its own).
@@ -108,7 +107,7 @@ class Op:
     """
 
     __slots__ = (*GENERAL, "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "resolved", "vjp")  # fmt: skip
+                 "nondifferentiable", "resolved", "vjp")  # fmt: skip
 
     precision: Precision
     takes_bytes: bool
@@ -149,7 +148,6 @@ class Op:
         self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
         self.jvp: Rule | None = None
         self.nondifferentiable = False
-        self.native: Rule | None = None
         self.cuts = False
         self.effect: Effect = "pure"
         self.moves = False
@@ -216,6 +214,11 @@ def load_families_by(load: Callable[[], None]) -> None:
     _load_families = load
 
 
+def _load_every_family() -> None:
+    _load_families()
+    load_families_by(_no_families)  # graphs ask for names that are no ops again and again
+
+
 def declare(name: str) -> Op:
     """The op of that name, made empty if it is not there yet (to be filled by `define`)."""
     op = _ops.get(name)
@@ -232,7 +235,6 @@ def define(
     vjp: tuple[Rule | None, ...] | Rule | joint | None = None,
     jvp: Rule | None = None,
     nondifferentiable: bool = False,
-    native: Rule | None = None,
     effect: Effect = "pure",
     moves: bool = False,
     replace: bool = False,
@@ -247,7 +249,6 @@ def define(
         vjp: the reverse-mode rule.
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
-        native: its form for a compiler.
         effect: what it does to state.
         moves: whether it takes a device to a device.
         replace: overwrite an op of that name (as when a notebook cell runs again).
@@ -272,7 +273,7 @@ def define(
             expected="either vjp=... or nondifferentiable=True",
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
-    op.native, op.effect, op.moves, op.devices = native, effect, moves, devices or common_device
+    op.effect, op.moves, op.devices = effect, moves, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
     op.state({**GENERAL, **family_of(infer)})
     if isinstance(vjp, tuple) and not any(vjp):
@@ -298,7 +299,7 @@ def find_op(name: str) -> Op | None:
     """The same; None if there is none."""
     op = _ops.get(name)
     if op is None or op.infer is None:
-        _load_families()
+        _load_every_family()
         load_plugins()
         op = _ops.get(name)
     return None if op is None or op.infer is None else op
@@ -306,7 +307,7 @@ def find_op(name: str) -> Op | None:
 
 def all_ops() -> dict[str, Op]:
     """All ops by name."""
-    _load_families()
+    _load_every_family()
     return dict(_ops)
 
 

@@ -85,8 +85,7 @@ class IndexedSlices:
 
     def to_dense(self) -> Tensor:
         """The whole array, rows of the same index added up."""
-        result: Tensor = functions["segment_sum"](self.values, self.indices, self.shape[0])
-        return result
+        return functions["segment_sum"](self.values, self.indices, self.shape[0])
 
     def coalesce(self) -> IndexedSlices:
         """The same array with each row at most once: what is not linear in the rows needs that.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from eagerflow.core.watched import in_arguments
 from eagerflow.types import Shape
 
 if TYPE_CHECKING:
@@ -100,10 +101,10 @@ class AbstractNumber(ABC):
         return np.asarray(self.ask("NumPy"), dtype)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*_asked(inputs), **_asked(kwargs))
+        return getattr(ufunc, method)(*in_arguments(inputs, _asked), **in_arguments(kwargs, _asked))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*_asked(args), **_asked(kwargs))
+        return function(*in_arguments(args, _asked), **in_arguments(kwargs, _asked))
 
 
 def number_now(x: Any) -> Any:
@@ -125,9 +126,4 @@ def number_now(x: Any) -> Any:
 
 
 def _asked(value: Any) -> Any:
-    """Arguments of a NumPy function with the numbers themselves in them."""
-    if isinstance(value, (list, tuple)):
-        return [_asked(v) for v in value] if type(value) is not tuple else tuple(map(_asked, value))
-    if isinstance(value, dict):
-        return {k: _asked(v) for k, v in value.items()}
     return value.ask("NumPy") if issubclass(type(value), AbstractNumber) else value

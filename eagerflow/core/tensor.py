@@ -196,11 +196,6 @@ def _unary(name: str) -> Callable[[Any], Tensor]:
     return method
 
 
-def _getitem(x: Any, key: Any) -> Tensor:
-    result: Tensor = functions["getitem"](x, key)
-    return result
-
-
 def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
     """``value``, if its shape may be that of ``handle``: in a trace that is seen when it runs."""
     sizes, expected = value.shape, handle.shape
@@ -211,8 +206,7 @@ def _of_shape(value: Tensor, handle: Tensor, refusal: str) -> Tensor:
             hint="write x = x + y",
         )
     attrs = {"sizes": sizes, "expected": expected, "least": False, "refusal": refusal}
-    result: Tensor = bind(_check_sizes, value, **attrs)
-    return result
+    return bind(_check_sizes, value, **attrs)
 
 
 def _update(handle: Tensor, value: Tensor, name: str) -> None:
@@ -287,15 +281,15 @@ class AbstractArray(AbstractConversions):
             lane = self._lane
             kind = type(key)
             if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
-                return _getitem(self, key)
+                return functions["getitem"](self, key)
             if kind is tuple:
                 for part in key:
                     if type(part) not in PLAIN:
-                        return _getitem(self, key)
+                        return functions["getitem"](self, key)
             try:
                 data = self._data[key]
             except Exception:
-                return _getitem(self, key)
+                return functions["getitem"](self, key)
             if type(data) is not lane.array_type:  # a NumPy scalar, or bytes
                 data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
             out = Tensor()

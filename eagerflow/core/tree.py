@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
@@ -65,29 +65,19 @@ def _register(kind: type) -> None:
 
     def make(rest: _Rest, children: Iterable[Any]) -> Any:
         made = object.__new__(kind)
-        for name, child in zip(names, children, strict=True):
-            object.__setattr__(made, name, child)  # also where the class is frozen
-        for name, value in rest.values.items():
-            object.__setattr__(made, name, value)
+        for name, value in (*zip(names, children, strict=True), *rest.values.items()):
+            object.__setattr__(made, name, value)  # also where the class is frozen
         return made
 
     register(kind, take, make)
 
 
 @final
+@dataclass(frozen=True, slots=True)
 class _Rest:
     """What a dataclass instance holds besides its fields; comparisons ignore it."""
 
-    __slots__ = ("values",)
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.values = values
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rest)
-
-    def __hash__(self) -> int:
-        return 0
+    values: dict[str, Any] = field(compare=False)
 
 
 def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], Any]) -> None:

@@ -7,6 +7,7 @@ the content has to be compared at each call.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, final
 
 import numpy as np
@@ -58,13 +59,13 @@ class WatchedArray(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         given = kwargs.get("out")
-        if given is not None:
-            kwargs["out"] = tuple([_plain(x) for x in given])
-        result = getattr(ufunc, method)(*[_plain(x) for x in inputs], **kwargs)
+        result = getattr(ufunc, method)(
+            *in_arguments(inputs, _plain), **in_arguments(kwargs, _plain)
+        )
         return result if given is None else given[0] if len(given) == 1 else given
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*_bare(args), **_bare(kwargs))
+        return function(*in_arguments(args, _plain), **in_arguments(kwargs, _plain))
 
     def __getattribute__(self, name: str) -> Any:
         if name not in _SAFE:
@@ -100,10 +101,11 @@ def _plain(x: Any) -> Any:
     return x
 
 
-def _bare(value: Any) -> Any:
-    """Arguments of a NumPy function with the arrays themselves in them."""
+def in_arguments(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Arguments of a NumPy function with others in the place of those that ``change`` knows."""
     if isinstance(value, (list, tuple)):
-        return type(value)([_bare(v) for v in value])
+        changed = [in_arguments(v, change) for v in value]
+        return tuple(changed) if isinstance(value, tuple) else changed
     if isinstance(value, dict):
-        return {k: _bare(v) for k, v in value.items()}
-    return _plain(value)
+        return {k: in_arguments(v, change) for k, v in value.items()}
+    return change(value)

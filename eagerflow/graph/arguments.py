@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from eagerflow.core.op import Op, common_device, find_op
 from eagerflow.errors import GraphError
@@ -38,9 +39,6 @@ class _Arguments(NamedTuple):
     more: bool
 
 
-_rules: Final[dict[Callable[..., Any], _Arguments]] = {}  # what type rules take
-
-
 def check_arguments(node: Node) -> None:
     """Refuse a node with a wrong number of operands, wrong names of attributes, a wrong resource.
 
@@ -49,16 +47,16 @@ def check_arguments(node: Node) -> None:
     Raises:
         GraphError: says what is wrong, and what the op takes.
     """
-    signature, op = signatures.get(node.op), None
-    if signature is None:
-        op = find_op(node.op)
-        if op is None or op.infer is None:
-            return
-    arguments = _stated(signature) if signature is not None else _of_op(op)  # type: ignore[arg-type]  # one of them is there
-    _check_operands(node, arguments)
-    if signature is None or signature.needs:
+    signature, op = signatures.get(node.op), find_op(node.op)
+    if signature is not None:
+        arguments = _stated(signature)
+        _check_operands(node, arguments)
+        if signature.needs:
+            _check_attributes(node, arguments)
+    elif op is not None:
+        arguments = _of_op(op)
+        _check_operands(node, arguments)
         _check_attributes(node, arguments)
-    if op is not None:
         _check_resource(node, op)
 
 
@@ -108,9 +106,7 @@ def _stated(signature: NodeSignature) -> _Arguments:
 
 def _of_op(op: Op) -> _Arguments:
     assert op.infer is not None
-    rule = _rules.get(op.infer)
-    if rule is None:
-        rule = _rules[op.infer] = _of_rule(op.infer)
+    rule = _of_rule(op.infer)
     kernel = table.portable_kernel(op.name)
     if isinstance(kernel, str):  # the name of a function of the namespace
         kernel = getattr(as_device("cpu:0").backend.xp, kernel, None)
@@ -119,6 +115,7 @@ def _of_op(op: Op) -> _Arguments:
     return rule if rule.most is not None else _counted(op, kernel, rule)
 
 
+@cache
 def _of_rule(function: Callable[..., Any]) -> _Arguments:
     """What a type rule takes."""
     parameters = inspect.signature(function).parameters.values()

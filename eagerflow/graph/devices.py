@@ -6,16 +6,16 @@ and the `devices` of a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, final
 
 from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
-from eagerflow.graph.edit import clone, with_graphs
+from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
-from eagerflow.graph.signatures import is_structured, kind_of, signatures
+from eagerflow.graph.signatures import is_structured, kind_of
 from eagerflow.types import TensorType
 
 _NOWHERE: Final[Mapping[Value, Value]] = {}
@@ -83,7 +83,7 @@ def _is_plain(node: Node, operands: list[Any], said: Sequence[Any]) -> bool:
     for other in said:
         if other is not None and other is not device:
             return False
-    op = None if node.op in signatures else find_op(node.op)
+    op = find_op(node.op)
     return op is not None and op.devices is common_device
 
 
@@ -140,15 +140,8 @@ class _Locator:
 
 def _says_all(graph: Graph) -> bool:
     """Whether all values of a graph and its subgraphs have a device."""
-    waiting, known = [graph], {graph}
-    while waiting:
-        graph = waiting.pop()
-        if any(map(_is_open, graph.values())):
-            return False
-        inner = {g for node in graph.nodes for _, g in node.subgraphs()} - known
-        known |= inner
-        waiting += inner
-    return True
+    graphs = (graph, *inner_graphs(graph.nodes))
+    return not any(_is_open(value) for one in graphs for value in one.values())
 
 
 def _is_open(value: Value) -> bool:
@@ -213,17 +206,11 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     return f"%{value.name} on {value.device}{by}"
 
 
-def devices_in(nodes: Iterable[Node]) -> set[Any]:
+def devices_in(nodes: Collection[Node]) -> set[Any]:
     """The devices of nodes and their values, and of all that is in their subgraphs."""
-    devices, waiting, known = set[Any](), [*nodes], set[Graph]()
-    while waiting:
-        node = waiting.pop()
-        devices.add(node.device)
-        devices.update(v.device for v in (*node.inputs, *node.outputs))
-        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
-        known |= inner
-        waiting += [n for graph in inner for n in graph.nodes]
-    return devices - {None}
+    every = [*nodes, *[node for graph in inner_graphs(nodes) for node in graph.nodes]]
+    devices = {v.device for node in every for v in (*node.inputs, *node.outputs)}
+    return (devices | {node.device for node in every}) - {None}
 
 
 def move_operands(graph: Graph) -> int:
@@ -325,7 +312,7 @@ def _rule(node: Node, operands: Sequence[Any]) -> tuple[Any, bool]:
     device = _first(operands)
     usual = attrs.get("device") if device is None else device
     try:
-        op = None if node.op in signatures else find_op(node.op)
+        op = find_op(node.op)
         if op is None:  # numbers, and what `verify` refuses
             return usual, True
         if op.devices is not common_device and any(type(v) is Reference for v in attrs.values()):

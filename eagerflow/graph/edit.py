@@ -6,8 +6,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from eagerflow.dims import Dim, Size, substitute
+from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
+from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.types import TensorSpec, TensorType
 
 # --- looking ----------------------------------------------------------------------------------
@@ -47,6 +48,17 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
     return nodes[::-1]
 
 
+def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
+    """The graphs within nodes, at any depth."""
+    known = set[Graph]()
+    waiting = [*nodes]
+    for node in waiting:  # it grows
+        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
+        known |= inner
+        waiting += [n for graph in inner for n in graph.nodes]
+    return known
+
+
 def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:
     """For each name of a size that is not known the first of ``values`` that tells it."""
     first: dict[str, Value] = {}
@@ -57,11 +69,16 @@ def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Val
     return first
 
 
-def lone_names(kind: ValueType) -> Iterator[str]:
-    """The names that are the size of an axis."""
-    for size in kind.shape:
+def named_axes(kind: ValueType | ValueSpec) -> Iterator[tuple[int, str]]:
+    """The axes of which the size is a name alone, with the name."""
+    for axis, size in enumerate(kind.shape):
         if isinstance(size, Dim) and size.is_name:
-            yield str(size)
+            yield axis, str(size)
+
+
+def lone_names(kind: ValueType | ValueSpec) -> Iterator[str]:
+    """The names that are the size of an axis."""
+    return (name for _, name in named_axes(kind))
 
 
 def flat_items(values: Iterable[Any]) -> Iterator[Any]:
@@ -73,6 +90,11 @@ def flat_items(values: Iterable[Any]) -> Iterator[Any]:
             yield from flat_items(value)
         else:
             yield value
+
+
+def atoms_in(items: Iterable[Any]) -> set[Atom]:
+    """The names of sizes among ``items``, with their owners."""
+    return set[Atom]().union(*[name_atoms(item.terms) for item in items if type(item) is Dim])
 
 
 def named_sizes(item: Any) -> Iterator[str]:

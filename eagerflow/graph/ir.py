@@ -256,7 +256,7 @@ class Graph:
         return f"<graph {self.name or 'without a name'}: {', '.join(counts)}>"
 
     def __str__(self) -> str:
-        return str(_above(".text.printer", "print_graph")(self))
+        return "\n".join(_above(".text.printer", "Printer")().graph(self))
 
     @staticmethod
     def parse(text: str, resources: Mapping[str, Any] | None = None) -> Graph:

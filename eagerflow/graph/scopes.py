@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any, Final, final
 
 from eagerflow.errors import TraceError
@@ -47,12 +46,7 @@ class name_scope:  # noqa: N801 - used like a function
         self._tokens.append(_scope.set(f"{above}/{self.name}" if above else self.name))
         return _scope.get()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _scope.reset(self._tokens.pop())
 
 

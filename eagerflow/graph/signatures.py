@@ -13,7 +13,7 @@ from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
-from eagerflow.graph.edit import in_sizes
+from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
@@ -77,7 +77,7 @@ def kind_of(op: str) -> NodeKind:
 
 def is_read(op: str) -> bool:
     """Whether nodes of ``op`` give the value of a variable, and do nothing else to state."""
-    known = find_op(op) if kind_of(op) == "op" else None
+    known = find_op(op)
     return known is not None and known.reads_variable
 
 
@@ -106,7 +106,12 @@ def fits(got: ValueSpec, want: ValueSpec) -> bool:
 
     Devices are compared where both are known.
     """
-    return has_type(got, want) and (None in (got.device, want.device) or got.device == want.device)
+    return has_type(got, want) and is_together(got, want)
+
+
+def is_together(a: ValueSpec, b: ValueSpec) -> bool:
+    """Whether two values are on one device, as far as that is known."""
+    return None in (a.device, b.device) or bool(a.device == b.device)
 
 
 def has_type(got: ValueSpec, want: ValueSpec) -> bool:
@@ -294,16 +299,15 @@ def _bindings(params: Sequence[ValueSpec], given: Sequence[ValueSpec]) -> dict[s
     """What each name of ``params`` that stands alone is in ``given``."""
     sizes: dict[str, Size] = {}
     for param, kind in zip(params, given, strict=False):
-        if isinstance(param, TensorSpec) and isinstance(kind, TensorSpec):
-            _bind(param, kind, sizes)
+        for axis, name in named_axes(param):
+            if axis < len(kind.shape):
+                sizes.setdefault(name, kind.shape[axis])
     return sizes
 
 
 def _name_in(params: Sequence[ValueSpec], name: str) -> Size:
     """The size of that name, as it stands in ``params``."""
-    return next(
-        d for k in params for d in k.shape if isinstance(d, Dim) and d.is_name and str(d) == name
-    )
+    return next(k.shape[axis] for k in params for axis, own in named_axes(k) if own == name)
 
 
 def _stacked(kind: ValueSpec, length: Any) -> TensorSpec:
@@ -368,10 +372,3 @@ def _as_given(
             ]
             results[i] = kind.like(shape=tuple(shape))
     return results
-
-
-def _bind(param: TensorSpec, operand: TensorSpec, sizes: dict[str, Size]) -> None:
-    """Note what each name of ``param`` that stands alone is in ``operand``."""
-    for size, given in zip(param.shape, operand.shape, strict=False):
-        if isinstance(size, Dim) and size.is_name:
-            sizes.setdefault(str(size), given)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.core.op import get_op, infer_specs
 from eagerflow.dims import Dim, evaluate, resolving
-from eagerflow.dims.polynomial import Atom, name_atoms
+from eagerflow.dims.polynomial import Atom
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import bindings, device_text
-from eagerflow.graph.edit import flat_items
+from eagerflow.graph.edit import atoms_in, flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference, ValueSpec
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
@@ -54,7 +54,7 @@ def check_nodes(graph: Graph) -> None:
 
 def _check_nodes(graph: Graph, sizes: frozenset[Atom], around: dict[Value, Value]) -> None:
     check = _Check(graph, sizes, {}, around)
-    check.sizes.update(*[_atoms(v.type.shape) for v in graph.inputs])
+    check.sizes.update(*[atoms_in(v.type.shape) for v in graph.inputs])
     for position, node in enumerate(graph.nodes):
         check.arguments(node, position)
         around.update(bindings(node))
@@ -62,7 +62,7 @@ def _check_nodes(graph: Graph, sizes: frozenset[Atom], around: dict[Value, Value
             _check_nodes(inner, frozenset(check.sizes), around)
         check.devices(node, position)
         check.types(node, position)
-        check.sizes.update(*[_atoms(v.type.shape) for v in node.outputs])
+        check.sizes.update(*[atoms_in(v.type.shape) for v in node.outputs])
 
 
 @final
@@ -138,7 +138,7 @@ class _Check:
 
     def define(self, value: Value, position: int | None, index: int) -> None:
         self.defined.add(id(value))
-        self.sizes |= _atoms(value.type.shape)
+        self.sizes |= atoms_in(value.type.shape)
         self.take(value.name, position or 0)
 
     def take(self, name: str, position: int) -> None:
@@ -160,7 +160,7 @@ class _Check:
                 self.fail(position, f"%{value.name} is not output {i} of &{node.name}")
         self.arguments(node, position)
         self.subgraphs(node)
-        unknown = _atoms(flat_items(node.attrs.values())) - self.sizes
+        unknown = atoms_in(flat_items(node.attrs.values())) - self.sizes
         if unknown:
             names = sorted(atom[1] for atom in unknown)
             self.fail(position, f"the sizes {names} occur in no type above (of this trace)")
@@ -236,7 +236,7 @@ class _Check:
             shown = ", ".join(map(str, want)) or "no output"
         except EagerflowError as error:
             # names that first occur here are sizes that depend on data, which no rule knows
-            if sizes is not None or any(_atoms(kind.shape) - self.sizes for kind in got):
+            if sizes is not None or any(atoms_in(kind.shape) - self.sizes for kind in got):
                 return
             self.fail(position, error.wrong, error.expected, error.hint)
         except RecursionError:
@@ -285,12 +285,3 @@ def _want(node: Node) -> Sequence[ValueSpec] | None:
             raise GraphError(f"{node.op} takes tensors", expected="python_tensor in between")
         specs.append(spec)
     return infer_specs(op, specs, node.attrs)
-
-
-def _atoms(items: Iterable[Any]) -> set[Atom]:
-    """The names of sizes among ``items``, with their owners."""
-    atoms: set[Atom] = set()
-    for item in items:
-        if type(item) is Dim:
-            atoms |= name_atoms(item.terms)
-    return atoms

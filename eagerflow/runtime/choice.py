@@ -13,10 +13,10 @@ from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.events import NodeEvent, step_of
+from eagerflow.graph.edit import named_axes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
-from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.scheduled.node_seconds import (
     HEAVY_SECONDS,

@@ -13,7 +13,7 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
 from eagerflow.graph.devices import located
-from eagerflow.graph.edit import copy_node, needed
+from eagerflow.graph.edit import copy_node, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.signatures import is_read
@@ -22,7 +22,6 @@ from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executable import Executable
-from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
 from eagerflow.unknown_names import nearest

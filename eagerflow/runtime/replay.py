@@ -16,7 +16,7 @@ from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Size, substitute
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import in_sizes
+from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
@@ -24,7 +24,7 @@ from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
-from eagerflow.runtime.generated.instructions import check_given, has_dims, named_axes, on_device
+from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
 from eagerflow.source import Source
 from eagerflow.types import TensorType

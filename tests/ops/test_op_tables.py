@@ -17,8 +17,6 @@ NO_TABLES: Final = {"('tanh', 'relu')"}
 SINGLE: Final = {
     ("eagerflow/graph/passes/simplify/shapes.py", "reshape"):
         "a rule of rewriting tells the ops that it rewrites apart",
-    ("eagerflow/graph/passes/simplify/shapes.py", "expand_dims"):
-        "a rule of rewriting tells the ops that it rewrites apart",
 }  # fmt: skip
 
 

@@ -38,12 +38,10 @@ class BranchDerivative:
         self.outside = whole.outside
         resources = [node.attrs["resource"] for node in reads]
         every = range(len(wanted) - 1 + len(reads))
-        settings: Any = {
-            "symbolic": True,
-            "known": self.outside,
-            "reads": resources,
-        }
-        self.joints = [Joint(g, wanted[1:], apart=every, **settings) for g in self.branches]
+        self.joints = [
+            Joint(g, wanted[1:], symbolic=True, known=self.outside, reads=resources, apart=every)
+            for g in self.branches
+        ]
         numbers = [{v: i for i, v in enumerate(j.inputs)} for j in self.joints]
         #: the operands that some branch reads again
         self.direct = sorted(

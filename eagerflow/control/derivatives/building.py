@@ -143,8 +143,7 @@ def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor
     if kind.dtype is LIST:
         return list_new(kind.device)
     shape = tuple([substitute(d, sizes or {}) for d in kind.shape])
-    zeros: Tensor = functions["zeros"](shape, dtype=kind.dtype, device=kind.device)
-    return zeros
+    return functions["zeros"](shape, dtype=kind.dtype, device=kind.device)
 
 
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:

@@ -23,7 +23,6 @@ from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.graph.signatures import kind_of
 from eagerflow.runtime.replay import replay
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import Shape
@@ -233,7 +232,7 @@ def _scattered(value: Value) -> list[Value] | None:
     node = value.node
     if node is None or node.control_inputs or not value.type.shape:
         return None
-    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    op = find_op(node.op)
     if op is None:
         return None
     if op.sums:
@@ -255,7 +254,7 @@ def _rows(tracer: Tracer, value: Value, shape: Shape) -> IndexedSlices:
 
 def _is_safe(node: Node) -> bool:
     """Whether it is a pure op of one array that never fails."""
-    op = find_op(node.op) if kind_of(node.op) == "op" else None
+    op = find_op(node.op)
     if op is None or op.effect != "pure" or len(node.inputs) != 1:
         return False
     fails_on = op.failing(node.attrs)

@@ -77,7 +77,6 @@ class LoopDerivative:
         once = {*self.shared, *[self.joint.inputs[i] for i in self.fixed]}
         self.pushed = [v for v in self.joint.residuals if v not in once]
         self.pushed += self._sized_zeros()
-        self.numbers = numbers
         #: the residuals of iterations
         self.kept = Residuals(self.pushed, self.outside.keys())
         self.forward = self._forward()
@@ -115,15 +114,10 @@ class LoopDerivative:
         outputs = [*self.moving, *range(self.total, len(self.body.outputs))]
         graph.outputs = [values[self.body.outputs[i]] for i in outputs]
         reached = self._reached(self.active)
-        seeded = [self.body.outputs[i] in reached for i in outputs]
-        seeded = [
-            s and (i >= self.total or self.active[i]) for s, i in zip(seeded, outputs, strict=True)
-        ]
-        self.seeded = [
-            i
-            for i, s in zip(outputs, seeded, strict=True)
-            if s and is_smooth(self.body.outputs[i].spec)
-        ]
+        own = [i for i in outputs if i >= self.total or self.active[i]]
+        ends = self.body.outputs
+        self.seeded = [i for i in own if ends[i] in reached and is_smooth(ends[i].spec)]
+        seeded = [i in self.seeded for i in outputs]
         #: the names of sizes that change from iteration to iteration
         self.loose = names_in(self.kinds) - self.outside.keys()
         recompute, first = bool(self.whole.attrs.get("recompute")), len(self.kinds)
@@ -156,11 +150,6 @@ class LoopDerivative:
 
     # --- the two loops ---
 
-    @property
-    def _rest(self) -> dict[str, Any]:
-        """The attributes besides the subgraphs."""
-        return {k: v for k, v in self.whole.attrs.items() if type(v) is not Graph}
-
     def _more(self) -> list[ValueSpec]:
         """The types of the extra loop-carried values: the number of iterations, and residuals."""
         return [*[_INT] * self.counts, *self.kept.kinds]
@@ -183,21 +172,21 @@ class LoopDerivative:
             return [*state, *extra, *results[len(self.moving) : ends]]
 
         kinds = [*self.kinds[: self.total], *more, *self.kinds[self.total :]]
-        attrs = {**self._rest, "body": build(self.body.name, kinds, iteration, self.names)}
+        whole = self.whole
+        attrs = {**whole.attrs, "body": build(self.body.name, kinds, iteration, self.names)}
         if self.is_scan:
             attrs["carry"] = self.total + count
         else:
-            test: Graph = self.whole.attrs["cond"]
+            test: Graph = whole.attrs["cond"]
             attrs["cond"] = build(
                 test.name,
                 kinds,
                 lambda xs: replay(test, xs[: self.total], self.outside),
                 self.names,
             )
-        whole = self.whole
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
         outputs = [*whole.outputs[: self.total], *more, *whole.outputs[self.total :]]
-        return Structured(whole.op, _ordered(attrs), inputs, outputs)
+        return Structured(whole.op, attrs, inputs, outputs)
 
     def _backward(self) -> Structured | None:
         if not self.active_moving and not (self.seeded and (self.sinks or self.sliced)):
@@ -321,9 +310,3 @@ def _own_sizes(kind: ValueSpec, loose: frozenset[str], number: int) -> ValueSpec
         for axis, d in enumerate(kind.shape)
     ]
     return kind.like(shape=tuple(sizes))  # type: ignore[arg-type]  # sizes may be dims
-
-
-def _ordered(attrs: dict[str, Any]) -> dict[str, Any]:
-    """Subgraphs first, as graphs are printed."""
-    graphs: dict[str, Any] = {k: attrs[k] for k in ("cond", "body") if k in attrs}
-    return {**graphs, **attrs}

@@ -139,8 +139,7 @@ def _no_sum(kind: TensorSpec, sizes: Mapping[str, Size]) -> Tensor:
     if kind.dtype is LIST:
         return zeros_of(kind)
     shape = _shape(kind, sizes)
-    zeros: Tensor = functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
-    return zeros
+    return functions["broadcast_to"](zeros_of(kind.like(shape=())), shape)
 
 
 def _shape(kind: TensorSpec, sizes: Mapping[str, Size]) -> Any:

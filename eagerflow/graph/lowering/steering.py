@@ -8,7 +8,7 @@ from typing import Final
 from eagerflow.errors import DTypeError, GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType, ValueSpec
-from eagerflow.graph.signatures import kind_of, signature
+from eagerflow.graph.signatures import is_together, kind_of, signature
 from eagerflow.types import TensorSpec
 
 _INT: Final = NumberType(int)
@@ -73,9 +73,5 @@ def _slice(node: Node) -> Sequence[ValueSpec]:
 def _alike(node: Node, got: ValueSpec, want: ValueSpec) -> None:
     same_rank = len(got.shape) == len(want.shape)
     dtypes = [getattr(k, "dtype", k) for k in (got, want)]
-    if not same_rank or dtypes[0] != dtypes[1] or not _same_device(got, want):
+    if not same_rank or dtypes[0] != dtypes[1] or not is_together(got, want):
         raise DTypeError(f"{node.op} gives what it takes", given=str(got), expected=str(want))
-
-
-def _same_device(a: ValueSpec, b: ValueSpec) -> bool:
-    return a.device is None or b.device is None or bool(a.device == b.device)

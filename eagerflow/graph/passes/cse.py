@@ -30,17 +30,11 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
     keys = _Keys()
     kept: dict[Node, Node] = {}  # what a merged node was merged into
     known: dict[Any, Node] = {}
-    pure: dict[str, bool] = {}
     for node in graph.nodes:
         op, attrs = node.op, node.attrs
         if attrs:
             rewriter.inside(node, _within(rewriter, node, keys))
-        free = pure.get(op)
-        if free is None:
-            free = is_pure(node)
-            if not any(True for _ in node.subgraphs()):  # else it depends on what is in them
-                pure[op] = free
-        if not free or not node.outputs:
+        if not node.outputs or not is_pure(node):
             continue
         form = rewriter.form(node) if attrs else None
         before = node.control_inputs
@@ -71,7 +65,7 @@ def _within(rewriter: Rewriter, node: Node, keys: _Keys) -> Pass:
     rewriter.replaced.update((node.outputs[i], node.outputs[j]) for i, j in twins.items())
     same = ", ".join(f"{node.outputs[i].name} as {node.outputs[j].name}" for i, j in twins.items())
     rewriter.note(f"in &{node.name}, loop-carried values are equal: {same}", node)
-    return lambda graph: cse(_with_twins("cse", graph, twins))
+    return lambda graph: cse(_with_twins(graph, twins))
 
 
 def _same_types(a: Node, b: Node) -> bool:
@@ -210,9 +204,9 @@ def _takes(graph: Graph, value: Value, but: int) -> bool:
     )
 
 
-def _with_twins(name: str, graph: Graph, twins: dict[int, int]) -> Graph:
+def _with_twins(graph: Graph, twins: dict[int, int]) -> Graph:
     """A subgraph of a loop that reads of twins only the first."""
-    rewriter = Rewriter(name, graph)
+    rewriter = Rewriter("cse", graph)
     rewriter.replaced = {graph.inputs[i]: graph.inputs[first] for i, first in twins.items()}
     return rewriter.build()
 

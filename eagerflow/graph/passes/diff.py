@@ -78,21 +78,10 @@ def diff_graphs(before: Graph, after: Graph) -> list[str]:
 
 def _blocks(graph: Graph) -> dict[str, list[str]]:
     """The lines of the text by what they belong to: the head, a node, the end."""
-    printer = Printer()
-    printer.enter(graph)
-    head, *_, end, close = printer.graph(_ends(graph))
-    blocks = {"": [head]}
-    for node in graph.nodes:
-        blocks[f"&{node.name}"] = f"  {printer.node(node, '  ')}".split("\n")
-    blocks[" "] = [end, close]
-    return blocks
-
-
-def _ends(graph: Graph) -> Graph:
-    """The graph without its nodes, to print what is around them."""
-    ends = Graph(graph.name)
-    ends.inputs, ends.outputs = graph.inputs, graph.outputs
-    return ends
+    head, *nodes, end, close = Printer().graph(graph)
+    pairs = zip(graph.nodes, nodes, strict=True)
+    blocks = {f"&{node.name}": text.split("\n") for node, text in pairs}
+    return {"": [head], **blocks, " ": [end, close]}
 
 
 def _marked(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterator[_Line]:
@@ -109,9 +98,5 @@ def _marked(before: dict[str, list[str]], after: dict[str, list[str]]) -> Iterat
 
 
 def _compared(old: list[str], new: list[str]) -> Iterator[_Line]:
-    if old == new:
-        yield from ((" ", line) for line in old)
-    elif len(old) == len(new) == 1:
-        yield from (("-", old[0]), ("+", new[0]))
-    else:
-        yield from ((line[0], line[2:]) for line in ndiff(old, new) if line[0] != "?")
+    lines = (f"  {line}" for line in old) if old == new else ndiff(old, new)
+    return ((line[0], line[2:]) for line in lines if line[0] != "?")

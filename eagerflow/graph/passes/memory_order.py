@@ -12,11 +12,10 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.core.op import find_op
-from eagerflow.dims import same
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.hardware import Device
-from eagerflow.types import TensorType
+from eagerflow.types import TensorType, same_shape
 
 if TYPE_CHECKING:
     from eagerflow.core.facts import Order
@@ -144,7 +143,7 @@ class Memory:
         """A ufunc keeps the order of the axes that its inputs agree on."""
         large = [v for v in inputs if not self._is_neutral(v)]
         kin = {self._kin.get(v, v) for v in large}
-        if len(kin) == 1 and all(same_shape(v, output) for v in large):
+        if len(kin) == 1 and all(same_shape(v.type.shape, output.type.shape) for v in large):
             self._kin[output] = kin.pop()
 
     def lies_like(self, value: Value, others: Iterable[Value]) -> bool:
@@ -159,7 +158,9 @@ class Memory:
         if layout == MemoryLayout.ROWS and self._all_rows(tuple(rest)):
             return True
         kin = self._kin.get(value, value)
-        return all(self._kin.get(v, v) is kin and same_shape(v, value) for v in rest)
+        return all(
+            self._kin.get(v, v) is kin and same_shape(v.type.shape, value.type.shape) for v in rest
+        )
 
 
 def _constant_layout(value: Any) -> MemoryLayout:
@@ -167,9 +168,3 @@ def _constant_layout(value: Any) -> MemoryLayout:
     if numpy is None or value.device.backend.xp is None:
         return MemoryLayout.UNKNOWN
     return MemoryLayout.ROWS if numpy().flags.c_contiguous else MemoryLayout.UNKNOWN
-
-
-def same_shape(a: Value, b: Value) -> bool:
-    """Whether two values have the same shape, whatever the names of sizes stand for."""
-    x, y = a.type.shape, b.type.shape
-    return x is y or (len(x) == len(y) and all(map(same, x, y)))

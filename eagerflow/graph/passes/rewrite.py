@@ -151,11 +151,6 @@ class Rewriter:
             return node.inputs
         return tuple([replaced.get(v, v) for v in node.inputs])
 
-    def op(self, node: Node) -> str:
-        """The op of the form of a node."""
-        forms = self.forms.get(node)
-        return node.op if forms is None else forms[0].op
-
     def form(self, node: Node) -> Form:
         """What ``node`` computes now."""
         forms = self.forms.get(node)

@@ -105,8 +105,7 @@ def to_bytes(tensor: Tensor) -> memoryview:
     if tensor.dtype is BYTES:
         return memoryview(pack(array))
     rows = array if array.flags.c_contiguous else array.copy()
-    view: memoryview = rows.reshape(-1).view("u1").data
-    return view
+    return rows.reshape(-1).view("u1").data
 
 
 def size_in_bytes(tensor: Tensor) -> int:

@@ -57,14 +57,9 @@ class Cursor:
 
     def accept(self, mark: str) -> bool:
         """Go past ``mark`` if it comes next."""
-        text, position = self.text, self.position
-        if not text.startswith(mark, position):
-            if not text[position : position + 1].isspace() or not text.startswith(
-                mark, self.skip()
-            ):
-                return False
-            position = self.position
-        self.position = position + len(mark)
+        if not self.text.startswith(mark, self.skip()):
+            return False
+        self.position += len(mark)
         return True
 
     def expect(self, mark: str) -> None:

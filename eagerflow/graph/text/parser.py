@@ -234,19 +234,14 @@ class _Parser:
             self.specs[text] = spec
         return spec
 
-    def tensor_type(self) -> TensorType:
-        position = self.at.skip()
-        spec = self.spec()
-        if not isinstance(spec, TensorSpec):
-            self.at.fail("the type of a tensor", position)
-        return spec.type
-
     def shape(self, dims: str, position: int) -> tuple[Any, ...]:
         """The sizes in ``dims``, which begins at ``position``."""
         sizes: list[Size] = []
-        for part in _split(dims):
-            sizes.append(self.dim(part, position))
-            position += len(part) + 1
+        start = 0 if dims.strip() else len(dims) + 1
+        while start <= len(dims):
+            end = _end(dims, start, ",")
+            sizes.append(self.dim(dims[start:end], position + start))
+            start = end + 1
         return tuple(sizes)
 
     def dim(self, text: str, position: int) -> Size:
@@ -340,17 +335,9 @@ class _Parser:
 
     def expression(self, position: int) -> Size:
         """A size, from ``position`` up to a comma or bracket that does not belong to it."""
-        depth, end = 0, position
-        while end < len(self.at.text):
-            char = self.at.text[end]
-            if char in ",)}{\n" and depth == 0:
-                break
-            depth += (char == "(") - (char == ")")
-            end += 1
-        self.at.position = end
-        text = self.at.text[position:end].rstrip()
+        self.at.position = _end(self.at.text, position, ",)}{\n")
         try:
-            return parse_dim(text)
+            return parse_dim(self.at.text[position : self.at.position].rstrip())
         except DimError:
             self.at.fail("a literal", position)
 
@@ -389,7 +376,10 @@ class _Parser:
 
     def tensor_form(self) -> Any:
         position = self.at.skip()
-        kind = self.tensor_type()
+        spec = self.spec()
+        if not isinstance(spec, TensorSpec):
+            self.at.fail("the type of a tensor", position)
+        kind = spec.type
         self.at.expect(",")
         if self.at.accept("$"):
             return self.array(self.at.name(), kind, position)
@@ -441,15 +431,10 @@ def _is_fixed(kind: TensorType) -> bool:
     return all(type(d) is int for d in kind.shape)
 
 
-def _split(dims: str) -> list[str]:
-    """The parts of ``dims`` between commas that stand in no parentheses."""
-    if not dims.strip():
-        return []
-    parts, depth = [""], 0
-    for char in dims:
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            depth += (char == "(") - (char == ")")
-            parts[-1] += char
-    return parts
+def _end(text: str, position: int, marks: str) -> int:
+    """Where the first of ``marks`` from ``position`` on stands that is in no parentheses."""
+    depth = 0
+    while position < len(text) and (depth or text[position] not in marks):
+        depth += (text[position] == "(") - (text[position] == ")")
+        position += 1
+    return position

@@ -23,16 +23,6 @@ _INDENT: Final = "  "
 _NOTED: Final = 200  # characters of a node in the note of an error
 
 
-def print_graph(graph: Graph, *, sources: bool = True) -> str:
-    """The whole text of ``graph``.
-
-    Args:
-        graph: what to print.
-        sources: whether to add the user's line to each node.
-    """
-    return "\n".join(Printer(sources=sources).graph(graph))
-
-
 def print_node(node: Node, graph: Graph | None = None) -> str:
     """The line of one node, without the user's line, subgraphs in one line each."""
     printer = Printer(sources=False, bodies=False)

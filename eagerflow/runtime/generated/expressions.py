@@ -15,12 +15,13 @@ from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
 from eagerflow.errors import GraphError, ShapeError
+from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
-from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims, parts
+from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
 
@@ -291,7 +292,7 @@ class Expressions:
         if type(value) is Dim:
             return self.size(value, line)
         if not has_dims(value):
-            plain = all(type(part) in _LITERALS for part in parts(value))
+            plain = all(type(part) in _LITERALS for part in flat_items((value,)))
             return repr(value) if plain else self.bound(value)
         if type(value) is slice:
             ends = (value.start, value.stop, value.step)

@@ -10,6 +10,7 @@ from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, symbols
 from eagerflow.errors import GraphError
+from eagerflow.graph.edit import flat_items, named_axes, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
@@ -202,7 +203,7 @@ class _Scope:
         self.graph = graph
         self.sizes = dict(sizes)
         self.registers: dict[Value, int] = dict(zip(graph.inputs, operands, strict=True))
-        self.wanted = _wanted(graph)
+        self.wanted = set(named_sizes(graph))
         own = set[str]()
         for value in graph.inputs:
             self.name_sizes(value, caller, own)
@@ -237,7 +238,7 @@ class _Scope:
     def line(self, node: Node) -> None:
         check_given(node)
         inputs = tuple([self.registers[v] for v in node.inputs])
-        sizes = self.sizes_of(node, _names(node))
+        sizes = self.sizes_of(node, named_sizes(tuple(node.attrs.values())))
         first = self.device(inputs)
         for value in node.outputs:
             self.registers[value] = self.result.register(value.type, _device_of(value, first))
@@ -419,56 +420,19 @@ def on_device(value: Tensor, device: Device) -> Any:
 
 def check_given(node: Node) -> None:
     """Refuse a node that refers to an object of which the graph has only the name."""
-    for value in node.attrs.values():
-        for part in parts(value):
-            if isinstance(part, Reference):
-                raise GraphError(
-                    f"&{node.name} refers to what was not given",
-                    given=repr(part),
-                    hint="pass it when the graph is read: Graph.parse(text, resources={...})",
-                    source=_source(node),
-                )
+    for part in flat_items(node.attrs.values()):
+        if isinstance(part, Reference):
+            raise GraphError(
+                f"&{node.name} refers to what was not given",
+                given=repr(part),
+                hint="pass it when the graph is read: Graph.parse(text, resources={...})",
+                source=_source(node),
+            )
 
 
 # --- attributes ----------------------------------------------------------------------
 
 
-def named_axes(kind: TensorType | TensorSpec | NumberType) -> Iterator[tuple[int, str]]:
-    """The axes of which the size is a name alone, with the name."""
-    sizes: Sequence[Any] = kind.shape
-    for axis, size in enumerate(sizes):
-        if type(size) is Dim and size.is_name:
-            yield axis, str(size)
-
-
-def parts(value: Any) -> Iterator[Any]:
-    """``value``, or what is in it if it is a tuple or a slice, at any depth."""
-    if type(value) is slice:
-        value = (value.start, value.stop, value.step)
-    if type(value) is tuple:
-        for item in value:
-            yield from parts(item)
-    else:
-        yield value
-
-
 def has_dims(value: Any) -> bool:
     """Whether an attribute holds symbolic sizes."""
-    return any(type(part) is Dim for part in parts(value))
-
-
-def _names(node: Node) -> frozenset[str]:
-    dims = [p for value in node.attrs.values() for p in parts(value) if type(p) is Dim]
-    return frozenset().union(*(d.symbols for d in dims))
-
-
-def _wanted(graph: Graph) -> set[str]:
-    """The names of sizes that occur in attributes, in those of subgraphs too."""
-    names = set[str]()
-    for node in graph.nodes:
-        names |= _names(node)
-        if node.op == "scan":  # whose results are made before the first iteration
-            names |= symbols(_shapes(node, node.attrs["carry"]))
-        for _, inner in node.subgraphs():
-            names |= _wanted(inner)
-    return names
+    return any(type(part) is Dim for part in flat_items((value,)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow import events
 from eagerflow.core.op import find_op
 from eagerflow.events import StepEvent, step_of
+from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.scheduled.node_seconds import worker_count
 from eagerflow.runtime.scheduled.step import ScheduledStep
@@ -106,10 +107,6 @@ class DetachedStep:
 
 
 def _calls_python(graph: Graph) -> bool:
-    graphs = [graph]
-    for graph in graphs:  # it grows
-        ops = [find_op(node.op) for node in graph.nodes]
-        if any(op is not None and op.calls_user for op in ops):
-            return True
-        graphs += [inner for node in graph.nodes for _, inner in node.subgraphs()]
-    return False
+    graphs = (graph, *inner_graphs(graph.nodes))
+    ops = (find_op(node.op) for one in graphs for node in one.nodes)
+    return any(op is not None and op.calls_user for op in ops)

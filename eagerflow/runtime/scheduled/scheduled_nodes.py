@@ -9,11 +9,10 @@ from typing import Any, Final, final
 
 from eagerflow.dims import Dim, evaluate, symbols
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import copy_node, named_sizes
+from eagerflow.graph.edit import copy_node, named_axes, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import (

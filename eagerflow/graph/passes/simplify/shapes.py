@@ -70,45 +70,6 @@ def shape_already(at: RuleSite) -> Value | None:
     return at.view(at.inputs[0])
 
 
-@rule("broadcast_to")
-def broadcast_twice(at: RuleSite) -> Form | None:
-    """``broadcast_to`` by way of another shape."""
-    inner = at.maker(at.inputs[0], "broadcast_to")
-    if inner is None:
-        return None
-    middle, last = at.inputs[0].type.shape[::-1], at.output.type.shape[::-1]
-    first = inner.inputs[0].type.shape[::-1] + (1,) * len(middle)
-    # a size in between that may turn out not to fit is looked at when it is known
-    fits = [
-        same(a, b) or same(b, c) or same(b, 1) for a, b, c in zip(first, middle, last, strict=False)
-    ]
-    return Form("broadcast_to", inner.inputs, at.attrs) if all(fits) else None
-
-
-@rule("expand_dims", "squeeze", "flip")
-def no_axes(at: RuleSite) -> Value | None:
-    """Ops on axes that name none."""
-    return at.view(at.inputs[0]) if at.attrs.get("axis") == () else None
-
-
-@rule("expand_dims", "squeeze")
-def axes_back(at: RuleSite) -> Value | None:
-    """``squeeze`` of the axes that ``expand_dims`` added, and the other way round."""
-    inner = at.maker(at.inputs[0], "squeeze" if at.op == "expand_dims" else "expand_dims")
-    if inner is None or sorted(inner.attrs["axis"]) != sorted(at.attrs["axis"]):
-        return None
-    return at.view(inner.inputs[0])
-
-
-@rule("flip")
-def flipped_back(at: RuleSite) -> Value | None:
-    """``flip`` of the same axes twice."""
-    inner = at.maker(at.inputs[0], "flip")
-    if inner is None or sorted(inner.attrs["axis"]) != sorted(at.attrs["axis"]):
-        return None
-    return at.view(inner.inputs[0])
-
-
 # --- axes -------------------------------------------------------------------------------------
 
 
@@ -123,19 +84,6 @@ def permuted(at: RuleSite) -> Value | Form | None:
         return None
     before = inner.attrs["axes"]
     return Form("permute_dims", inner.inputs, {"axes": tuple([before[a] for a in axes])})
-
-
-@rule("all", "any", "max", "min")
-def over_nothing(at: RuleSite) -> Value | None:
-    """A reduction over no axes."""
-    return at.rows(at.inputs[0]) if at.attrs.get("axis") == () else None
-
-
-@rule("prod", "sum")
-def total_of_nothing(at: RuleSite) -> Value | None:
-    """The same of integers; of floats a sum would make 0.0 of -0.0."""
-    integers = at.dtype is not None and at.dtype.is_integer
-    return over_nothing(at) if integers else None
 
 
 @rule("concat")

@@ -11,10 +11,9 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.graph.ir import Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
-from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat, same_shape
+from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat
 from eagerflow.graph.passes.rewrite import Form, Rewriter
-from eagerflow.graph.signatures import kind_of
-from eagerflow.types import BYTES, DType, TensorType
+from eagerflow.types import BYTES, DType, TensorType, same_shape
 
 #: gives what the node may be replaced by: a value of the same type, or another form; or None
 Rule = Callable[["RuleSite"], Value | Form | None]
@@ -127,20 +126,18 @@ class RuleSite:
         node = value.node
         if node is None or node.control_inputs:
             return None
-        rewriter = self._before.rewriter
-        name = rewriter.op(node)
-        if kind_of(name) == "op":
-            op = find_op(name)
-            if op is not None and op.fill is not None:
-                return op.fill(rewriter.form(node).attrs)
-            if op is not None and op.order == "repeated":
-                (inner,) = rewriter.form(node).inputs
-                return self.constant(inner) if is_flat(inner) else None
-            return None
-        constant = rewriter.form(node).attrs.get("value") if name == "constant" else None
-        if isinstance(constant, Tensor):
-            return _uniform(constant)
-        return constant if isinstance(constant, (int, float, complex)) else None
+        form = self._before.rewriter.form(node)
+        if form.op == "constant":
+            constant = form.attrs.get("value")
+            if isinstance(constant, Tensor):
+                return _uniform(constant)
+            return constant if isinstance(constant, (int, float, complex)) else None
+        op = find_op(form.op)
+        if op is not None and op.fill is not None:
+            return op.fill(form.attrs)
+        if op is not None and op.order == "repeated" and is_flat(form.inputs[0]):
+            return self.constant(form.inputs[0])
+        return None
 
     def is_like(self, value: Value) -> bool:
         """Whether ``value`` has the type of the output, and is on its device."""
@@ -149,7 +146,7 @@ class RuleSite:
             return False
         if isinstance(a, NumberType) or isinstance(b, NumberType):
             return a == b
-        return a is b or (a.dtype is b.dtype and same_shape(value, self.output))
+        return a is b or (a.dtype is b.dtype and same_shape(a.shape, b.shape))
 
     def view(self, value: Value) -> Value | None:
         """``value``, as what is the same memory; None if the type differs."""
