@@ -8,9 +8,6 @@ The text of ``y = exp(x); z = y + x`` is::
         del r1, r0
         return (r2,)
 
-A function of many thousand lines would compile slowly, so long programs are several functions.
-What one of them leaves to another goes through a list.
-
 Branches and loops are Python's own, with the number of the iteration in a variable::
 
     for k3 in count():
@@ -40,8 +37,6 @@ from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.types import LIST, TensorType
 
-#: instructions of one function
-_CHUNK: Final = 256
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
 
@@ -182,92 +177,32 @@ class _Writer:
     # --- the functions ---
 
     def code(self, name: str) -> Code:
-        lines = self.program.lines
-        if len(self.program.all) <= _CHUNK or len(lines) <= 1:
-            self.add(f"def run({self.registers(self.program.inputs)}):")
-            self.prologue()
-            self.lines(lines, self.last)
-            self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
-        else:
-            self.chunks(len(lines))
-        text = [text for text, _ in self.called] + self.text
-        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.expressions.names)
-
-    def chunks(self, total: int) -> None:
-        slots = self._slots()
-        starts = range(0, total, _CHUNK)
-        for start in starts:
-            self.add(f"def chunk{start}(V):")
-            if self.noted:
-                self.add(" t = note(-1, 0.0, ())")
-            self.chunk(start, min(start + _CHUNK, total), slots)
         self.add(f"def run({self.registers(self.program.inputs)}):")
-        self.prologue()
-        self.add(f" V = [None] * {len(slots)}")
-        first = [*self.program.inputs, *(r for t in self.tickets.values() for r in t[:2])]
-        for register in first:
-            if register in slots:
-                self.add(f" V[{slots[register]}] = r{register}")
-        if first:
-            self.add(f" del {self.registers(first)}")
-        for start in starts:
-            self.add(f" chunk{start}(V)")
-        outputs = [
-            f"V[{slots[r]}]" if r in slots else self.expressions.operand(r)
-            for r in self.program.outputs
-        ]
-        self.add(f" return {self.expressions.tuple(outputs)}")
-
-    def _slots(self) -> dict[int, int]:
-        """List slots for registers that are read in another chunk than they are set in."""
-        home = {r: i // _CHUNK for i, x in enumerate(self.program.lines) for r in x.outputs}
-        slots: dict[int, int] = {}
-        for register, last in self.last.items():
-            if register in self.program.constants:
-                continue
-            outside = register not in home or last == len(self.program.lines)
-            if outside or last // _CHUNK != home[register]:
-                slots[register] = len(slots)
-        return slots
-
-    def chunk(self, start: int, end: int, slots: dict[int, int]) -> None:
-        here: set[int] = set()
-        for line, first, stop in self.units(self.program.lines, start, end, self.last):
-            for register in dict.fromkeys(self.reads(line)):
-                if register in slots and register not in here:
-                    self.add(f" r{register} = V[{slots[register]}]", line.index)
-                    if self.last[register] < end:
-                        self.add(f" V[{slots[register]}] = None", line.index)
-                    here.add(register)
-            self.instruction(line, self.last, first)
-            here.update(line.outputs)
-            for register in line.outputs:
-                if register in slots:
-                    self.add(f" V[{slots[register]}] = r{register}", line.index)
-            self.forget(line, self.last, first, stop)
-
-    def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
             reserve = self.expressions.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0, ())")
+        self.lines(self.program.lines, self.last)
+        self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
+        text = [text for text, _ in self.called] + self.text
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.expressions.names)
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
-        for line, first, stop in self.units(lines, 0, len(lines), last):
+        for line, first, stop in self.units(lines, last):
             self.instruction(line, last, first)
             self.forget(line, last, first, stop)
 
     def units(
-        self, lines: Sequence[Instruction], start: int, end: int, last: _Last
+        self, lines: Sequence[Instruction], last: _Last
     ) -> Iterator[tuple[Instruction, int, int]]:
         """Instructions, and chains of them as one, with the indices of their first and last one."""
         chains: dict[int, Chain] = {}
         if self.chains:
-            chains = find_chains(self.program, lines, start, end, last, self.kernel)
-        position = start
-        while position < end:
+            chains = find_chains(self.program, lines, last, self.kernel)
+        position = 0
+        while position < len(lines):
             line, first = lines[position], position
             if position in chains:
                 line = self.chain(chains[position])
