@@ -32,11 +32,9 @@ from eagerflow.resources.attempt_events import (
     end_wait,
     know,
     late_event,
-    level_event,
     operation_event,
     wait_event,
 )
-from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
 from eagerflow.types import TensorSpec, TensorType
 
@@ -418,18 +416,22 @@ class AbstractMeeting(ABC):
         """How many elements there are."""
         return 0
 
-    def level(self) -> Level:
-        """How it stands."""
+    def level(self) -> LevelEvent:
+        """How it stands now."""
         with self.lock:
             *puts, takes = map(len, self._wait_queues)
             room = 0 if self.room == float("inf") else int(self.room)
-            return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
+            level = LevelEvent(
+                name=self.label, device=str(self.device or ""), resource=self.kind,
+                depth=self.size(), capacity=room, producers=sum(puts), consumers=takes,
+                closed=self.closed,
+            )  # fmt: skip
+        level.stop = level.start
+        return level
 
     def tell(self) -> None:
         """Tell the instruments how it stands."""
-        with self.lock:
-            event = level_event(self.level(), self.device)
-        end(event)
+        end(self.level())
 
     def open_waits(self) -> list[WaitEvent]:
         """The events of the waits that go on."""

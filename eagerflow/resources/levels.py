@@ -1,51 +1,16 @@
-"""How queues and their like stand, in numbers, words and HTML."""
+"""How queues and their like stand, as HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
+
+from eagerflow.events import LevelEvent
 
 _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Level:
-    """How a resource stands.
-
-    Attributes:
-        name: of the resource.
-        kind: what it is.
-        depth: how many elements there are.
-        capacity: how many there is room for; 0 for any number.
-        producers: how many wait to put something in.
-        consumers: how many wait to take something out.
-        closed: whether nothing comes in any more.
-    """
-
-    name: str
-    kind: str
-    depth: int
-    capacity: int
-    producers: int
-    consumers: int
-    closed: bool
-
-    @property
-    def elements(self) -> str:
-        """How many there are, and how many there is room for, in words."""
-        return f"{self.depth} of {self.capacity}" if self.capacity else f"{self.depth}"
-
-    def __str__(self) -> str:
-        parts = [self.elements]
-        parts += ["closed"] * self.closed
-        parts += [f"{self.producers} waiting to put"] * (self.producers > 0)
-        parts += [f"{self.consumers} waiting to take"] * (self.consumers > 0)
-        return ", ".join(parts)
-
-
-def to_html(caption: str, levels: Sequence[Level]) -> str:
+def to_html(caption: str, levels: Sequence[LevelEvent]) -> str:
     """A table of queues, each with a bar that shows how full it is.
 
     Args:
@@ -71,7 +36,7 @@ def to_html(caption: str, levels: Sequence[Level]) -> str:
     )
 
 
-def _bar(level: Level) -> str:
+def _bar(level: LevelEvent) -> str:
     if not level.capacity:
         return ""
     return f'<progress max="{level.capacity}" value="{level.depth}"></progress>'
