@@ -13,12 +13,12 @@ from eagerflow.core.op import get_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.dims.polynomial import Atom, name_atoms
-from eagerflow.graph.edit import copied, substitute_sizes
+from eagerflow.graph.edit import copied, flat_items, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
-from eagerflow.runtime.generated.instructions import named_axes, parts
+from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
@@ -256,7 +256,7 @@ def _of_graph(
 
 def names_of(item: Any, types: Iterable[ValueSpec | ValueType] = ()) -> set[Atom]:
     """The names of sizes, with their owners, in an attribute, subgraphs included, and in types."""
-    items = (*[size for kind in types for size in kind.shape], *parts(item))
+    items = (*[size for kind in types for size in kind.shape], *flat_items((item,)))
     names = _names_in(items)
     for part in items:
         if type(part) is Graph:
@@ -271,7 +271,7 @@ def _names_in(items: Iterable[Any]) -> set[Atom]:
 
 def _sizes_read(attrs: Mapping[str, Any]) -> set[Atom]:
     """The names of sizes that attributes read, subgraphs only those that no value inside has."""
-    read = _names_in(parts(tuple(attrs.values())))
+    read = _names_in(flat_items(attrs.values()))
     for graph in _graphs_of(attrs):
         had = names_of((), [v.type for v in graph.inputs])
         for node in graph.nodes:

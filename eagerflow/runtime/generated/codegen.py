@@ -31,7 +31,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number, kind_of
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
-from eagerflow.runtime.generated.expressions import Expressions
+from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
@@ -218,18 +218,16 @@ class _Writer:
         name, plain = self.expressions.new("chain"), self.expressions.new("plain")
         text = ChainText(made, self.expressions)
         text.write(name, plain)
-        kept = self.text, self.where, self.indent, self.noted
-        self.text, self.where, self.indent, self.noted = [], [], " ", False
+        kept = self.text, self.where, self.indent, self.noted, self.chains
+        self.text, self.where, self.indent, self.noted, self.chains = [], [], " ", False, False
         self.add(f"def {plain}({self.registers(made.inputs)}):")
         block = Block(made.lines, made.outputs)
         last = self._last_inside(block)
         last.update((r, i) for i, x in enumerate(made.lines) for r in x.inputs if r in made.inputs)
-        for i, line in enumerate(made.lines):
-            self.instruction(line, last, i)
-            self.forget(line, last, i, i)
+        self.lines(made.lines, last)
         self.add(f" return {self.expressions.tuple(self.operands(made.outputs))}")
         self.called += [*zip(self.text, self.where, strict=True), *text.lines]
-        self.text, self.where, self.indent, self.noted = kept
+        self.text, self.where, self.indent, self.noted, self.chains = kept
         self.ends[name] = made.lines[-1].index
         one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
         one.index = made.lines[0].index
@@ -358,7 +356,8 @@ class _Writer:
             assert kind is not None
             assert lane is not None
             shape = self.expressions.attribute(tuple(kind.shape), line)
-            self.put(f"r{register} = {self.expressions.empty(lane)}({shape})", line)
+            empty = self.expressions.bound(to_empty(lane), "empty")
+            self.put(f"r{register} = {empty}({shape})", line)
         iterations = f"range({self.expressions.attribute(node.attrs['length'], line)})"
         if node.attrs.get("reverse"):
             iterations = f"reversed({iterations})"

@@ -8,8 +8,9 @@ from typing import Any, final
 
 from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, symbols
+from eagerflow.dims import Dim
 from eagerflow.errors import GraphError
+from eagerflow.graph.edit import flat_items, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
@@ -202,7 +203,7 @@ class _Scope:
         self.graph = graph
         self.sizes = dict(sizes)
         self.registers: dict[Value, int] = dict(zip(graph.inputs, operands, strict=True))
-        self.wanted = _wanted(graph)
+        self.wanted = set(named_sizes(graph))
         own = set[str]()
         for value in graph.inputs:
             self.name_sizes(value, caller, own)
@@ -237,7 +238,7 @@ class _Scope:
     def line(self, node: Node) -> None:
         check_given(node)
         inputs = tuple([self.registers[v] for v in node.inputs])
-        sizes = self.sizes_of(node, _names(node))
+        sizes = self.sizes_of(node, named_sizes(tuple(node.attrs.values())))
         first = self.device(inputs)
         for value in node.outputs:
             self.registers[value] = self.result.register(value.type, _device_of(value, first))
@@ -253,7 +254,7 @@ class _Scope:
     def sizes_of(self, node: Node, names: Iterable[str]) -> dict[str, int]:
         """The registers of the sizes of these names, which ``node`` needs."""
         sizes = {}
-        for name in sorted(names):
+        for name in sorted(set(names)):
             if name not in self.sizes:
                 raise GraphError(
                     f"the size {name} follows from no input and no result",
@@ -331,8 +332,8 @@ class _Scope:
             )
             self.registers[value] = made
         stacked = [self.registers[v] for v in node.outputs[total:]]
-        named = [] if node.op != "scan" else [node.attrs["length"], *_shapes(node, total)]
-        sizes = self.sizes_of(node, symbols(named))
+        stacked_shapes = [v.type.shape for v in node.outputs[total:]]
+        sizes = self.sizes_of(node, named_sizes((node.attrs.get("length"), stacked_shapes)))
         inputs = tuple([operands[i] for i in (*moving, *range(total, len(operands)))])
         self.lines.append(
             Instruction(
@@ -389,12 +390,6 @@ def _only_looks(node: Node) -> bool:
     return op is not None and views and op.failing(node.attrs) == "nothing"
 
 
-def _shapes(node: Node, first: int) -> Iterator[Any]:
-    """The sizes in the types of the outputs from ``first`` on."""
-    for value in node.outputs[first:]:
-        yield from value.type.shape
-
-
 def _source(node: Node) -> Source | None:
     return node.source if isinstance(node.source, Source) else None
 
@@ -409,6 +404,12 @@ def _device_of(value: Value, operands: Device | None = None) -> Device | None:
     return as_device(value.device or operands)
 
 
+def lane_of(value: Value) -> Lane | None:
+    """The lane of a value; None for numbers."""
+    kind = value.type
+    return as_device(value.device).lanes[kind.dtype] if isinstance(kind, TensorType) else None
+
+
 def on_device(value: Tensor, device: Device) -> Any:
     """The array of a constant on the device."""
     if value.device is device:
@@ -419,15 +420,14 @@ def on_device(value: Tensor, device: Device) -> Any:
 
 def check_given(node: Node) -> None:
     """Refuse a node that refers to an object of which the graph has only the name."""
-    for value in node.attrs.values():
-        for part in parts(value):
-            if isinstance(part, Reference):
-                raise GraphError(
-                    f"&{node.name} refers to what was not given",
-                    given=repr(part),
-                    hint="pass it when the graph is read: Graph.parse(text, resources={...})",
-                    source=_source(node),
-                )
+    for part in flat_items(node.attrs.values()):
+        if isinstance(part, Reference):
+            raise GraphError(
+                f"&{node.name} refers to what was not given",
+                given=repr(part),
+                hint="pass it when the graph is read: Graph.parse(text, resources={...})",
+                source=_source(node),
+            )
 
 
 # --- attributes ----------------------------------------------------------------------
@@ -441,34 +441,6 @@ def named_axes(kind: TensorType | TensorSpec | NumberType) -> Iterator[tuple[int
             yield axis, str(size)
 
 
-def parts(value: Any) -> Iterator[Any]:
-    """``value``, or what is in it if it is a tuple or a slice, at any depth."""
-    if type(value) is slice:
-        value = (value.start, value.stop, value.step)
-    if type(value) is tuple:
-        for item in value:
-            yield from parts(item)
-    else:
-        yield value
-
-
 def has_dims(value: Any) -> bool:
     """Whether an attribute holds symbolic sizes."""
-    return any(type(part) is Dim for part in parts(value))
-
-
-def _names(node: Node) -> frozenset[str]:
-    dims = [p for value in node.attrs.values() for p in parts(value) if type(p) is Dim]
-    return frozenset().union(*(d.symbols for d in dims))
-
-
-def _wanted(graph: Graph) -> set[str]:
-    """The names of sizes that occur in attributes, in those of subgraphs too."""
-    names = set[str]()
-    for node in graph.nodes:
-        names |= _names(node)
-        if node.op == "scan":  # whose results are made before the first iteration
-            names |= symbols(_shapes(node, node.attrs["carry"]))
-        for _, inner in node.subgraphs():
-            names |= _wanted(inner)
-    return names
+    return any(type(part) is Dim for part in flat_items((value,)))

@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from eagerflow.dims import Dim, evaluate, symbols
+from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import copy_node, named_sizes
+from eagerflow.graph.edit import copy_node, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
@@ -169,7 +169,7 @@ class ScheduledNodes:
         size_values: dict[Node, list[Value]] = {}
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
-            for name in sorted(_sizes_named_by(node) - known):
+            for name in sorted({*sizes_named_by(node)} - known):
                 path = self.paths.nodes[node]
                 there = self._size_value(named.get(name, ()), path)
                 if there is not None:
@@ -270,7 +270,7 @@ class ScheduledNodes:
             action = Action(node, None, [self.slot(v) for v in node.outputs])
             inputs = [*node.inputs, *self.size_values.get(node, ())]
             action.begin = asynchronous[node.op]
-            if _sizes_named_by(node):
+            if any(sizes_named_by(node)):
                 action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
             action.writes = Written.by([node])
             self._record(RUN, [node], action, inputs)
@@ -411,12 +411,3 @@ def _is_constant(value: Value) -> bool:
 
 def _is_pivot(node: Node) -> bool:
     return node.op == "Identity" and not node.control_inputs
-
-
-def _sizes_named_by(node: Node) -> set[str]:
-    """The names of sizes that must be known to run a node."""
-    names = set(named_sizes(tuple(node.attrs.values())))
-    if node.op == "scan":  # whose results are made before the first iteration
-        for value in node.outputs[node.attrs["carry"] :]:
-            names |= symbols(value.type.shape)
-    return names
