@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
-from eagerflow.core.op import all_ops
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
+from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_loop
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
@@ -264,7 +264,7 @@ class _Drawing:
         many = len(shown) > ENDS
         for resource, name, nodes in shown:
             for writes in (False, True):
-                part = [node for node in nodes if (_effect(node) == "writes") is writes]
+                part = [node for node in nodes if (effect_of(node) == "writes") is writes]
                 users = list(dict.fromkeys(map(self.box, part)))
                 if users:
                     key = (*map(id, users), writes) if many else (id(resource), writes)
@@ -282,7 +282,7 @@ class _Drawing:
         return box
 
     def join_resource(self, box: Box, node: Node) -> None:
-        effect = _effect(node)
+        effect = effect_of(node)
         if effect == "writes":
             self.join(self.box(node), box, "state")
         else:
@@ -335,11 +335,6 @@ def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
     same = zip(graph.inputs, graph.outputs, strict=False) if iteration else ()
     handed_on = {i for i, (given, result) in enumerate(same) if given is result}
     return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}
-
-
-def _effect(node: Node) -> str:
-    op = all_ops().get(node.op)
-    return "fence" if op is None else op.effect
 
 
 def _name_resource(box: Box, name: str, resource: Any) -> None:

@@ -259,16 +259,14 @@ class AbstractAttempt(ABC):
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""
         limit = _limits.get()
-        left = None if limit is None else max(limit[0](), 0.0)
-        if left is None or (seconds is not None and seconds <= left):
-            bell.acquire(timeout=-1 if seconds is None else seconds)
-            if not self.done:
-                self.cancel(lambda: self.late(seconds))
-        else:
-            bell.acquire(timeout=min(left, threading.TIMEOUT_MAX))
-            if not self.done and limit is not None:
-                late = limit[1]
-                self.cancel(lambda: late(self))
+        failure, most = lambda: self.late(seconds), seconds
+        if limit is not None:
+            left, late = max(limit[0](), 0.0), limit[1]
+            if seconds is None or left < seconds:
+                failure, most = lambda: late(self), min(left, threading.TIMEOUT_MAX)
+        bell.acquire(timeout=-1 if most is None else most)
+        if not self.done:
+            self.cancel(failure)
 
     def checked_seconds(self, seconds: float) -> float | None:
         """A timeout that only the run has told.
