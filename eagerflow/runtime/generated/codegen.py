@@ -19,22 +19,24 @@ Branches and loops are Python's own, with the number of the iteration in a varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
-from eagerflow.graph.signatures import is_number, kind_of
+from eagerflow.graph.signatures import is_loop, is_number, kind_of
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
+from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
 
 _FENCES: Final = ("fence", "blocks")
@@ -68,6 +70,19 @@ class Code:
             if isinstance(inner, CodeType):
                 names[inner.co_name] = FunctionType(inner, names)
         self.run: Callable[..., tuple[Any, ...]] = names["run"]
+
+    def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
+        """The loops that an instruction is or stands in, the innermost first, with the iteration.
+
+        Args:
+            index: of the instruction.
+            frames: of a run of this code that is there, the innermost first.
+        """
+        around = [self.program.all[index], *[one for one, _ in self.program.around[index][::-1]]]
+        loops = [(one, one.node) for one in around if one.node and is_loop(one.node.op)]
+        variables = ChainMap(*map(variables_of, frames)) if loops else {}
+        known = [(loop, node, variables.get(f"k{loop.index}")) for loop, node in loops]
+        return [(loop, node, number) for loop, node, number in known if number is not None]
 
 
 def generate(

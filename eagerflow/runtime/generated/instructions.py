@@ -156,7 +156,7 @@ class Instructions:
                     f"{line.node.op} takes tensors",
                     given=f"a number for &{line.node.name}",
                     expected="python_tensor in between",
-                    source=_source(line.node),
+                    source=line_of(line.node),
                 )
             types.append(kind)
         return tuple(types)
@@ -260,7 +260,7 @@ class _Scope:
                     f"the size {name} follows from no input and no result",
                     given=f"the attributes of &{node.name}",
                     expected="a type above that has it as the size of an axis",
-                    source=_source(node),
+                    source=line_of(node),
                 )
             sizes[name] = self.sizes[name]
         return sizes
@@ -281,7 +281,7 @@ class _Scope:
             self.result.constants[register] = on_device(value, device)
         else:
             raise GraphError(
-                "a constant of the graph was not given", given=repr(value), source=_source(node)
+                "a constant of the graph was not given", given=repr(value), source=line_of(node)
             )
 
     def call(self, node: Node) -> None:
@@ -390,7 +390,8 @@ def _only_looks(node: Node) -> bool:
     return op is not None and views and op.failing(node.attrs) == "nothing"
 
 
-def _source(node: Node) -> Source | None:
+def line_of(node: Node) -> Source | None:
+    """The user's line, if it is known as more than a text."""
     return node.source if isinstance(node.source, Source) else None
 
 
@@ -426,7 +427,7 @@ def check_given(node: Node) -> None:
                 f"&{node.name} refers to what was not given",
                 given=repr(part),
                 hint="pass it when the graph is read: Graph.parse(text, resources={...})",
-                source=_source(node),
+                source=line_of(node),
             )
 
 
@@ -439,6 +440,12 @@ def named_axes(kind: TensorType | TensorSpec | NumberType) -> Iterator[tuple[int
     for axis, size in enumerate(sizes):
         if type(size) is Dim and size.is_name:
             yield axis, str(size)
+
+
+def size_places(types: Iterable[TensorType | NumberType]) -> dict[str, tuple[int, int]]:
+    """For each name of a size which of ``types`` is the first to tell it, and by which axis."""
+    places = [(name, (i, axis)) for i, t in enumerate(types) for axis, name in named_axes(t)]
+    return dict(reversed(places))
 
 
 def has_dims(value: Any) -> bool:

@@ -13,7 +13,7 @@ from eagerflow.graph.edit import copy_node, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.runtime.generated.instructions import named_axes
+from eagerflow.runtime.generated.instructions import named_axes, size_places
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.scheduled.actions import (
@@ -392,10 +392,10 @@ class ScheduledNodes:
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
     """What starts an op that names sizes, which are read off its inputs and off more values."""
-    named = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
+    places = size_places(types)
 
     def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:
-        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(named)}
+        sizes = {name: given[i].shape[axis] for name, (i, axis) in places.items()}
         known = copy(node)
         known.attrs = {
             key: evaluate(x, sizes) if type(x) is Dim else x for key, x in node.attrs.items()

@@ -18,11 +18,11 @@ from eagerflow.events import NodeEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
+from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
-from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
@@ -106,7 +106,7 @@ class _Wait:
         return {
             **self._known, "name": owner.label, "resource": owner.kind,
             "operation": self._attempt.what, "node": node.name,
-            "source": node.source if isinstance(node.source, Source) else None,
+            "source": line_of(node),
         }  # fmt: skip
 
     def _tell(self, values: Sequence[Any]) -> None:
