@@ -306,7 +306,7 @@ class ScheduledNodes:
     def _connect(self, record: _Record) -> None:
         """Edges to a record from those that it waits for."""
         frame = self.frame(record.path)
-        sources: dict[tuple[int, int], None] = {}
+        sources: dict[tuple[int, int], _Record] = {}  # each once
         for port, value in enumerate(record.inputs):
             if self.frame(self.paths.values[value]) != frame:
                 raise GraphError(f"%{value.name} is taken in another loop than it is made in")
@@ -316,9 +316,8 @@ class ScheduledNodes:
             out = value.index if maker.kind == SWITCH else 0
             if record.kind == MERGE:
                 maker.edges.append((out, record, port))
-            elif (id(maker), out) not in sources:
-                sources[id(maker), out] = None
-                maker.edges.append((out, record, 0))
+            else:
+                sources[id(maker), out] = maker
         if record.kind == MERGE:
             self._connect_back(record)
             return
@@ -328,9 +327,9 @@ class ScheduledNodes:
                 source = self.maker.get(before)
                 if source is None or source is record or (gated and _is_pivot(before)):
                     continue
-                if (id(source), 0) not in sources:
-                    sources[id(source), 0] = None
-                    source.edges.append((0, record, 0))
+                sources[id(source), 0] = source
+        for (_, out), source in sources.items():
+            source.edges.append((out, record, 0))
 
     def _connect_back(self, record: _Record) -> None:
         (node,) = record.nodes
