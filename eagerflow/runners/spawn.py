@@ -63,21 +63,6 @@ class _Steps:
             runner.end()
 
 
-def _begin_steps(
-    runner: Runner, function: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any],
-    end: float | None,
-) -> None:  # fmt: skip
-    """Begin the steps of a traced function, which may be broken off at a time."""
-    if end is not None:
-        runner.end_at(end)
-    try:
-        with interpreter.use(interpreter.BASE):
-            _Steps(runner, function, args, kwargs).next()
-    except BaseException:
-        runner.abandon()
-        raise
-
-
 def _call_in_thread(
     runner: Runner, call: Callable[[], object], where: Any, end: float | None
 ) -> None:
@@ -166,7 +151,14 @@ def spawn(
     if isinstance(fn, BoundFunction):
         args, function = (fn.__self__, *args), fn.__func__
     if isinstance(function, TracedFunction):
-        _begin_steps(runner, function, args, kwargs, end)
+        if end is not None:
+            runner.end_at(end)
+        try:
+            with interpreter.use(interpreter.BASE):
+                _Steps(runner, function, args, kwargs).next()
+        except BaseException:
+            runner.abandon()
+            raise
     else:
         call = functools.partial(fn, *args, **kwargs)
         thread = threading.Thread(
