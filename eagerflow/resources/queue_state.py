@@ -9,10 +9,11 @@ those that put, behind what was there before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
-from eagerflow.events import LevelEvent, QueueEvent
+from eagerflow.events import LevelEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
@@ -141,16 +142,6 @@ class _Close(AbstractAttempt):
         """It holds nothing."""
 
 
-@final
-class _Sent:
-    """In the place of an attempt, for an element that is put in without one."""
-
-    __slots__ = ("sent",)
-
-    def __init__(self) -> None:
-        self.sent = 0
-
-
 def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
     return queue.explained(QueueClosedError(wrong, given=queue.state(), expected=expected))
 
@@ -255,11 +246,10 @@ class QueueState(AbstractMeeting):
         with self.lock:
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
-            self.store.put(_Sent(), element, priority)
+            self.store.put(SimpleNamespace(sent=0), element, priority)  # no attempt
         if takes or LevelEvent.listeners:
             self.settle()
-        if QueueEvent.listeners:
-            tell_operation(self, "enqueue")
+        tell_operation(self, "enqueue")
         return True
 
     def take_at_once(self) -> list[Any]:
@@ -274,8 +264,7 @@ class QueueState(AbstractMeeting):
             store.move(taken)
         if puts or LevelEvent.listeners:
             self.settle()
-        if QueueEvent.listeners:
-            tell_operation(self, "dequeue")
+        tell_operation(self, "dequeue")
         return [store.element(taken[0])]
 
     def close(self) -> AbstractAttempt:
@@ -307,8 +296,7 @@ class QueueState(AbstractMeeting):
         Args:
             drop: whether what is in is given up, too.
         """
-        if QueueEvent.listeners:
-            tell_operation(self, "cancel_and_close")
+        tell_operation(self, "cancel_and_close")
         with self.lock:
             self.closed = True
             if drop:
