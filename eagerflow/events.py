@@ -289,18 +289,6 @@ class LevelEvent(AbstractEvent):
     consumers: int = 0
     closed: bool = False
 
-    @property
-    def elements(self) -> str:
-        """How many there are, and how many there is room for, in words."""
-        return f"{self.depth} of {self.capacity}" if self.capacity else f"{self.depth}"
-
-    def __str__(self) -> str:
-        parts = [self.elements]
-        parts += ["closed"] * self.closed
-        parts += [f"{self.producers} waiting to put"] * (self.producers > 0)
-        parts += [f"{self.consumers} waiting to take"] * (self.consumers > 0)
-        return ", ".join(parts)
-
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

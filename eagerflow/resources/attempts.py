@@ -35,6 +35,7 @@ from eagerflow.resources.attempt_events import (
     operation_event,
     wait_event,
 )
+from eagerflow.resources.levels import Level
 from eagerflow.resources.requests import check_seconds
 from eagerflow.types import TensorSpec, TensorType
 
@@ -414,22 +415,19 @@ class AbstractMeeting(ABC):
         """How many elements there are."""
         return 0
 
-    def level(self) -> LevelEvent:
+    def level(self) -> Level:
         """How it stands now."""
         with self.lock:
             *puts, takes = map(len, self._wait_queues)
             room = 0 if self.room == float("inf") else int(self.room)
-            level = LevelEvent(
-                name=self.label, device=str(self.device or ""), resource=self.kind,
-                depth=self.size(), capacity=room, producers=sum(puts), consumers=takes,
-                closed=self.closed,
-            )  # fmt: skip
-        level.stop = level.start
-        return level
+            return Level(self.label, self.kind, self.size(), room, sum(puts), takes, self.closed)
 
     def tell(self) -> None:
         """Tell the instruments how it stands."""
-        end(self.level())
+        with self.lock:
+            event = LevelEvent(**self.level()._asdict(), device=str(self.device or ""))
+        event.stop = event.start
+        end(event)
 
     def open_waits(self) -> list[WaitEvent]:
         """The events of the waits that go on."""

@@ -1,16 +1,49 @@
-"""How queues and their like stand, as HTML."""
+"""How queues and their like stand, in numbers, words and HTML."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
-
-from eagerflow.events import LevelEvent
+from typing import Final, NamedTuple, final
 
 _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
 
 
-def to_html(caption: str, levels: Sequence[LevelEvent]) -> str:
+@final
+class Level(NamedTuple):
+    """How a resource stands: what an event of it says, which only those make that want one.
+
+    Attributes:
+        name: of the resource.
+        resource: what it is.
+        depth: how many elements there are.
+        capacity: how many there is room for; 0 for any number.
+        producers: how many wait to put something in.
+        consumers: how many wait to take something out.
+        closed: whether nothing comes in any more.
+    """
+
+    name: str
+    resource: str
+    depth: int
+    capacity: int
+    producers: int
+    consumers: int
+    closed: bool
+
+    @property
+    def elements(self) -> str:
+        """How many there are, and how many there is room for, in words."""
+        return f"{self.depth} of {self.capacity}" if self.capacity else f"{self.depth}"
+
+    def __str__(self) -> str:
+        parts = [self.elements]
+        parts += ["closed"] * self.closed
+        parts += [f"{self.producers} waiting to put"] * (self.producers > 0)
+        parts += [f"{self.consumers} waiting to take"] * (self.consumers > 0)
+        return ", ".join(parts)
+
+
+def to_html(caption: str, levels: Sequence[Level]) -> str:
     """A table of queues, each with a bar that shows how full it is.
 
     Args:
@@ -36,7 +69,7 @@ def to_html(caption: str, levels: Sequence[LevelEvent]) -> str:
     )
 
 
-def _bar(level: LevelEvent) -> str:
+def _bar(level: Level) -> str:
     if not level.capacity:
         return ""
     return f'<progress max="{level.capacity}" value="{level.depth}"></progress>'

@@ -151,8 +151,8 @@ class _Finder:
 
     def _take(self, line: Instruction, position: int) -> bool:
         """Whether the chain goes on with this instruction."""
-        node = line.node
-        if node is None or line.axis is not None or line.blocks or len(line.outputs) != 1:
+        node = line.single
+        if node is None or len(line.outputs) != 1:
             return False
         kind = self.program.kinds[line.outputs[0]]
         device = self.program.devices[line.outputs[0]]

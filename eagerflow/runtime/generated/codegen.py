@@ -154,7 +154,8 @@ class _Writer:
 
         Those of a generator that is drawn from in branches or loops are taken one by one.
         """
-        nodes = [(x, x.node) for x in self.program.all if x.node is not None and _is_op(x)]
+        nodes = [(x, node) for x in self.program.all if (node := x.single) is not None]
+        nodes = [(x, node) for x, node in nodes if not is_number(node.op)]
         if any(get_op(node.op).effect in _FENCES for _, node in nodes):
             return
         draws = [(x, node.attrs["resource"]) for x, node in nodes if get_op(node.op).draws]
@@ -431,11 +432,6 @@ class _Writer:
 
     def operands(self, registers: Sequence[int]) -> list[str]:
         return [self.expressions.operand(r) for r in registers]
-
-
-def _is_op(line: Instruction) -> bool:
-    node = line.node
-    return node is not None and line.axis is None and not line.blocks and not is_number(node.op)
 
 
 def _has_lists(program: Instructions) -> bool:

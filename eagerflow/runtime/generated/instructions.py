@@ -81,6 +81,11 @@ class Instruction:
         return tuple(dict.fromkeys([*self.inputs, *self.sizes.values(), *sorted(self.inner)]))
 
     @property
+    def single(self) -> Node | None:
+        """The node, unless it takes a size or has blocks."""
+        return None if self.axis is not None or self.blocks else self.node
+
+    @property
     def inner(self) -> set[int]:
         """The registers that its blocks take from around it."""
         return set[int]().union(*(b.reads() for b in self.blocks)) - {*self.carried, *self.slices}
