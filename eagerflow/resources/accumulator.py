@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from eagerflow.errors import TensorValueError
+from eagerflow.events import QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
@@ -99,7 +100,8 @@ class AccumulatorState(AbstractMeeting):
             value: what to add; it becomes the sum if there is none yet.
             plus: gives the sum of two.
         """
-        tell_operation(self, "add")
+        if QueueEvent.listeners:
+            tell_operation(self, "add")
         with self.lock:
             if step < self.step:
                 return False

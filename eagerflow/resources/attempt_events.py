@@ -91,8 +91,6 @@ events.ask_for_waits(_open_waits)
 
 def tell_operation(resource: AbstractMeeting, operation: str) -> None:
     """Tell of an operation that does not wait: of its beginning and its end at once."""
-    if not QueueEvent.listeners:
-        return
     event = operation_event(resource, operation)
     event.stop = event.start
     try:

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.errors import MutexError
+from eagerflow.events import QueueEvent
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 
@@ -124,7 +125,8 @@ class MutexState(AbstractMeeting):
                 return False
             self.holder = 0
         self.settle()
-        tell_operation(self, "release")
+        if QueueEvent.listeners:
+            tell_operation(self, "release")
         return True
 
     def drop_held_by(self, thread: int, since: int) -> None:

@@ -9,11 +9,10 @@ those that put, behind what was there before.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any, Final, final
 
 from eagerflow.errors import EnqueueCancelledError, QueueClosedError
-from eagerflow.events import LevelEvent
+from eagerflow.events import LevelEvent, QueueEvent
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import tell_operation
 from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
@@ -142,6 +141,16 @@ class _Close(AbstractAttempt):
         """It holds nothing."""
 
 
+@final
+class _Sent:
+    """In the place of an attempt, for an element that is put in without one."""
+
+    __slots__ = ("sent",)
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+
 def _closed(wrong: str, queue: QueueState, expected: str | None = None) -> QueueClosedError:
     return queue.explained(QueueClosedError(wrong, given=queue.state(), expected=expected))
 
@@ -246,10 +255,11 @@ class QueueState(AbstractMeeting):
         with self.lock:
             if self.closed or puts or self._trying or len(self.store.items) >= self.room:
                 return False
-            self.store.put(SimpleNamespace(sent=0), element, priority)  # no attempt
+            self.store.put(_Sent(), element, priority)
         if takes or LevelEvent.listeners:
             self.settle()
-        tell_operation(self, "enqueue")
+        if QueueEvent.listeners:
+            tell_operation(self, "enqueue")
         return True
 
     def take_at_once(self) -> list[Any]:
@@ -264,7 +274,8 @@ class QueueState(AbstractMeeting):
             store.move(taken)
         if puts or LevelEvent.listeners:
             self.settle()
-        tell_operation(self, "dequeue")
+        if QueueEvent.listeners:
+            tell_operation(self, "dequeue")
         return [store.element(taken[0])]
 
     def close(self) -> AbstractAttempt:
@@ -296,7 +307,8 @@ class QueueState(AbstractMeeting):
         Args:
             drop: whether what is in is given up, too.
         """
-        tell_operation(self, "cancel_and_close")
+        if QueueEvent.listeners:
+            tell_operation(self, "cancel_and_close")
         with self.lock:
             self.closed = True
             if drop:
