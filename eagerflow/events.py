@@ -108,6 +108,9 @@ class AbstractEvent:
     error: str = ""
     _told: tuple[Instrument, ...] | None = field(default=None, init=False, repr=False)
 
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.removesuffix("Event").lower()
+
     @property
     def seconds(self) -> float:
         """How long it took, until now if it goes on."""
@@ -151,8 +154,6 @@ class StepEvent(AbstractEvent):
         devices: all that it runs on; `device` is empty if they are several.
     """
 
-    kind: ClassVar[str] = "step"
-
     executable: int = 0
     graph: str = ""
     parent: int = 0
@@ -171,8 +172,6 @@ class RegionEvent(AbstractEvent):
         region: its number in the executable.
         devices: all that it runs on; `device` is empty if they are several.
     """
-
-    kind: ClassVar[str] = "region"
 
     executable: int = 0
     graph: str = ""
@@ -197,8 +196,6 @@ class NodeEvent(AbstractEvent):
         waited: seconds of it that were spent waiting, for a queue or its like.
     """
 
-    kind: ClassVar[str] = "node"
-
     executable: int = 0
     graph: str = ""
     node: str = ""
@@ -218,8 +215,6 @@ class OpEvent(AbstractEvent):
         detail: types of the results, for a reader.
         waited: seconds of it that were spent waiting, for a queue or its like.
     """
-
-    kind: ClassVar[str] = "op"
 
     nbytes: int = 0
     detail: str = ""
@@ -248,15 +243,11 @@ class AbstractOperationEvent(AbstractEvent):
 class WaitEvent(AbstractOperationEvent):
     """A wait of an operation, with a beginning and an end."""
 
-    kind: ClassVar[str] = "wait"
-
 
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class QueueEvent(AbstractOperationEvent):
     """An operation, waits included, with a beginning and an end."""
-
-    kind: ClassVar[str] = "queue"
 
 
 @final
@@ -270,8 +261,6 @@ class TransferEvent(AbstractEvent):
         executable: the number of what runs it, 0 in eager code.
         node: the name of the node of the graph, if it is one.
     """
-
-    kind: ClassVar[str] = "transfer"
 
     origin: str = ""
     nbytes: int = 0
@@ -293,8 +282,6 @@ class LevelEvent(AbstractEvent):
         closed: whether nothing comes in any more.
     """
 
-    kind: ClassVar[str] = "level"
-
     resource: str = ""
     depth: int = 0
     capacity: int = 0
@@ -312,8 +299,6 @@ class RetraceEvent(AbstractEvent):
         reason: why the call needed one.
     """
 
-    kind: ClassVar[str] = "retrace"
-
     reason: str = ""
 
 
@@ -321,8 +306,6 @@ class RetraceEvent(AbstractEvent):
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class RunEvent(AbstractEvent):
     """A run of a runner (see `eagerflow.spawn`), with a beginning and an end."""
-
-    kind: ClassVar[str] = "run"
 
 
 @final
@@ -334,8 +317,6 @@ class ElementEvent(AbstractEvent):
         nbytes: bytes of it.
         waited: seconds of it that were spent waiting.
     """
-
-    kind: ClassVar[str] = "element"
 
     nbytes: int = 0
     waited: float = 0.0
@@ -352,8 +333,6 @@ class TakeEvent(AbstractEvent):
         depth: how many were ready before.
     """
 
-    kind: ClassVar[str] = "take"
-
     nbytes: int = 0
     waited: float = 0.0
     depth: int = 0
@@ -363,8 +342,6 @@ class TakeEvent(AbstractEvent):
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class SkipEvent(AbstractEvent):
     """An element that was left out after an error, which is its `error`."""
-
-    kind: ClassVar[str] = "skip"
 
 
 #: all kinds

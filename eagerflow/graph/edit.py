@@ -76,6 +76,12 @@ def named_axes(kind: ValueType | ValueSpec) -> Iterator[tuple[int, str]]:
             yield axis, str(size)
 
 
+def size_places(types: Iterable[ValueType]) -> dict[str, tuple[int, int]]:
+    """For each name of a size which of ``types`` is the first to tell it, and by which axis."""
+    places = [(name, (i, axis)) for i, t in enumerate(types) for axis, name in named_axes(t)]
+    return dict(reversed(places))
+
+
 def lone_names(kind: ValueType | ValueSpec) -> Iterator[str]:
     """The names that are the size of an axis."""
     return (name for _, name in named_axes(kind))

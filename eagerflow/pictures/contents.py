@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
-from eagerflow.core.op import all_ops
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
+from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_loop
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
@@ -126,7 +126,6 @@ class _Drawing:
         self.homes = {node: group for group in root.walk() for node in group.nodes}
         self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
-        self.shown: dict[Group, Group | None] = {}
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
         self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
@@ -147,7 +146,7 @@ class _Drawing:
             self.names.setdefault(id(resource), name)
         outputs = _results(graph, owner)
         taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
-        if self.closed(home) is None:
+        if home.shown() is None:
             inputs = [v for v in graph.inputs if owner is None or v in taken]
             self.ends("input", dict(enumerate(inputs)), home)
         for node in graph.nodes:
@@ -165,28 +164,22 @@ class _Drawing:
             for body in [b for _, b in node.subgraphs() if b not in self.added]:
                 self.add(body, node)
                 self.join_body(box, body)
-        if self.closed(home) is None:
+        if home.shown() is None:
             results = self.ends("output", outputs, home)
             for value, result in zip(outputs.values(), results, strict=True):
                 self.join(self.source(value, graph, result), result, "data").values[value] = None
 
     def join_body(self, box: Box, body: Graph) -> None:
         """Draw edges from the node to the inputs of its body that are drawn."""
-        if self.closed(self.graphs[body]) is None:
+        if self.graphs[body].shown() is None:
             for value in body.inputs:
                 if value in self.made:
                     self.join(box, self.made[value], "body")
 
-    def closed(self, group: Group) -> Group | None:
-        """The closed group that is drawn in place of ``group``, if any."""
-        if group not in self.shown:
-            self.shown[group] = group.shown()
-        return self.shown[group]
-
     def box(self, node: Node) -> Box:
         """Where ``node`` is seen."""
         home = self.homes[node]
-        closed = self.closed(home)
+        closed = home.shown()
         key: Any = node if closed is None else closed
         box = self.made.get(key)
         if box is None:
@@ -197,7 +190,7 @@ class _Drawing:
 
     def is_small(self, node: Node) -> bool:
         """Whether it is a constant that has a box of its own beside each box that takes it."""
-        return node.op == "constant" and self.closed(self.homes[node]) is None
+        return node.op == "constant" and self.homes[node].shown() is None
 
     def source(self, value: Value, graph: Graph, user: Box) -> Box:
         """Where ``value`` comes from that ``user`` takes."""
@@ -209,7 +202,7 @@ class _Drawing:
             return self.made[key]
         if value.node is not None:
             return self.box(value.node)
-        closed = self.closed(self.graphs[graph])
+        closed = self.graphs[graph].shown()
         return self.made[value if closed is None else closed]
 
     def ends(self, kind: BoxKind, values: dict[int, Value], home: Group) -> list[Box]:
@@ -264,7 +257,7 @@ class _Drawing:
         many = len(shown) > ENDS
         for resource, name, nodes in shown:
             for writes in (False, True):
-                part = [node for node in nodes if (_effect(node) == "writes") is writes]
+                part = [node for node in nodes if (effect_of(node) == "writes") is writes]
                 users = list(dict.fromkeys(map(self.box, part)))
                 if users:
                     key = (*map(id, users), writes) if many else (id(resource), writes)
@@ -282,7 +275,7 @@ class _Drawing:
         return box
 
     def join_resource(self, box: Box, node: Node) -> None:
-        effect = _effect(node)
+        effect = effect_of(node)
         if effect == "writes":
             self.join(self.box(node), box, "state")
         else:
@@ -335,11 +328,6 @@ def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
     same = zip(graph.inputs, graph.outputs, strict=False) if iteration else ()
     handed_on = {i for i, (given, result) in enumerate(same) if given is result}
     return {i: v for i, v in enumerate(graph.outputs) if i not in handed_on}
-
-
-def _effect(node: Node) -> str:
-    op = all_ops().get(node.op)
-    return "fence" if op is None else op.effect
 
 
 def _name_resource(box: Box, name: str, resource: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, final
 
 _SWEEPS: Final = 6
@@ -99,21 +100,13 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 def _chain(items: list[_Item], source: int, target: int) -> list[int]:
     """Points between two boxes, linked; gives the points."""
-    before = source
-    for layer in range(items[source].layer + 1, items[target].layer):
-        items.append(_Item(layer))
-        _link(items, before, len(items) - 1)
-        before = len(items) - 1
-    points = list(
-        range(len(items) - max(items[target].layer - items[source].layer - 1, 0), len(items))
-    )
-    _link(items, before, target)
+    layers = range(items[source].layer + 1, items[target].layer)
+    points = [len(items) + i for i in range(len(layers))]
+    items += map(_Item, layers)
+    for upper, lower in pairwise([source, *points, target]):
+        items[upper].down.append(lower)
+        items[lower].up.append(upper)
     return points
-
-
-def _link(items: list[_Item], upper: int, lower: int) -> None:
-    items[upper].down.append(lower)
-    items[lower].up.append(upper)
 
 
 def _order(items: list[_Item]) -> list[list[int]]:
@@ -144,11 +137,9 @@ def _place(items: list[_Item], order: list[list[int]]) -> None:
         for layer in order if sweep % 2 == 0 else order[::-1]:
             wanted = []
             for i in layer:
-                near = (
-                    items[i].up + items[i].down
-                    if sweep > _SWEEPS
-                    else (items[i].up if sweep % 2 == 0 else items[i].down)
-                )
+                near = items[i].up if sweep % 2 == 0 else items[i].down
+                if sweep > _SWEEPS:
+                    near = items[i].up + items[i].down
                 wanted.append(sum(items[n].x for n in near) / len(near) if near else items[i].x)
             for i, x in zip(layer, _spread(wanted, [items[i].width for i in layer]), strict=True):
                 items[i].x = x

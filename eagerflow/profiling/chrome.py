@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.events import (
@@ -36,102 +37,81 @@ def to_chrome(events: Sequence[AbstractEvent]) -> dict[str, Any]:
         events: of any threads, those of one thread in the order of their ends. Those that have not
             ended come last.
     """
-    begin = min((e.start for e in events), default=0.0)
+    trace = _Trace(min((e.start for e in events), default=0.0))
     levels = [e for e in events if isinstance(e, LevelEvent)]
     waits = [e for e in events if not e.thread]
     moves = [e for e in events if isinstance(e, TransferEvent) and e.stop is not None]
     events = [e for e in events if e.thread and not isinstance(e, LevelEvent)]
     threads = list(dict.fromkeys(e.thread for e in events))
     rows = {ident: row for row, ident in enumerate(threads, 1)}  # Perfetto's are 32 bits wide
-    ended = [e for e in events if e.stop is not None]
-    slices = [s for ident in threads for s in _slices([e for e in ended if e.thread == ident])]
     names: dict[int | None, str] = {t.ident: t.name for t in threading.enumerate()}
     names |= {e.thread: f"runner {e.name}" for e in events if isinstance(e, RunEvent)}
-    pid = os.getpid()
-    entries: list[dict[str, Any]] = [_name("process_name", pid, 0, "eagerflow")]
+    trace.name("process_name", 0, "eagerflow")
     for ident, row in rows.items():
-        entries.append(_name("thread_name", pid, row, names.get(ident, f"thread {ident}")))
+        trace.name("thread_name", row, names.get(ident, f"thread {ident}"))
+    ended = [e for e in events if e.stop is not None]
+    slices = [s for ident in threads for s in _slices([e for e in ended if e.thread == ident])]
     for s in sorted(slices, key=lambda s: (s.start, -s.stop, s.depth)):
-        entries.append(
-            {
-                "name": s.name,
-                "cat": s.kind,
-                "ph": "X",
-                "ts": (s.start - begin) * _MICRO,
-                "dur": (s.stop - s.start) * _MICRO,
-                "pid": pid,
-                "tid": rows[s.thread],
-                "args": s.args,
-            }
-        )
-    entries += [_open(e, begin, pid, rows[e.thread]) for e in events if e.stop is None]
-    entries += _arrows(moves, begin, pid, len(rows) + 1)
-    entries += [_counter(e, begin, pid) for e in sorted(levels, key=lambda e: e.start)]
-    entries += [row for i, e in enumerate(waits) for row in _pair(e, begin, pid, i)]
-    return {"traceEvents": entries, "displayTimeUnit": "ms"}
+        trace.add(s, "X", rows[s.thread], s.start, dur=(s.stop - s.start) * _MICRO, args=s.args)
+    for event in events:
+        if event.stop is None:
+            trace.add(event, "B", rows[event.thread], event.start, args=_args(event))
+    _add_moves(trace, moves, len(rows) + 1)
+    for level in sorted(levels, key=lambda e: e.start):
+        counts = {k: getattr(level, k) for k in ("depth", "producers", "consumers")}
+        trace.add(level, "C", 0, level.start, args=counts)
+    for i, wait in enumerate(waits):
+        for phase, when in (("b", wait.start), ("e", wait.stop)):
+            if when is not None:
+                trace.add(wait, phase, 0, when, id=i, args=_args(wait))
+    return {"traceEvents": trace.entries, "displayTimeUnit": "ms"}
 
 
-def _counter(event: LevelEvent, begin: float, pid: int) -> dict[str, Any]:
-    args = {"depth": event.depth, "producers": event.producers, "consumers": event.consumers}
-    when = (event.start - begin) * _MICRO
-    return {"name": event.name, "cat": event.kind, "ph": "C", "ts": when, "pid": pid, "args": args}
-
-
-def _open(event: AbstractEvent, begin: float, pid: int, row: int) -> dict[str, Any]:
-    when = (event.start - begin) * _MICRO
-    return {
-        "name": event.name, "cat": event.kind, "ph": "B", "ts": when, "pid": pid, "tid": row,
-        "args": _args(event),
-    }  # fmt: skip
-
-
-def _arrows(
-    moves: Sequence[TransferEvent], begin: float, pid: int, row: int
-) -> Iterator[dict[str, Any]]:
+def _add_moves(trace: _Trace, moves: Sequence[TransferEvent], row: int) -> None:
     """The rows of devices, the first one with this number, and the transfers between them."""
     devices = dict.fromkeys(name for e in moves for name in (e.origin, e.device))
     rows = {name: row + i for i, name in enumerate(devices)}
     for name, number in rows.items():
-        yield _name("thread_name", pid, number, name)
+        trace.name("thread_name", number, name)
     for number, event in enumerate(moves):
         for phase, device in (("s", event.origin), ("f", event.device)):
-            at = {"ts": (event.start - begin) * _MICRO, "pid": pid, "tid": rows[device]}
-            known = {"name": event.name, "cat": event.kind}
-            yield {**known, **at, "ph": "X", "dur": event.seconds * _MICRO, "args": _args(event)}
-            yield {**known, **at, "ph": phase, "bp": "e", "id": number}
-
-
-def _pair(event: AbstractEvent, begin: float, pid: int, number: int) -> Iterator[dict[str, Any]]:
-    phases = [("b", event.start)]
-    if event.stop is not None:
-        phases.append(("e", event.stop))
-    for phase, when in phases:
-        yield {
-            "name": event.name, "cat": event.kind, "ph": phase, "id": number,
-            "ts": (when - begin) * _MICRO, "pid": pid, "tid": 0, "args": _args(event),
-        }  # fmt: skip
-
-
-def _name(what: str, pid: int, row: int, name: str) -> dict[str, Any]:
-    return {"name": what, "ph": "M", "pid": pid, "tid": row, "args": {"name": name}}
+            at, length = rows[device], event.seconds * _MICRO
+            trace.add(event, "X", at, event.start, dur=length, args=_args(event))
+            trace.add(event, phase, at, event.start, bp="e", id=number)
 
 
 @final
+class _Trace:
+    """The entries of a trace, whose times count from ``begin``."""
+
+    def __init__(self, begin: float) -> None:
+        self.begin = begin
+        self.pid = os.getpid()
+        self.entries: list[dict[str, Any]] = []
+
+    def add(
+        self, what: AbstractEvent | _Slice, phase: str, row: int, start: float, **more: Any
+    ) -> None:
+        when = {"ts": (start - self.begin) * _MICRO, "pid": self.pid, "tid": row}
+        self.entries.append({"name": what.name, "cat": what.kind, "ph": phase, **when, **more})
+
+    def name(self, what: str, row: int, name: str) -> None:
+        named = {"name": what, "ph": "M", "pid": self.pid, "tid": row, "args": {"name": name}}
+        self.entries.append(named)
+
+
+@final
+@dataclass(slots=True)
 class _Slice:
     """One bar of the picture; of bars with the same times the deeper is within the other."""
 
-    __slots__ = ("args", "depth", "kind", "name", "start", "stop", "thread")
-
-    def __init__(
-        self, kind: str, name: str, event: AbstractEvent, args: dict[str, Any], depth: int
-    ) -> None:
-        self.depth = depth
-        self.kind = kind
-        self.name = name
-        self.start = event.start
-        self.stop = event.start + event.seconds
-        self.thread = event.thread
-        self.args = args
+    kind: str
+    name: str
+    thread: int
+    start: float
+    stop: float
+    depth: int
+    args: dict[str, Any]
 
 
 def _slices(events: Iterable[AbstractEvent]) -> Iterator[_Slice]:
@@ -141,7 +121,8 @@ def _slices(events: Iterable[AbstractEvent]) -> Iterator[_Slice]:
     for event in events:
         scope = event.scope if isinstance(event, NodeEvent) else ""
         depth = scope.count("/") + 1 if scope else 0
-        yield _Slice(event.kind, event.name, event, _args(event), depth)
+        start, stop = event.start, event.start + event.seconds
+        yield _Slice(event.kind, event.name, event.thread, start, stop, depth, _args(event))
         if not isinstance(event, NodeEvent):
             if isinstance(event, _AROUND_SCOPES):
                 yield from opened
@@ -155,9 +136,9 @@ def _slices(events: Iterable[AbstractEvent]) -> Iterator[_Slice]:
         yield from opened[same:]
         del opened[same:]
         for name in path[same:]:
-            opened.append(_Slice("scope", name, event, {}, len(opened)))
+            opened.append(_Slice("scope", name, event.thread, start, stop, len(opened), {}))
         for around in opened:
-            around.stop = event.start + event.seconds
+            around.stop = stop
         executable = event.executable
     yield from opened
 

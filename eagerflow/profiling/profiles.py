@@ -110,8 +110,7 @@ class Profile:
 
     def end(self, event: AbstractEvent, /) -> None:
         """Keep one event; ops and steps that other threads asked for are left out."""
-        if event.was_told:
-            self._open.pop(id(event), None)
+        self._open.pop(id(event), None)
         if self._is_of_interest(event):
             self._events.append(event)
 

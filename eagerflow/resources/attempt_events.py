@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count
 from threading import Lock
-from typing import Any, Final, Protocol, final
+from typing import TYPE_CHECKING, Any, Final, final
 from weakref import WeakValueDictionary
 
 from eagerflow import events
-from eagerflow.events import LevelEvent, QueueEvent, WaitEvent, step_of
-from eagerflow.hardware import Device
-from eagerflow.resources.levels import Level
+from eagerflow.events import QueueEvent, WaitEvent, step_of
 from eagerflow.running_node import RunningNode, node_of_thread, running_node
 
-
-class _Resource(Protocol):
-    """A queue or its like."""
-
-    device: Device | None
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def label(self) -> str: ...
+if TYPE_CHECKING:
+    from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
 
 
-def operation_event(resource: _Resource, operation: str) -> QueueEvent:
+def operation_event(resource: AbstractMeeting, operation: str) -> QueueEvent:
     """The event of an operation that this thread does now."""
     return QueueEvent(**_described(resource, operation))
 
 
-def wait_event(resource: _Resource, operation: str) -> WaitEvent:
+def wait_event(resource: AbstractMeeting, operation: str) -> WaitEvent:
     """The event of a wait of this thread, which begins now."""
     return WaitEvent(**_described(resource, operation))
 
@@ -45,26 +35,15 @@ def end_wait(event: WaitEvent, done: bool, failure: Callable[[], Exception] | No
     events.end(event)
 
 
-def level_event(level: Level, device: Device | None) -> LevelEvent:
-    """The event of how a resource stands now."""
-    event = LevelEvent(
-        name=level.name, device="" if device is None else str(device), resource=level.kind,
-        depth=level.depth, capacity=level.capacity, producers=level.producers,
-        consumers=level.consumers, closed=level.closed,
-    )  # fmt: skip
-    event.stop = event.start
-    return event
-
-
-def _described(resource: _Resource, operation: str) -> dict[str, Any]:
+def _described(resource: AbstractMeeting, operation: str) -> dict[str, Any]:
     at = running_node(3)
     return {**_at(resource, operation, at), "frames": (*step_of.frames, *at.frames)}
 
 
-def _at(resource: _Resource, operation: str, at: RunningNode) -> dict[str, Any]:
+def _at(resource: AbstractMeeting, operation: str, at: RunningNode) -> dict[str, Any]:
     return {
         "name": resource.label,
-        "device": "" if resource.device is None else str(resource.device),
+        "device": str(resource.device or ""),
         "resource": resource.kind,
         "operation": operation,
         "executable": at.executable,
@@ -77,18 +56,7 @@ def _at(resource: _Resource, operation: str, at: RunningNode) -> dict[str, Any]:
 # --- waits that began when nobody listened ------------------------------------------------------
 
 
-class _Waiting(Protocol):
-    """An attempt that waits."""
-
-    owner: Any
-    what: str
-    since: float | None
-
-    @property
-    def waiter(self) -> int | Callable[[], dict[str, Any]] | None: ...
-
-
-def late_event(attempt: _Waiting) -> WaitEvent:
+def late_event(attempt: AbstractAttempt) -> WaitEvent:
     """The event of a wait that goes on, made on request; its beginning is not told."""
     if callable(attempt.waiter):
         known = attempt.waiter()
@@ -103,16 +71,12 @@ def late_event(attempt: _Waiting) -> WaitEvent:
     return event
 
 
-class _Meeting(Protocol):
-    def open_waits(self) -> list[WaitEvent]: ...
-
-
 _serial: Final = count(1)
 #: by number; it needs no lock, as each access of it is one operation of a dictionary
-_meetings: Final[WeakValueDictionary[int, _Meeting]] = WeakValueDictionary()
+_meetings: Final[WeakValueDictionary[int, AbstractMeeting]] = WeakValueDictionary()
 
 
-def know(meeting: _Meeting) -> None:
+def know(meeting: AbstractMeeting) -> None:
     """Ask a resource, as long as it lives, for the waits that go on in it."""
     _meetings[next(_serial)] = meeting
 
@@ -125,7 +89,7 @@ def _open_waits() -> list[WaitEvent]:
 events.ask_for_waits(_open_waits)
 
 
-def tell_operation(resource: _Resource, operation: str) -> None:
+def tell_operation(resource: AbstractMeeting, operation: str) -> None:
     """Tell of an operation that does not wait: of its beginning and its end at once."""
     event = operation_event(resource, operation)
     event.stop = event.start
@@ -135,25 +99,16 @@ def tell_operation(resource: _Resource, operation: str) -> None:
         events.end(event)
 
 
-class _Attempt(Protocol):
-    """An attempt that was not begun yet."""
-
-    owner: Any
-    what: str
-    since: float | None
-    event: WaitEvent | None
-
-    @property
-    def failure(self) -> Callable[[], Exception] | None: ...
-    def begin(self, callback: Callable[[], object] | None = None) -> None: ...
-
-
-def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
-    """Begin an attempt that this thread will wait for by itself, and tell of it.
+def begin_told(
+    attempt: AbstractAttempt, callback: Callable[[], object],
+    described: Callable[[], dict[str, Any]] | None = None,
+) -> None:  # fmt: skip
+    """Begin an attempt for which no thread sleeps, and tell of it if an instrument wants that.
 
     Args:
         attempt: such as `QueueState.dequeue` gives.
         callback: called once it has ended.
+        described: gives what the events say; if not given, where this thread is.
 
     >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
     >>> queue = QueueState(1, FifoStore(), name="squares")
@@ -162,63 +117,64 @@ def begin_told(attempt: _Attempt, callback: Callable[[], object]) -> None:
     there is one
     True
     """
-    owner, what = attempt.owner, attempt.what
-    told = ToldAttempt(
-        operation_event(owner, what) if QueueEvent.listeners else None,
-        wait_event(owner, what) if WaitEvent.listeners else None,
-    )
-
-    def ended() -> None:
-        try:
-            told.end("" if attempt.failure is None else events.describe(attempt.failure()))
-        finally:
-            callback()
-
-    told.begin(attempt, ended)
+    if QueueEvent.listeners or WaitEvent.listeners:
+        known = _described(attempt.owner, attempt.what) if described is None else described()
+        _Told(attempt, known).begin(callback)
+    else:
+        attempt.begin(callback)
 
 
 @final
-class ToldAttempt:
-    """Tells of an attempt that holds no thread while it waits.
+class _Told:
+    """Tells of an attempt for which no thread sleeps.
 
     Any thread may end it, also before the one that has begun it could tell that it waits: then that
     one tells both.
 
     Args:
-        operation: the event of it; None if no instrument wants it.
-        wait: the event of its wait, if there will be one; None if no instrument wants it.
+        attempt: that was not begun yet.
+        known: what its events say.
     """
 
-    __slots__ = ("_ended", "_error", "_lock", "_operation", "_ready", "_wait")
+    __slots__ = ("_attempt", "_ended", "_error", "_lock", "_operation", "_ready", "_wait")
 
-    def __init__(self, operation: QueueEvent | None, wait: WaitEvent | None) -> None:
-        self._operation = operation
-        self._wait = wait
+    def __init__(self, attempt: AbstractAttempt, known: dict[str, Any]) -> None:
+        self._attempt = attempt
+        self._operation = QueueEvent(**known) if QueueEvent.listeners else None
+        self._wait = WaitEvent(**known) if WaitEvent.listeners else None
         self._lock = Lock()
         self._ready = False  # whether the beginnings were told
         self._ended = False
         self._error = ""
 
-    def begin(self, attempt: _Attempt, callback: Callable[[], object]) -> None:
-        """Begin the attempt; ``callback``, which calls `end`, is called once it has ended."""
+    def begin(self, callback: Callable[[], object]) -> None:
+        """Begin the attempt."""
+        attempt = self._attempt
+
+        def ended() -> None:
+            try:
+                self._end("" if attempt.failure is None else events.describe(attempt.failure()))
+            finally:
+                callback()
+
         try:
             if self._operation is not None:
                 events.begin(self._operation)
             attempt.event = self._wait
-            attempt.begin(callback)
+            attempt.begin(ended)
             if attempt.since is not None and self._wait is not None:
                 events.begin(self._wait)
         except BaseException as error:
-            self.end(events.describe(error))
+            self._end(events.describe(error))
             raise
         finally:
             with self._lock:
                 self._ready = True
-                ended = self._ended
-            if ended:
+                over = self._ended
+            if over:
                 self._tell_end()
 
-    def end(self, error: str = "") -> None:
+    def _end(self, error: str) -> None:
         """It has ended; what comes later than the first call is ignored."""
         with self._lock:
             if self._ended:

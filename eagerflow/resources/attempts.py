@@ -32,7 +32,6 @@ from eagerflow.resources.attempt_events import (
     end_wait,
     know,
     late_event,
-    level_event,
     operation_event,
     wait_event,
 )
@@ -261,16 +260,14 @@ class AbstractAttempt(ABC):
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""
         limit = _limits.get()
-        left = None if limit is None else max(limit[0](), 0.0)
-        if left is None or (seconds is not None and seconds <= left):
-            bell.acquire(timeout=-1 if seconds is None else seconds)
-            if not self.done:
-                self.cancel(lambda: self.late(seconds))
-        else:
-            bell.acquire(timeout=min(left, threading.TIMEOUT_MAX))
-            if not self.done and limit is not None:
-                late = limit[1]
-                self.cancel(lambda: late(self))
+        failure, most = lambda: self.late(seconds), seconds
+        if limit is not None:
+            left, late = max(limit[0](), 0.0), limit[1]
+            if seconds is None or left < seconds:
+                failure, most = lambda: late(self), min(left, threading.TIMEOUT_MAX)
+        bell.acquire(timeout=-1 if most is None else most)
+        if not self.done:
+            self.cancel(failure)
 
     def checked_seconds(self, seconds: float) -> float | None:
         """A timeout that only the run has told.
@@ -419,7 +416,7 @@ class AbstractMeeting(ABC):
         return 0
 
     def level(self) -> Level:
-        """How it stands."""
+        """How it stands now."""
         with self.lock:
             *puts, takes = map(len, self._wait_queues)
             room = 0 if self.room == float("inf") else int(self.room)
@@ -428,7 +425,8 @@ class AbstractMeeting(ABC):
     def tell(self) -> None:
         """Tell the instruments how it stands."""
         with self.lock:
-            event = level_event(self.level(), self.device)
+            event = LevelEvent(**self.level()._asdict(), device=str(self.device or ""))
+        event.stop = event.start
         end(event)
 
     def open_waits(self) -> list[WaitEvent]:

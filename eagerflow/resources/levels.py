@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Level:
-    """How a resource stands.
+class Level(NamedTuple):
+    """How a resource stands: what an event of it says, which only those make that want one.
 
     Attributes:
         name: of the resource.
-        kind: what it is.
+        resource: what it is.
         depth: how many elements there are.
         capacity: how many there is room for; 0 for any number.
         producers: how many wait to put something in.
@@ -25,7 +23,7 @@ class Level:
     """
 
     name: str
-    kind: str
+    resource: str
     depth: int
     capacity: int
     producers: int

@@ -30,9 +30,11 @@ class AbstractStore(ABC):
         """How many can be taken."""
         return len(self.items)
 
-    @abstractmethod
     def put(self, taker: Any, element: Any, priority: int) -> None:
         """Take in an element; ``taker.sent`` is raised by one in the same moment."""
+        items = self.items
+        items += (element,)
+        taker.sent += 1
 
     @abstractmethod
     def move(self, taken: list[Any]) -> None:
@@ -63,11 +65,6 @@ class FifoStore(AbstractStore):
 
     def __init__(self) -> None:
         self.items = deque[Any]()
-
-    def put(self, taker: Any, element: Any, priority: int) -> None:
-        items = self.items
-        items += (element,)
-        taker.sent += 1
 
     def move(self, taken: list[Any]) -> None:
         items = self.items
@@ -105,11 +102,6 @@ class ShuffleStore(AbstractStore):
 
     def available(self, closed: bool) -> int:
         return len(self.items) - (0 if closed else self._least)
-
-    def put(self, taker: Any, element: Any, priority: int) -> None:
-        items = self.items
-        items += (element,)
-        taker.sent += 1
 
     def move(self, taken: list[Any]) -> None:
         items = self.items

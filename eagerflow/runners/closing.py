@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final, final
 
@@ -11,7 +12,7 @@ from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.queue_state import QueueState
 
 _lock: Final = threading.Lock()
-_users: Final[dict[int, int]] = {}  # of how many runners, by the identity of what is closed
+_users: Final[Counter[int]] = Counter()  # of how many runners, by the identity of what is closed
 
 
 @final
@@ -29,7 +30,7 @@ class Closing:
 
     def __init__(self, closes: Any) -> None:
         several = isinstance(closes, Iterable) and not hasattr(closes, "close")
-        held = tuple(closes) if several else (closes,)
+        held = tuple({id(one): one for one in (closes if several else (closes,))}.values())
         for one in held:
             if not callable(getattr(one, "close", None)):
                 raise TraceError(
@@ -39,12 +40,7 @@ class Closing:
                 )
         self._held = held
         with _lock:
-            for one in held:
-                _users[id(one)] = _users.get(id(one), 0) + 1
-
-    def leave(self) -> None:
-        """The runner has never begun: nothing is closed."""
-        self._count()
+            _users.update(map(id, held))
 
     def close(self, runner: str, error: BaseException | None) -> None:
         """The runner has ended.
@@ -60,24 +56,19 @@ class Closing:
             failure = (
                 f"the runner {runner} ended with {type(error).__name__}{first and f': {first}'}"
             )
-        for one in self._count(error is not None):
+        for one in self.leave(error is not None):
             state = getattr(one, "resource", None)
             if isinstance(state, (QueueState, BarrierState)):
                 state.end(failure)  # it does not wait until others have put in what they have
             else:
                 one.close()
 
-    def _count(self, failed: bool = False) -> list[Any]:
+    def leave(self, failed: bool = False) -> list[Any]:
         """The runner counts no more; what is to be closed."""
         held, self._held = self._held, ()
-        to_close = []
         with _lock:
-            for one in held:
-                left = _users[id(one)] - 1
-                if left:
-                    _users[id(one)] = left
-                else:
-                    del _users[id(one)]
-                if failed or not left:
-                    to_close.append(one)
-        return to_close
+            _users.subtract(map(id, held))
+            unused = [one for one in held if not _users[id(one)]]
+            for one in unused:
+                del _users[id(one)]
+        return list(held) if failed else unused

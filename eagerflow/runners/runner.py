@@ -90,7 +90,7 @@ class Runner:
         self._run: RunEvent | None = None  # that goes on, if there are listeners
         self._lock = threading.Lock()
         self.steps = 0
-        self._stopped = False
+        self._reasons = set[str]()  # why it is to end
         self._ended = threading.Event()
         self._end = _End(self.name)
         self.error: BaseException | None = None
@@ -99,7 +99,6 @@ class Runner:
         self._cancel: Callable[[str], object] = _nothing
         self._closing = closing
         self._thread: Callable[[], int] = int
-        self._late = False
         self._timer: Timer | None = None
 
     @property
@@ -133,10 +132,7 @@ class Runner:
 
     def cancel(self) -> None:
         """As `stop`, but it does not wait for the end."""
-        with self._lock:
-            self._stopped = True
-            cancel = self._cancel
-        cancel(STOPPED)
+        self._break_off(STOPPED)
 
     @hides_frames
     def join(self, timeout: float | None = None) -> bool:
@@ -204,13 +200,14 @@ class Runner:
 
     def end_at(self, moment: float) -> None:
         """Let it end at this time (of ``time.monotonic``) at the latest."""
-        self._timer = timers.call(max(moment - monotonic(), 0.0), self._expire)
+        left = max(moment - monotonic(), 0.0)
+        self._timer = timers.call(left, lambda: self._break_off(deadline.LATE))
 
-    def _expire(self) -> None:
+    def _break_off(self, reason: str) -> None:
         with self._lock:
-            self._late = True
+            self._reasons.add(reason)
             cancel = self._cancel
-        cancel(deadline.LATE)
+        cancel(reason)
 
     def begin(self, cancel: Callable[[str], object], thread: Callable[[], int]) -> bool:
         """Whether there is another run, which the caller begins; none if it was stopped.
@@ -226,9 +223,9 @@ class Runner:
             self._run = RunEvent(name=self.name, thread=-self._number, runner=self.name, step=0)
             events.begin(self._run)
         with self._lock:
-            if self._stopped:
+            if STOPPED in self._reasons:
                 return False
-            if self._late:
+            if self._reasons:
                 raise deadline.too_late()
             self._cancel, self._thread = cancel, thread
             return True
@@ -248,9 +245,8 @@ class Runner:
     def end(self, error: BaseException | None = None) -> None:
         """It has ended."""
         self.end_run(STOPPED if error is None else events.describe(error))
-        if isinstance(error, QueueClosedError) or (
-            self._stopped and isinstance(error, CancelledError | SystemExit)  # of the program
-        ):
+        broken_off = isinstance(error, CancelledError | SystemExit)  # of the program
+        if isinstance(error, QueueClosedError) or (broken_off and STOPPED in self._reasons):
             error = None
         with self._lock:
             self._cancel, self._thread = _nothing, int

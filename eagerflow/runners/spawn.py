@@ -9,6 +9,7 @@ import functools
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, final
 
@@ -17,7 +18,7 @@ from eagerflow.core import interpreter
 from eagerflow.errors import TraceError, hide_frames
 from eagerflow.events import step_of
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.hardware import current_device, device
+from eagerflow.hardware import Device, current_device, device
 from eagerflow.resources.attempts import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner
@@ -27,29 +28,21 @@ from eagerflow.tracing.tracer import tracer_of
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Steps:
     """Runs a traced function for a runner, step after step, without a thread of its own."""
 
-    __slots__ = ("_args", "_device", "_function", "_kwargs", "_runner")
-
-    def __init__(
-        self,
-        runner: Runner,
-        function: TracedFunction,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        self._runner = runner
-        self._function = function
-        self._args = args
-        self._kwargs = kwargs
-        self._device = current_device()
+    runner: Runner
+    function: TracedFunction
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    device: Device = field(default_factory=current_device)
 
     def next(self) -> None:
         """Begin the next one."""
-        function, runner = self._function, self._runner
-        with device(self._device):
-            call = function._lookup.signature.parse(self._args, self._kwargs)
+        function, runner = self.function, self.runner
+        with device(self.device):
+            call = function._lookup.signature.parse(self.args, self.kwargs)
             entry, captured = function._lookup.find(call)
         leaves = [leaf.value for leaf in call.leaves]
 
@@ -68,32 +61,6 @@ class _Steps:
             step.begin(inputs)
         else:
             runner.end()
-
-
-def _begin_steps(
-    runner: Runner, function: TracedFunction, args: tuple[Any, ...], kwargs: dict[str, Any],
-    end: float | None,
-) -> None:  # fmt: skip
-    """Begin the steps of a traced function, which may be broken off at a time."""
-    if end is not None:
-        runner.end_at(end)
-    try:
-        with interpreter.use(interpreter.BASE):
-            _Steps(runner, function, args, kwargs).next()
-    except BaseException:
-        runner.abandon()
-        raise
-
-
-def _start_thread(runner: Runner, call: Callable[[], object], end: float | None) -> None:
-    """Call a plain function in a thread of its own."""
-    thread = threading.Thread(
-        target=_call_in_thread,
-        args=(runner, call, current_device(), end),
-        name=f"eagerflow-{runner.name}",
-        daemon=True,
-    )
-    ending.start(thread)
 
 
 def _call_in_thread(
@@ -184,7 +151,19 @@ def spawn(
     if isinstance(fn, BoundFunction):
         args, function = (fn.__self__, *args), fn.__func__
     if isinstance(function, TracedFunction):
-        _begin_steps(runner, function, args, kwargs, end)
+        if end is not None:
+            runner.end_at(end)
+        try:
+            with interpreter.use(interpreter.BASE):
+                _Steps(runner, function, args, kwargs).next()
+        except BaseException:
+            runner.abandon()
+            raise
     else:
-        _start_thread(runner, functools.partial(fn, *args, **kwargs), end)
+        call = functools.partial(fn, *args, **kwargs)
+        thread = threading.Thread(
+            target=_call_in_thread, args=(runner, call, current_device(), end),
+            name=f"eagerflow-{runner.name}", daemon=True,
+        )  # fmt: skip
+        ending.start(thread)
     return runner

@@ -7,13 +7,13 @@ for bit, so that it does not matter which of both a call takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import settings
 from eagerflow.events import NodeEvent, step_of
-from eagerflow.graph.edit import named_axes
+from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_whole
 from eagerflow.graph.signatures import is_loop
@@ -171,7 +171,7 @@ class Choice:
             _is_wide(graph, largest) or (bool(sizes) and _is_wide(graph, _lengths(graph, sizes)))
         )
         if needed:
-            self._axes = [(i, axis) for i, axis, _ in _named(graph)]
+            self._axes = list(size_places([v.type for v in graph.inputs]).values())
         self.needed = needed
 
     def _make(self, inputs: Sequence[Any]) -> ScheduledTier | None:
@@ -222,17 +222,8 @@ def _path_lengths(graph: Graph, seconds: Callable[[Node], float]) -> tuple[float
     return whole, longest
 
 
-def _named(graph: Graph) -> Iterator[tuple[int, int, str]]:
-    """Input, axis and name where an input is the first to tell a symbolic size."""
-    seen = set[str]()
-    for i, value in enumerate(graph.inputs):
-        for axis, name in named_axes(value.type):
-            if name not in seen:
-                seen.add(name)
-                yield i, axis, name
-
-
 def _sizes(graph: Graph, inputs: Sequence[Any]) -> dict[str, int]:
     """What the names of sizes stand for in one run, as far as the inputs tell."""
     given = len(inputs)
-    return {name: inputs[i].shape[axis] for i, axis, name in _named(graph) if i < given}
+    places = size_places([v.type for v in graph.inputs])
+    return {name: inputs[i].shape[axis] for name, (i, axis) in places.items() if i < given}

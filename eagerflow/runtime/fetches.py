@@ -69,7 +69,8 @@ class _Names:
         self.graph = graph
         self._values: dict[str, Value] | None = None
 
-    def find(self, key: Any) -> Value:
+    def find(self, key: Any, fed: Any = None) -> Value:
+        """The value that is fetched, or that something is to be fed for."""
         if isinstance(key, Value):
             return key
         if not isinstance(key, str):
@@ -78,17 +79,22 @@ class _Names:
             self._values = {v.name: v for v in self.graph.values()}
         name = key.removeprefix("%")
         if name not in self._values:
-            raise self._unknown(name)
+            raise self._unknown(name, fed)
         return self._values[name]
 
-    def _unknown(self, name: str) -> GraphError:
+    def _unknown(self, name: str, fed: Any) -> GraphError:
         similar = nearest(name, [v.name for v in self.graph.values()])
         inputs = ", ".join([f"%{v.name}" for v in self.graph.inputs])
         expected = f"a value that print(graph) shows, such as its inputs {inputs}"
+        hint = self._variable(name) or (f"did you mean %{similar}?" if similar else None)
+        if hint is None and type(fed) in _NUMBERS:
+            hint = (
+                "an argument that is a Python number is a constant of the graph if the trace "
+                f"looked at it: trace with ef.tensor({fed!r}) in its place, which is an input"
+            )
         return GraphError(
             f"the graph has no value %{name}", given=repr(self.graph),
-            expected=expected if inputs else None,
-            hint=self._variable(name) or (f"did you mean %{similar}?" if similar else None),
+            expected=expected if inputs else None, hint=hint,
         )  # fmt: skip
 
     def _variable(self, name: str) -> str | None:
@@ -104,10 +110,7 @@ class _Names:
         """What is fed, by value."""
         fed: dict[Value, Any] = {}
         for key, x in feeds.items():
-            try:
-                value = self.find(key)
-            except GraphError as error:
-                raise _of_constant(error, x) from None
+            value = self.find(key, x)
             if value in fed:
                 raise GraphError(
                     f"%{value.name} is fed twice", given=", ".join(map(repr, feeds)),
@@ -136,17 +139,6 @@ def _is_of(node: Node, name: str) -> bool:
     """Whether a node reads or writes the variable of that name."""
     resource = node.attrs.get("resource")
     return isinstance(resource, VariableState) and resource.name == name
-
-
-def _of_constant(error: GraphError, x: Any) -> GraphError:
-    """The error for a name, with what may be the reason if a number was to be fed."""
-    if type(x) not in _NUMBERS or error.hint:
-        return error
-    return GraphError(
-        error.wrong, given=error.given, expected=error.expected, source=error.source,
-        hint="an argument that is a Python number is a constant of the graph if the trace looked "
-        f"at it: trace with ef.tensor({x!r}) in its place, which is an input",
-    )  # fmt: skip
 
 
 def _executable(

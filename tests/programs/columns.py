@@ -14,7 +14,6 @@ from eagerflow.function import derivative, tracing
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.runtime import executable
-from eagerflow.runtime.generated import codegen
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 __all__ = ["COLUMNS", "QUANTITIES", "Column", "Quantity", "renew"]
@@ -91,7 +90,6 @@ COLUMNS: dict[str, Column] = {
     "not optimised": Column(within=passes()),
     **{p.__name__: Column(within=passes(p)) for p in DEFAULT},
     "read again from text": Column(within=lambda: graphs(read_again)),
-    "in small functions": Column(within=lambda: patch.object(codegen, "_CHUNK", 2)),
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops

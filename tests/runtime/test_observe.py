@@ -16,7 +16,6 @@ from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime import Executable
-from eagerflow.runtime.generated import codegen
 from eagerflow.runtime.generated.tier import GeneratedTier
 from tests.runtime.graphs import Traced
 
@@ -75,16 +74,6 @@ def test_nobody_listens_and_nothing_is_made(program: Executable) -> None:
     tier = program.tier
     assert isinstance(tier, GeneratedTier)
     assert tier._region._versions.keys() == {"plain"}
-
-
-@pytest.mark.parametrize("chunk", [1, 2, 256])
-def test_programs_of_several_functions(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codegen, "_CHUNK", chunk)
-    program = Executable(Graph.parse(TEXT))
-    with ef.profile() as p:
-        s, _ = program.apply([ef.zeros(2), 3])
-    assert s.tolist() == [10.0]
-    assert [e.node for e in p.events if e.kind == "node"] == ["a", "b", "c", "s"]
 
 
 def test_profiles_show_nodes_as_they_show_ops(program: Executable) -> None:

@@ -96,25 +96,21 @@ Kernel: TypeAlias = Callable[[Instruction, Node], Any]
 def find_chains(
     program: Instructions,
     lines: Sequence[Instruction],
-    start: int,
-    end: int,
     last: Mapping[int, int],
     kernel: Kernel,
 ) -> dict[int, Chain]:
-    """The chains among consecutive instructions, by the index of their first one.
+    """The chains among the instructions of a block, by the index of their first one.
 
     Args:
         program: what the instructions are of.
         lines: the instructions of one block.
-        start: the index of the first one to look at.
-        end: the index after the last one.
         last: for each register the index of its last reader.
         kernel: gives the kernel that runs an instruction.
     """
     chains: dict[int, Chain] = {}
-    position = start
-    while position < end:
-        made = _Finder(program, last, kernel, position).run(lines, end)
+    position = 0
+    while position < len(lines):
+        made = _Finder(program, last, kernel, position).run(lines)
         if made is not None:
             chains[position] = made
         position += len(made.lines) if made is not None else 1
@@ -147,16 +143,16 @@ class _Finder:
         self.old: dict[VariableState, list[int]] = {}  # where values of variables were read to
         self.states: dict[VariableState, int] = {}
 
-    def run(self, lines: Sequence[Instruction], end: int) -> Chain | None:
-        for position in range(self.start, min(end, self.start + _MOST)):
-            if not self._take(lines[position], position):
+    def run(self, lines: Sequence[Instruction]) -> Chain | None:
+        for position, line in enumerate(lines[self.start : self.start + _MOST], self.start):
+            if not self._take(line, position):
                 break
         return self._made()
 
     def _take(self, line: Instruction, position: int) -> bool:
         """Whether the chain goes on with this instruction."""
-        node = line.node
-        if node is None or line.axis is not None or line.blocks or len(line.outputs) != 1:
+        node = line.single
+        if node is None or len(line.outputs) != 1:
             return False
         kind = self.program.kinds[line.outputs[0]]
         device = self.program.devices[line.outputs[0]]

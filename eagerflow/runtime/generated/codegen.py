@@ -8,9 +8,6 @@ The text of ``y = exp(x); z = y + x`` is::
         del r1, r0
         return (r2,)
 
-A function of many thousand lines would compile slowly, so long programs are several functions.
-What one of them leaves to another goes through a list.
-
 Branches and loops are Python's own, with the number of the iteration in a variable::
 
     for k3 in count():
@@ -22,26 +19,26 @@ Branches and loops are Python's own, with the number of the iteration in a varia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
-from eagerflow.graph.signatures import is_number, kind_of
+from eagerflow.graph.signatures import is_loop, is_number, kind_of
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
-from eagerflow.runtime.generated.expressions import Expressions
+from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.python_control import choose_branch
+from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
 
-#: instructions of one function
-_CHUNK: Final = 256
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
 
@@ -73,6 +70,19 @@ class Code:
             if isinstance(inner, CodeType):
                 names[inner.co_name] = FunctionType(inner, names)
         self.run: Callable[..., tuple[Any, ...]] = names["run"]
+
+    def loops(self, index: int, frames: Iterable[FrameType]) -> list[tuple[Instruction, Node, int]]:
+        """The loops that an instruction is or stands in, the innermost first, with the iteration.
+
+        Args:
+            index: of the instruction.
+            frames: of a run of this code that is there, the innermost first.
+        """
+        around = [self.program.all[index], *[one for one, _ in self.program.around[index][::-1]]]
+        loops = [(one, one.node) for one in around if one.node and is_loop(one.node.op)]
+        variables = ChainMap(*map(variables_of, frames)) if loops else {}
+        known = [(loop, node, variables.get(f"k{loop.index}")) for loop, node in loops]
+        return [(loop, node, number) for loop, node, number in known if number is not None]
 
 
 def generate(
@@ -144,7 +154,8 @@ class _Writer:
 
         Those of a generator that is drawn from in branches or loops are taken one by one.
         """
-        nodes = [(x, x.node) for x in self.program.all if x.node is not None and _is_op(x)]
+        nodes = [(x, node) for x in self.program.all if (node := x.single) is not None]
+        nodes = [(x, node) for x, node in nodes if not is_number(node.op)]
         if any(get_op(node.op).effect in _FENCES for _, node in nodes):
             return
         draws = [(x, node.attrs["resource"]) for x, node in nodes if get_op(node.op).draws]
@@ -182,92 +193,32 @@ class _Writer:
     # --- the functions ---
 
     def code(self, name: str) -> Code:
-        lines = self.program.lines
-        if len(self.program.all) <= _CHUNK or len(lines) <= 1:
-            self.add(f"def run({self.registers(self.program.inputs)}):")
-            self.prologue()
-            self.lines(lines, self.last)
-            self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
-        else:
-            self.chunks(len(lines))
-        text = [text for text, _ in self.called] + self.text
-        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.expressions.names)
-
-    def chunks(self, total: int) -> None:
-        slots = self._slots()
-        starts = range(0, total, _CHUNK)
-        for start in starts:
-            self.add(f"def chunk{start}(V):")
-            if self.noted:
-                self.add(" t = note(-1, 0.0, ())")
-            self.chunk(start, min(start + _CHUNK, total), slots)
         self.add(f"def run({self.registers(self.program.inputs)}):")
-        self.prologue()
-        self.add(f" V = [None] * {len(slots)}")
-        first = [*self.program.inputs, *(r for t in self.tickets.values() for r in t[:2])]
-        for register in first:
-            if register in slots:
-                self.add(f" V[{slots[register]}] = r{register}")
-        if first:
-            self.add(f" del {self.registers(first)}")
-        for start in starts:
-            self.add(f" chunk{start}(V)")
-        outputs = [
-            f"V[{slots[r]}]" if r in slots else self.expressions.operand(r)
-            for r in self.program.outputs
-        ]
-        self.add(f" return {self.expressions.tuple(outputs)}")
-
-    def _slots(self) -> dict[int, int]:
-        """List slots for registers that are read in another chunk than they are set in."""
-        home = {r: i // _CHUNK for i, x in enumerate(self.program.lines) for r in x.outputs}
-        slots: dict[int, int] = {}
-        for register, last in self.last.items():
-            if register in self.program.constants:
-                continue
-            outside = register not in home or last == len(self.program.lines)
-            if outside or last // _CHUNK != home[register]:
-                slots[register] = len(slots)
-        return slots
-
-    def chunk(self, start: int, end: int, slots: dict[int, int]) -> None:
-        here: set[int] = set()
-        for line, first, stop in self.units(self.program.lines, start, end, self.last):
-            for register in dict.fromkeys(self.reads(line)):
-                if register in slots and register not in here:
-                    self.add(f" r{register} = V[{slots[register]}]", line.index)
-                    if self.last[register] < end:
-                        self.add(f" V[{slots[register]}] = None", line.index)
-                    here.add(register)
-            self.instruction(line, self.last, first)
-            here.update(line.outputs)
-            for register in line.outputs:
-                if register in slots:
-                    self.add(f" V[{slots[register]}] = r{register}", line.index)
-            self.forget(line, self.last, first, stop)
-
-    def prologue(self) -> None:
         for state, (seed, ticket, number) in self.tickets.items():
             reserve = self.expressions.bound(state.reserve, "reserve")
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0, ())")
+        self.lines(self.program.lines, self.last)
+        self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
+        text = [text for text, _ in self.called] + self.text
+        where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
+        return Code(name, self.program, text, where, self.expressions.names)
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
-        for line, first, stop in self.units(lines, 0, len(lines), last):
+        for line, first, stop in self.units(lines, last):
             self.instruction(line, last, first)
             self.forget(line, last, first, stop)
 
     def units(
-        self, lines: Sequence[Instruction], start: int, end: int, last: _Last
+        self, lines: Sequence[Instruction], last: _Last
     ) -> Iterator[tuple[Instruction, int, int]]:
         """Instructions, and chains of them as one, with the indices of their first and last one."""
         chains: dict[int, Chain] = {}
         if self.chains:
-            chains = find_chains(self.program, lines, start, end, last, self.kernel)
-        position = start
-        while position < end:
+            chains = find_chains(self.program, lines, last, self.kernel)
+        position = 0
+        while position < len(lines):
             line, first = lines[position], position
             if position in chains:
                 line = self.chain(chains[position])
@@ -283,18 +234,16 @@ class _Writer:
         name, plain = self.expressions.new("chain"), self.expressions.new("plain")
         text = ChainText(made, self.expressions)
         text.write(name, plain)
-        kept = self.text, self.where, self.indent, self.noted
-        self.text, self.where, self.indent, self.noted = [], [], " ", False
+        kept = self.text, self.where, self.indent, self.noted, self.chains
+        self.text, self.where, self.indent, self.noted, self.chains = [], [], " ", False, False
         self.add(f"def {plain}({self.registers(made.inputs)}):")
         block = Block(made.lines, made.outputs)
         last = self._last_inside(block)
         last.update((r, i) for i, x in enumerate(made.lines) for r in x.inputs if r in made.inputs)
-        for i, line in enumerate(made.lines):
-            self.instruction(line, last, i)
-            self.forget(line, last, i, i)
+        self.lines(made.lines, last)
         self.add(f" return {self.expressions.tuple(self.operands(made.outputs))}")
         self.called += [*zip(self.text, self.where, strict=True), *text.lines]
-        self.text, self.where, self.indent, self.noted = kept
+        self.text, self.where, self.indent, self.noted, self.chains = kept
         self.ends[name] = made.lines[-1].index
         one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
         one.index = made.lines[0].index
@@ -423,7 +372,8 @@ class _Writer:
             assert kind is not None
             assert lane is not None
             shape = self.expressions.attribute(tuple(kind.shape), line)
-            self.put(f"r{register} = {self.expressions.empty(lane)}({shape})", line)
+            empty = self.expressions.bound(to_empty(lane), "empty")
+            self.put(f"r{register} = {empty}({shape})", line)
         iterations = f"range({self.expressions.attribute(node.attrs['length'], line)})"
         if node.attrs.get("reverse"):
             iterations = f"reversed({iterations})"
@@ -482,11 +432,6 @@ class _Writer:
 
     def operands(self, registers: Sequence[int]) -> list[str]:
         return [self.expressions.operand(r) for r in registers]
-
-
-def _is_op(line: Instruction) -> bool:
-    node = line.node
-    return node is not None and line.axis is None and not line.blocks and not is_number(node.op)
 
 
 def _has_lists(program: Instructions) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import prod
 from sys import getrefcount
 from typing import Any, Final, final
@@ -37,6 +38,7 @@ def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
     return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LIMIT
 
 
+@cache
 def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
     """``kernel`` writing its result into its input number ``position``, if that is right.
 
@@ -132,26 +134,13 @@ class Expressions:
         self.truths = _predicates(program)
         self._objects: dict[int, str] = {}
         self._functions = 0
-        self._made: dict[Any, Any] = {}  # objects that nodes share
 
     # --- nodes ---
 
     def draw(self, node: Node, seed: int, ticket: int, number: int) -> str:
         """The key of a draw whose ticket is the one of that number after the register's."""
-        make = self.bound(self._key(node), "key")
+        make = self.bound(to_key(as_device(node.attrs["device"]).backend.xp.asarray), "key")
         return f"{make}(r{seed}, r{ticket} + {number})"
-
-    def _key(self, node: Node) -> Callable[[int, int], Any]:
-        asarray = as_device(node.attrs["device"]).backend.xp.asarray
-
-        def key(seed: int, ticket: int) -> Any:
-            return asarray((seed, ticket % _TICKETS), dtype="uint64")
-
-        shared: Callable[[int, int], Any] = self._shared(("key", asarray), key)
-        return shared
-
-    def _shared(self, key: Any, made: Any) -> Any:
-        return self._made.setdefault(key, made)
 
     def number(self, line: Instruction, node: Node) -> str:
         """The expression of a node that computes a number, or with one."""
@@ -161,22 +150,19 @@ class Expressions:
         if node.op == "python_tensor":
             lane = self.program.lane(line.outputs[0])
             assert lane is not None
-            make = self._shared(("tensor", lane), to_array(lane))
-            return f"{self.bound(make, 'tensor')}({operands[0]})"
+            return f"{self.bound(to_array(lane), 'tensor')}({operands[0]})"
         if node.op == "python_item":
             return f"{operands[0]}.item()"
         op = NUMBER_OPS[node.op]
         if op.widens:
             kind = self.program.kinds[line.outputs[0]]
             assert isinstance(kind, NumberType)
-            make = self._shared(("power", kind), power(kind.kind))
-            return f"{self.bound(make, 'power')}({', '.join(operands)})"
+            return f"{self.bound(power(kind), 'power')}({', '.join(operands)})"
         text = op.source.format(*operands)
         lane = self.program.lane(line.outputs[0])
         if lane is None or line.outputs[0] in self.truths:
             return text
-        make = self._shared(("tensor", lane), to_array(lane))
-        return f"{self.bound(make, 'tensor')}({text})"
+        return f"{self.bound(to_array(lane), 'tensor')}({text})"
 
     def kernel(
         self, line: Instruction, node: Node, dead: Callable[[int], bool], fading: Sequence[int] = ()
@@ -239,8 +225,7 @@ class Expressions:
             return kernel
         if kind.dtype is not before.dtype or not pays(kernel, kind):
             return kernel
-        shared: Callable[..., Any] = self._shared((kernel, position), reusing(kernel, position))
-        return shared
+        return reusing(kernel, position)
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
         """An array where NumPy's functions give a scalar."""
@@ -252,15 +237,6 @@ class Expressions:
         if kind.shape or entry.asarray is None or is_list or op.array_scalars:
             return text
         return f"{self.bound(entry.asarray, 'array')}({text})"
-
-    def empty(self, lane: Lane) -> str:
-        """The name of a function from a shape to an array of that lane."""
-        xp, dtype = lane.device.backend.xp, lane.dtype.dtype
-
-        def make(shape: tuple[int, ...]) -> Any:
-            return xp.empty(shape, dtype)
-
-        return self.bound(self._shared(("empty", lane), make), "empty")
 
     # --- parts ---
 
@@ -326,21 +302,39 @@ def _only(data: Any) -> Any:
     return data
 
 
-def power(kind: type[complex]) -> Callable[[Any, Any], Any]:
+@cache
+def power(kind: NumberType) -> Callable[[Any, Any], Any]:
     """``**`` whose result must be of that kind: ``2 ** -1`` is a float."""
 
     def raise_to(base: Any, exponent: Any) -> Any:
         result = base**exponent
-        if type(result) is not kind:
+        if type(result) is not kind.kind:
             raise GraphError(
                 f"{base!r} ** {exponent!r} is a {type(result).__name__}",
-                expected=f"a {kind.__name__}, as when the function was traced",
+                expected=f"a {kind.kind.__name__}, as when the function was traced",
             )
         return result
 
     return raise_to
 
 
+@cache
+def to_key(asarray: Callable[..., Any]) -> Callable[[int, int], Any]:
+    """Makes a seed and a ticket the key of a draw."""
+
+    def key(seed: int, ticket: int) -> Any:
+        return asarray((seed, ticket % _TICKETS), dtype="uint64")
+
+    return key
+
+
+@cache
+def to_empty(lane: Lane) -> Callable[[tuple[int, ...]], Any]:
+    """Makes an array of a shape."""
+    return partial(lane.device.backend.xp.empty, dtype=lane.dtype.dtype)
+
+
+@cache
 def to_array(lane: Lane) -> Callable[[Any], Any]:
     """Makes a number an array without axes, as `eagerflow.core.convert.scalar` does."""
 

@@ -11,7 +11,7 @@ from eagerflow.core.op import Op, get_op
 from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
-from eagerflow.graph.signatures import is_loop, is_number
+from eagerflow.graph.signatures import is_number
 from eagerflow.graph.text.printer import node_note
 from eagerflow.loop_errors import iteration_note
 from eagerflow.runtime.generated.codegen import Code
@@ -34,15 +34,16 @@ def failure(code: Code, error: Exception) -> Exception:
     line = program.all[index] if index >= 0 else None
     if line is None or line.node is None or line.axis is not None:
         return error
+    frames = [t.tb_frame for t in reversed(traces)]
     if isinstance(error, CancelledError):  # it was stopped after that one
-        return _with_notes(error, program, index, [t.tb_frame for t in traces], done=True)
+        return _with_notes(error, code, index, frames, done=True)
     by_user = isinstance(error, EagerflowError) and _from_user(trace.tb_next)
     explained = _explained(program, line, line.node, trace.tb_frame.f_locals, error)
     if explained is not error:
         explained.__context__ = None  # it would keep the values of the step alive
     if not by_user:
         relocate(explained, line.node.source)
-    return _with_notes(explained, program, index, [t.tb_frame for t in traces])
+    return _with_notes(explained, code, index, frames)
 
 
 def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
@@ -107,24 +108,16 @@ def _reworded(error: Exception, op: Op) -> Exception:
 
 
 def _with_notes(
-    error: Exception, program: Instructions, index: int, frames: Frames, *, done: bool = False
+    error: Exception, code: Code, index: int, frames: Frames, *, done: bool = False
 ) -> Exception:
-    node = program.all[index].node
+    node = code.program.all[index].node
     assert node is not None
     error.add_note(node_note(node))
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it
-    own = [program.all[index]] if is_loop(node.op) else []  # stopped between two of its iterations
-    for loop in (*own, *[one for one, _ in reversed(program.around[index])]):
-        iteration = _local(frames, f"k{loop.index}")
-        if iteration is not None and loop.node is not None:
-            error.add_note(iteration_note(loop.node.op, iteration, loop.node.source))
-            over[loop.index] = 0 if loop.node.attrs.get("reverse") else iteration
-    Written.before(program, index, over, done=done).note(error)
+    for loop, looping, iteration in code.loops(index, frames):
+        error.add_note(iteration_note(looping.op, iteration, looping.source))
+        over[loop.index] = 0 if looping.attrs.get("reverse") else iteration
+    Written.before(code.program, index, over, done=done).note(error)
     return error
-
-
-def _local(frames: Frames, name: str) -> Any:
-    """A local variable of the innermost function that has it."""
-    return next((f.f_locals[name] for f in reversed(frames) if name in f.f_locals), None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
 from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, symbols
+from eagerflow.dims import Dim
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import flat_items, named_axes, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -79,6 +79,11 @@ class Instruction:
         if not self.blocks:
             return (*self.inputs, *self.sizes.values())
         return tuple(dict.fromkeys([*self.inputs, *self.sizes.values(), *sorted(self.inner)]))
+
+    @property
+    def single(self) -> Node | None:
+        """The node, unless it takes a size or has blocks."""
+        return None if self.axis is not None or self.blocks else self.node
 
     @property
     def inner(self) -> set[int]:
@@ -156,7 +161,7 @@ class Instructions:
                     f"{line.node.op} takes tensors",
                     given=f"a number for &{line.node.name}",
                     expected="python_tensor in between",
-                    source=_source(line.node),
+                    source=line_of(line.node),
                 )
             types.append(kind)
         return tuple(types)
@@ -254,13 +259,13 @@ class _Scope:
     def sizes_of(self, node: Node, names: Iterable[str]) -> dict[str, int]:
         """The registers of the sizes of these names, which ``node`` needs."""
         sizes = {}
-        for name in sorted(names):
+        for name in sorted(set(names)):
             if name not in self.sizes:
                 raise GraphError(
                     f"the size {name} follows from no input and no result",
                     given=f"the attributes of &{node.name}",
                     expected="a type above that has it as the size of an axis",
-                    source=_source(node),
+                    source=line_of(node),
                 )
             sizes[name] = self.sizes[name]
         return sizes
@@ -281,7 +286,7 @@ class _Scope:
             self.result.constants[register] = on_device(value, device)
         else:
             raise GraphError(
-                "a constant of the graph was not given", given=repr(value), source=_source(node)
+                "a constant of the graph was not given", given=repr(value), source=line_of(node)
             )
 
     def call(self, node: Node) -> None:
@@ -332,8 +337,8 @@ class _Scope:
             )
             self.registers[value] = made
         stacked = [self.registers[v] for v in node.outputs[total:]]
-        named = [] if node.op != "scan" else [node.attrs["length"], *_shapes(node, total)]
-        sizes = self.sizes_of(node, symbols(named))
+        stacked_shapes = [v.type.shape for v in node.outputs[total:]]
+        sizes = self.sizes_of(node, named_sizes((node.attrs.get("length"), stacked_shapes)))
         inputs = tuple([operands[i] for i in (*moving, *range(total, len(operands)))])
         self.lines.append(
             Instruction(
@@ -390,13 +395,8 @@ def _only_looks(node: Node) -> bool:
     return op is not None and views and op.failing(node.attrs) == "nothing"
 
 
-def _shapes(node: Node, first: int) -> Iterator[Any]:
-    """The sizes in the types of the outputs from ``first`` on."""
-    for value in node.outputs[first:]:
-        yield from value.type.shape
-
-
-def _source(node: Node) -> Source | None:
+def line_of(node: Node) -> Source | None:
+    """The user's line, if it is known as more than a text."""
     return node.source if isinstance(node.source, Source) else None
 
 
@@ -408,6 +408,12 @@ def _device_of(value: Value, operands: Device | None = None) -> Device | None:
     if isinstance(value.type, NumberType):
         return None
     return as_device(value.device or operands)
+
+
+def lane_of(value: Value) -> Lane | None:
+    """The lane of a value; None for numbers."""
+    kind = value.type
+    return as_device(value.device).lanes[kind.dtype] if isinstance(kind, TensorType) else None
 
 
 def on_device(value: Tensor, device: Device) -> Any:
@@ -426,7 +432,7 @@ def check_given(node: Node) -> None:
                 f"&{node.name} refers to what was not given",
                 given=repr(part),
                 hint="pass it when the graph is read: Graph.parse(text, resources={...})",
-                source=_source(node),
+                source=line_of(node),
             )
 
 

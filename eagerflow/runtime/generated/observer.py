@@ -14,8 +14,7 @@ from eagerflow.graph.signatures import is_loop
 from eagerflow.resources.attempts import slept
 from eagerflow.running_node import RunningNode
 from eagerflow.runtime.generated.codegen import Code
-from eagerflow.runtime.generated.instructions import Instructions
-from eagerflow.source import Source, variables_of
+from eagerflow.runtime.generated.instructions import Instructions, line_of
 from eagerflow.types import TensorSpec, TensorType
 
 #: instructions and shapes that an observer remembers at most
@@ -27,7 +26,7 @@ def described(node: Node, specs: Sequence[TensorSpec]) -> dict[str, Any]:
     return {
         "name": node.op, "node": node.name, "scope": node.scope,
         "nbytes": sum(s.nbytes for s in specs), "detail": ", ".join(map(str, specs)),
-        "source": node.source if isinstance(node.source, Source) else None,
+        "source": line_of(node),
     }  # fmt: skip
 
 
@@ -113,26 +112,9 @@ def running_node_in(
         executable: the number of what runs it.
         graph: the name of its graph.
     """
-    program = code.program
     index = code.lines[frames[0].f_lineno]
-    node = program.all[index].node if index >= 0 else None
+    node = code.program.all[index].node if index >= 0 else None
     if node is None:
         return None
-    loops = [line for line, _ in program.around[index] if line.node and is_loop(line.node.op)]
-    known = [variables_of(frame) for frame in frames] if loops else []
-    return RunningNode(
-        source=node.source if isinstance(node.source, Source) else None,
-        executable=executable,
-        graph=graph,
-        node=node.name,
-        frames=tuple([
-            (loop.node.name, iteration)
-            for loop in loops
-            if loop.node is not None and (iteration := _local(known, f"k{loop.index}")) is not None
-        ]),
-    )  # fmt: skip
-
-
-def _local(known: Sequence[dict[str, Any]], name: str) -> Any:
-    """A variable of the innermost function that has it."""
-    return next((variables[name] for variables in known if name in variables), None)
+    loops = [(loop.name, iteration) for _, loop, iteration in code.loops(index, frames)]
+    return RunningNode(line_of(node), executable, graph, node.name, tuple(loops[::-1]))

@@ -43,6 +43,7 @@ class RegionCode:
     Attributes:
         graph: the same.
         lanes: for each output its lane, or None for a number.
+        mutexes: those that it acquires.
         checked: whether it can ask between ops whether to go on (see `step_of`).
 
     Raises:
@@ -50,7 +51,7 @@ class RegionCode:
     """
 
     __slots__ = ("__weakref__", "_instructions", "_name", "_number", "_observer", "_ops", "_region",
-                 "_versions", "checked", "graph", "lanes")  # fmt: skip
+                 "_versions", "checked", "graph", "lanes", "mutexes")  # fmt: skip
 
     def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
         self.graph = graph
@@ -58,6 +59,8 @@ class RegionCode:
         self._name = name
         nodes = [line.node for line in self._instructions.all if line.node is not None]
         self._ops = {node.op for node in nodes}
+        holding = [node for node in nodes if (op := find_op(node.op)) is not None and op.holds]
+        self.mutexes = tuple(dict.fromkeys(node.attrs["resource"] for node in holding))
         #: code without ops and loops cannot be interrupted between them
         self.checked = any(kind_of(op) == "op" or op == "while_loop" for op in self._ops)
         self.lanes: tuple[Lane | None, ...] = tuple(
@@ -198,7 +201,7 @@ class GeneratedTier:
     (array([1., 1.], dtype=float32),)
     """
 
-    __slots__ = ("_mutexes", "_region", "lanes")
+    __slots__ = ("_region", "lanes")
 
     name = "generated"
     detached = None  # it would hold a thread while an op waits
@@ -206,13 +209,12 @@ class GeneratedTier:
     def __init__(self, graph: Graph, number: int = 0) -> None:
         self._region = RegionCode(graph, number, graph.name)
         self._region.plain()  # what cannot run is refused now
-        self._mutexes = _mutexes_of(graph)
         self.lanes: tuple[Lane | None, ...] = self._region.lanes
 
     @property
     def direct(self) -> Code | None:
         """The function, unless there is more to do than to call it."""
-        return None if self._mutexes else self._region.plain()
+        return None if self._region.mutexes else self._region.plain()
 
     @property
     def text(self) -> str:
@@ -228,7 +230,7 @@ class GeneratedTier:
         """
         end = deadline.moment() if blocks.count and deadline.active() else None
         around = step_of.stopped
-        held = [(mutex, mutex.holds) for mutex in self._mutexes]
+        held = [(mutex, mutex.holds) for mutex in self._region.mutexes]
 
         def stopped() -> bool:
             late = end is not None and monotonic() >= end
@@ -256,15 +258,3 @@ class GeneratedTier:
                 mutex.drop_held_by(this_thread(), before)
             del inputs
         raise failed
-
-
-def _mutexes_of(graph: Graph) -> tuple[Any, ...]:
-    """The mutexes that a graph acquires."""
-    mutexes = list[Any]()
-    for node in graph.nodes:
-        op = find_op(node.op)
-        if op is not None and op.holds:
-            mutexes.append(node.attrs["resource"])
-        for _, inner in node.subgraphs():
-            mutexes += _mutexes_of(inner)
-    return tuple(dict.fromkeys(mutexes))

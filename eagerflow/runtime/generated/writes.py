@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
@@ -67,13 +67,15 @@ class Written:
             done: whether it had run itself.
         """
         written = Written()
-        for line in _ops(program):
+        for line in program.all:
+            node = line.single
+            if node is None:
+                continue
             how = (
                 _SURE if done and line.index == index else _in_this_iteration(program, line, index)
             )
             how = max(how, _in_iterations_before(program, line, iterations))
-            assert line.node is not None
-            written._note(line.node, how)
+            written._note(node, how)
         return written
 
     def add(self, other: Written) -> None:
@@ -123,12 +125,6 @@ def _name(resource: Any, node: Node) -> str | None:
 def _line(source: Source | str) -> str:
     """The file and the line."""
     return source if isinstance(source, str) else f"{cell_name(source.file)}:{source.line}"
-
-
-def _ops(program: Instructions) -> Iterator[Instruction]:
-    for line in program.all:
-        if line.node is not None and line.axis is None and not line.blocks:
-            yield line
 
 
 def _in_this_iteration(program: Instructions, line: Instruction, index: int) -> int:

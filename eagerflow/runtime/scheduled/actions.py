@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
@@ -24,6 +25,7 @@ asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Action:
     """What the tier does for a scheduled node.
 
@@ -44,23 +46,17 @@ class Action:
         region: its code, whose errors tell where they were raised; None for what steers tokens.
     """
 
-    __slots__ = ("begin", "call", "chooses", "inputs", "node", "outputs", "queue", "region",
-                 "stays", "takes", "writes")  # fmt: skip
-
-    def __init__(
-        self, node: Node | None, call: Callable[..., Any] | None = None,
-        outputs: Sequence[int] = (), inputs: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        self.node = node
-        self.call = call
-        self.read(inputs)
-        self.outputs = tuple(outputs)
-        self.chooses = False
-        self.queue = LIGHT
-        self.begin: Callable[..., Callable[[], object] | None] | None = None
-        self.stays = False
-        self.writes: Written | None = None
-        self.region: RegionCode | None = None
+    node: Node
+    call: Callable[..., Any] | None
+    outputs: Sequence[int]
+    inputs: tuple[int, ...] = ()
+    takes: tuple[int, ...] = ()
+    chooses: bool = False
+    queue: int = LIGHT
+    begin: Callable[..., Callable[[], object] | None] | None = None
+    stays: bool = False
+    writes: Written | None = None
+    region: RegionCode | None = None
 
     def read(self, slots: Sequence[int]) -> None:
         """Say where it reads."""

@@ -8,8 +8,9 @@ buffers that are used again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from heapq import heappop, heappush
+from math import inf
 from typing import Final, final
 
 #: seconds to schedule one region
@@ -58,8 +59,6 @@ class _Coarsening:
             if first == second:
                 continue
             costs, before = self._joined(first, second)
-            if before is None:
-                continue
             joined_seconds = self._seconds(costs, before)
             if joined_seconds <= seconds:
                 seconds, self.costs, self.before = joined_seconds, costs, before
@@ -71,8 +70,8 @@ class _Coarsening:
             region = self.home[region]
         return region
 
-    def _joined(self, a: int, b: int) -> tuple[dict[int, float], dict[int, set[int]] | None]:
-        """Costs and edges if two regions are joined; no edges if that would make a cycle."""
+    def _joined(self, a: int, b: int) -> tuple[dict[int, float], dict[int, set[int]]]:
+        """Costs and edges if two regions are joined."""
         costs = {r: cost for r, cost in self.costs.items() if r != b}
         costs[a] += self.costs[b]
         before = {
@@ -81,13 +80,24 @@ class _Coarsening:
             if r != b
         }
         before[a] = (self.before[a] | self.before[b]) - {a, b}
-        return costs, before if _in_order(before) is not None else None
+        return costs, before
 
     def _seconds(self, costs: Mapping[int, float], before: Edges) -> float:
-        """How long the whole takes if the critical path goes first."""
-        order = _in_order(before)
-        assert order is not None
-        after, left = _waiting(before)
+        """How long the whole takes if the critical path goes first; for ever in a cycle."""
+        after: dict[int, list[int]] = {region: [] for region in before}
+        for region, others in before.items():
+            for other in others:
+                after[other].append(region)
+        left = {region: len(others) for region, others in before.items()}
+        order = [region for region, count in left.items() if not count]
+        for region in order:  # it grows in the loop
+            for other in after[region]:
+                left[other] -= 1
+                if not left[other]:
+                    order.append(other)
+        if len(order) < len(before):
+            return inf
+        left = {region: len(others) for region, others in before.items()}
         way = dict[int, float]()
         for region in reversed(order):
             own = costs[region] + _ENTRY
@@ -106,24 +116,3 @@ class _Coarsening:
                 if not left[region]:
                     heappush(ready, (-way[region], region))
         return now
-
-
-def _in_order(before: Edges) -> Sequence[int] | None:
-    """The regions, each after those that it waits for; None if there is a cycle."""
-    after, left = _waiting(before)
-    ordered = [region for region, count in left.items() if not count]
-    for region in ordered:  # it grows in the loop
-        for other in after[region]:
-            left[other] -= 1
-            if not left[other]:
-                ordered.append(other)
-    return ordered if len(ordered) == len(before) else None
-
-
-def _waiting(before: Edges) -> tuple[dict[int, list[int]], dict[int, int]]:
-    """For each region those that wait for it, and how many it waits for."""
-    after: dict[int, list[int]] = {region: [] for region in before}
-    for region, others in before.items():
-        for other in others:
-            after[other].append(region)
-    return after, {region: len(others) for region, others in before.items()}

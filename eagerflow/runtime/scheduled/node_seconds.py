@@ -6,6 +6,7 @@ Only one thing depends on it: which parts of a graph are worth a thread of their
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -63,7 +64,7 @@ class _Estimate:
 
     def __init__(self, threads: int, sizes: Mapping[str, int]) -> None:
         self.all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
-        self.sizes = _Nominal(sizes)
+        self.sizes = defaultdict(lambda: _SIZE, sizes)
         self._types: dict[Value, TensorType] = {}
 
     def node(self, node: Node) -> float:
@@ -90,13 +91,12 @@ class _Estimate:
         return [self.sized(v, v.type) for v in values if isinstance(v.type, TensorType)]
 
     def sized(self, value: Value, kind: TensorType) -> TensorType:
-        known = self._types.get(value)
-        if known is None:
-            known = kind
-            if not all(type(size) is int for size in kind.shape):
-                known = kind.like(shape=tuple(map(self.size, kind.shape)))
-            self._types[value] = known
-        return known
+        if value not in self._types:
+            known = all(type(size) is int for size in kind.shape)
+            self._types[value] = (
+                kind if known else kind.like(shape=tuple(map(self.size, kind.shape)))
+            )
+        return self._types[value]
 
     def graph(self, graph: Graph) -> float:
         return sum(map(self.node, graph.nodes))
@@ -116,11 +116,3 @@ class _Estimate:
             return evaluate(size, self.sizes)
         except (EagerflowError, ZeroDivisionError):  # the run says it better
             return _SIZE
-
-
-@final
-class _Nominal(dict[str, int]):
-    """A size for every name."""
-
-    def __missing__(self, name: str) -> int:
-        return _SIZE

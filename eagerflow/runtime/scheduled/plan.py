@@ -108,7 +108,7 @@ class Plan:
         GraphError: an edge leads into another frame, or a node of a loop waits for nothing.
     """
 
-    __slots__ = ("frames", "labels", "positions")
+    __slots__ = ("_needs", "_nodes", "frames", "labels", "positions")
 
     def __init__(
         self,
@@ -122,20 +122,15 @@ class Plan:
             self.positions.append((node.frame, len(members[node.frame])))
             members[node.frame].append(i)
         self.labels = [e.label or f"{_NAMES[e.kind]} {i}" for i, e in enumerate(nodes)]
-        self._check(nodes, (-1, *parents))
-        needs = _needs(nodes)
+        self._nodes = nodes
+        self._check((-1, *parents))
+        self._needs = _needs(nodes)
         limits = (1, *parallel, *[10] * (len(parents) - len(parallel)))
-        self.frames = tuple(
-            [
-                self._frame(nodes, needs, number, parent, limit, numbers)
-                for number, (parent, limit, numbers) in enumerate(
-                    zip((-1, *parents), limits, members, strict=True)
-                )
-            ]
-        )
+        frames = enumerate(zip((-1, *parents), limits, members, strict=True))
+        self.frames = tuple([self._frame(number, *frame) for number, frame in frames])
 
-    def _check(self, nodes: Sequence[ScheduledNode], parents: Sequence[int]) -> None:
-        for i, node in enumerate(nodes):
+    def _check(self, parents: Sequence[int]) -> None:
+        for i, node in enumerate(self._nodes):
             home = node.frame
             if node.kind == ENTER:
                 home = node.into
@@ -146,53 +141,41 @@ class Plan:
                     raise GraphError(f"{self.labels[i]} is in no loop")
                 home = parents[node.frame] if node.kind == EXIT else node.frame
             for _, target, _ in node.edges:
-                if nodes[target].frame != home:
+                if self._nodes[target].frame != home:
                     raise GraphError(
                         f"an edge leads from {self.labels[i]} to {self.labels[target]}, "
                         "which is in another frame",
                         expected="enter and exit in between",
                     )
 
-    def _frame(
-        self,
-        nodes: Sequence[ScheduledNode],
-        needs: Sequence[int],
-        number: int,
-        parent: int,
-        parallel: int,
-        members: Sequence[int],
-    ) -> FramePlan:
-        roots = [n for n, i in enumerate(members) if not needs[i]]
+    def _frame(self, number: int, parent: int, parallel: int, members: Sequence[int]) -> FramePlan:
+        nodes, needs = [self._nodes[i] for i in members], [self._needs[i] for i in members]
+        roots = [n for n, count in enumerate(needs) if not count]
         if number and roots:
             raise GraphError(
                 f"{self.labels[members[roots[0]]]} is in a loop and waits for no token of it"
             )
-        ports = [self._ports(nodes, nodes[i]) for i in members]
         return FramePlan(
             parent=parent,
             parallel=parallel,
             nodes=tuple(members),
-            kinds=tuple([nodes[i].kind for i in members]),
-            needs=tuple([needs[i] for i in members]),
-            targets=tuple([self._targets(nodes, nodes[i]) for i in members]),
-            ports=tuple(ports),
-            into=tuple([nodes[i].into for i in members]),
-            invariant=tuple([nodes[i].invariant for i in members]),
-            enters=sum(e.kind == ENTER and e.into == number for e in nodes),
+            kinds=tuple([node.kind for node in nodes]),
+            needs=tuple(needs),
+            targets=tuple(map(self._targets, nodes)),
+            ports=tuple(map(self._ports, nodes)),
+            into=tuple([node.into for node in nodes]),
+            invariant=tuple([node.invariant for node in nodes]),
+            enters=sum(e.kind == ENTER and e.into == number for e in self._nodes),
             roots=tuple(roots),
         )
 
-    def _targets(
-        self, nodes: Sequence[ScheduledNode], node: ScheduledNode
-    ) -> tuple[int, ...] | None:
+    def _targets(self, node: ScheduledNode) -> tuple[int, ...] | None:
         """The ends of its edges where all that matters is that a token arrives."""
-        if node.kind != RUN or any(nodes[t].kind == MERGE for _, t, _ in node.edges):
+        if node.kind != RUN or any(self._nodes[t].kind == MERGE for _, t, _ in node.edges):
             return None
         return tuple([self.positions[target][1] for _, target, _ in node.edges])
 
-    def _ports(
-        self, nodes: Sequence[ScheduledNode], node: ScheduledNode
-    ) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def _ports(self, node: ScheduledNode) -> tuple[tuple[tuple[int, int], ...], ...]:
         count = max([port for port, _, _ in node.edges], default=0) + 1
         if node.kind == SWITCH:
             count = max(count, node.ports)

@@ -10,6 +10,7 @@ other, which should run at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from graphlib import TopologicalSorter
 from typing import Any, Final, final
 
 from eagerflow.errors import GraphError
@@ -246,18 +247,9 @@ class _Split:
     def _levels(self, costs: dict[int, float], before: dict[int, set[int]]) -> dict[int, int]:
         """The largest number of heavy clusters on a path to each cluster."""
         levels: dict[int, int] = {}
-        for start in costs:
-            stack = [start]
-            while stack:
-                root = stack[-1]
-                missing = [b for b in before[root] if b not in levels]
-                if missing:
-                    stack += missing
-                    continue
-                stack.pop()
-                levels[root] = max(
-                    [levels[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]], default=0
-                )
+        for root in TopologicalSorter(before).static_order():
+            around = [levels[b] + (costs[b] >= HEAVY_SECONDS) for b in before[root]]
+            levels[root] = max(around, default=0)
         return levels
 
     def _parallel(self) -> bool:

@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from eagerflow.dims import Dim, evaluate, symbols
+from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import copy_node, named_axes, named_sizes
+from eagerflow.graph.edit import copy_node, named_axes, size_places, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of
@@ -168,7 +168,7 @@ class ScheduledNodes:
         size_values: dict[Node, list[Value]] = {}
         for node in self.graph.nodes:
             known = {name for v in node.inputs for _, name in named_axes(v.type)}
-            for name in sorted(_sizes_named_by(node) - known):
+            for name in sorted({*sizes_named_by(node)} - known):
                 path = self.paths.nodes[node]
                 there = self._size_value(named.get(name, ()), path)
                 if there is not None:
@@ -269,7 +269,7 @@ class ScheduledNodes:
             action = Action(node, None, [self.slot(v) for v in node.outputs])
             inputs = [*node.inputs, *self.size_values.get(node, ())]
             action.begin = asynchronous[node.op]
-            if _sizes_named_by(node):
+            if any(sizes_named_by(node)):
                 action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
             action.writes = Written.by([node])
             self._record(RUN, [node], action, inputs)
@@ -305,7 +305,7 @@ class ScheduledNodes:
     def _connect(self, record: _Record) -> None:
         """Edges to a record from those that it waits for."""
         frame = self.frame(record.path)
-        sources: dict[tuple[int, int], None] = {}
+        sources: dict[tuple[int, int], _Record] = {}  # each once
         for port, value in enumerate(record.inputs):
             if self.frame(self.paths.values[value]) != frame:
                 raise GraphError(f"%{value.name} is taken in another loop than it is made in")
@@ -315,9 +315,8 @@ class ScheduledNodes:
             out = value.index if maker.kind == SWITCH else 0
             if record.kind == MERGE:
                 maker.edges.append((out, record, port))
-            elif (id(maker), out) not in sources:
-                sources[id(maker), out] = None
-                maker.edges.append((out, record, 0))
+            else:
+                sources[id(maker), out] = maker
         if record.kind == MERGE:
             self._connect_back(record)
             return
@@ -327,9 +326,9 @@ class ScheduledNodes:
                 source = self.maker.get(before)
                 if source is None or source is record or (gated and _is_pivot(before)):
                     continue
-                if (id(source), 0) not in sources:
-                    sources[id(source), 0] = None
-                    source.edges.append((0, record, 0))
+                sources[id(source), 0] = source
+        for (_, out), source in sources.items():
+            source.edges.append((out, record, 0))
 
     def _connect_back(self, record: _Record) -> None:
         (node,) = record.nodes
@@ -391,10 +390,10 @@ class ScheduledNodes:
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
     """What starts an op that names sizes, which are read off its inputs and off more values."""
-    named = [(i, axis, name) for i, kind in enumerate(types) for axis, name in named_axes(kind)]
+    places = size_places(types)
 
     def begin_with_sizes(node: Node, given: Sequence[Any], completion: Any) -> Any:
-        sizes = {name: given[i].shape[axis] for i, axis, name in reversed(named)}
+        sizes = {name: given[i].shape[axis] for name, (i, axis) in places.items()}
         known = copy(node)
         known.attrs = {
             key: evaluate(x, sizes) if type(x) is Dim else x for key, x in node.attrs.items()
@@ -410,12 +409,3 @@ def _is_constant(value: Value) -> bool:
 
 def _is_pivot(node: Node) -> bool:
     return node.op == "Identity" and not node.control_inputs
-
-
-def _sizes_named_by(node: Node) -> set[str]:
-    """The names of sizes that must be known to run a node."""
-    names = set(named_sizes(tuple(node.attrs.values())))
-    if node.op == "scan":  # whose results are made before the first iteration
-        for value in node.outputs[node.attrs["carry"] :]:
-            names |= symbols(value.type.shape)
-    return names

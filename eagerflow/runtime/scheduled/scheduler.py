@@ -24,6 +24,7 @@ arrived, or, if it is dead, that it never will: it lies on the branch that was n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.errors import SchedulerError
@@ -63,6 +64,7 @@ def cancel(reason: str = "cancelled") -> SchedulerEvent:
 
 
 @final
+@dataclass(slots=True, eq=False)
 class _Loop:
     """One activation of a frame.
 
@@ -79,19 +81,15 @@ class _Loop:
         dead: those that were dead so far.
     """
 
-    __slots__ = ("dead", "enters", "exits", "frame", "held", "invariants", "open", "parent",
-                 "started")  # fmt: skip
-
-    def __init__(self, frame: int, parent: _Context, enters: int) -> None:
-        self.frame = frame
-        self.parent = parent
-        self.open: list[_Context] = []
-        self.started = 0
-        self.enters = enters
-        self.invariants: list[tuple[int, bool]] = []
-        self.held: list[tuple[_Context, int]] = []
-        self.exits: set[int] = set()
-        self.dead: set[int] = set()
+    frame: int
+    parent: _Context
+    enters: int
+    open: list[_Context] = field(default_factory=list)
+    started: int = 0
+    invariants: list[tuple[int, bool]] = field(default_factory=list)
+    held: list[tuple[_Context, int]] = field(default_factory=list)
+    exits: set[int] = field(default_factory=set)
+    dead: set[int] = field(default_factory=set)
 
 
 @final

@@ -391,7 +391,7 @@ class ScheduledStep:
             self._tell(cancel(LATE))
             return
         action = self._values[tag].actions[node]
-        if action.region is None and action.node is not None:
+        if action.region is None:
             if isinstance(error, EagerflowError):
                 relocate(error, action.node.source)
             error.add_note(node_note(action.node))

@@ -7,10 +7,10 @@ from typing import Any, final
 
 from eagerflow.errors import SchedulerError
 from eagerflow.events import StepEvent, step_of
-from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.hardware import Lane, as_device
+from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
@@ -18,7 +18,6 @@ from eagerflow.runtime.scheduled.scheduled_nodes import ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
-from eagerflow.types import TensorType
 
 
 def waits_nowhere(node: Node) -> bool:
@@ -78,7 +77,7 @@ class ScheduledTier:
         self.outputs = [made.slot(v) for v in graph.outputs]
         for slot in self.outputs:
             self.frames[0].readers[slot] += 1
-        self.lanes = tuple(map(_lane, graph.outputs))
+        self.lanes = tuple(map(lane_of, graph.outputs))
         self.parallel = any(
             action.queue == HEAVY for frame in self.frames for action in frame.actions
         )
@@ -148,10 +147,3 @@ class ScheduledTier:
                     lines.append(f"# {self.plan.labels[number]}{apart}")
                     lines.append(action.region.plain().text)
         return "\n".join(lines)
-
-
-def _lane(value: Value) -> Lane | None:
-    kind = value.type
-    if not isinstance(kind, TensorType):
-        return None
-    return as_device(value.device).lanes[kind.dtype]

@@ -14,15 +14,15 @@ from typing import Any, final
 from eagerflow import events
 from eagerflow.core.execute import explain
 from eagerflow.core.op import get_op, infer_specs
-from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, describe, step_of
+from eagerflow.events import NodeEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
-from eagerflow.resources.attempt_events import ToldAttempt
+from eagerflow.resources.attempt_events import begin_told
+from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
-from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
 
@@ -31,33 +31,21 @@ from eagerflow_kernels.portable.queues import begin, waiting
 class _Wait:
     """One op that waits."""
 
-    __slots__ = (
-        "_attempt",
-        "_caller",
-        "_completion",
-        "_device",
-        "_finish",
-        "_frames",
-        "_node",
-        "_runner",
-        "_seconds",
-        "_specs",
-        "_start",
-        "_step",
-        "_timer",
-        "_told",
-    )  # fmt: skip
+    __slots__ = ("_attempt", "_completion", "_finish", "_known", "_node", "_seconds",
+                 "_specs", "_start", "_timer")  # fmt: skip
 
     def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
-        device = self._device = _device_of(node)
-        self._start, self._runner, self._step = perf_counter(), step_of.runner, step_of.step
-        self._caller = 0 if self._runner else step_of.caller or get_ident()
+        device = _device_of(node)
+        self._start = perf_counter()
+        self._known: dict[str, Any] = {  # what all its events say
+            "device": str(device), "executable": completion.tier.number, "thread": 0,
+            "caller": 0 if step_of.runner else step_of.caller or get_ident(),
+            "runner": step_of.runner, "step": step_of.step, "frames": step_of.frames,
+        }  # fmt: skip
         self._node = node
         self._completion = completion
-        self._frames = step_of.frames
         self._specs = _specs(node, inputs, device)
         self._timer: Timer | None = None
-        self._told: ToldAttempt | None = None
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
             self._attempt, self._finish, self._seconds = begin(
@@ -74,11 +62,7 @@ class _Wait:
         if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
-            if QueueEvent.listeners or WaitEvent.listeners:
-                self._told = self._events()
-                self._told.begin(attempt, self._ended)
-            else:
-                attempt.begin(self._ended)
+            begin_told(attempt, self._ended, self._described)
         except BaseException as error:  # of an instrument, or Ctrl-C
             if self._completion.failed(error):
                 attempt.abandon()  # what it takes would be lost
@@ -108,8 +92,6 @@ class _Wait:
         except Exception as error:
             failed = self._explained(error)
         try:
-            if self._told is not None:
-                self._told.end("" if failed is None else describe(failed))
             if failed is None and NodeEvent.listeners:
                 self._tell(values)
         finally:
@@ -120,31 +102,20 @@ class _Wait:
 
     def _described(self) -> dict[str, Any]:
         """What events of the operation and of its wait say."""
-        node, owner, tier = self._node, self._attempt.owner, self._completion.tier
+        node, owner = self._node, self._attempt.owner
         return {
-            "name": owner.label, "resource": owner.kind, "operation": self._attempt.what,
-            "device": str(self._device), "thread": 0, "caller": self._caller,
-            "runner": self._runner, "step": self._step, "frames": self._frames,
-            "executable": tier.number, "node": node.name,
-            "source": node.source if isinstance(node.source, Source) else None,
+            **self._known, "name": owner.label, "resource": owner.kind,
+            "operation": self._attempt.what, "node": node.name,
+            "source": line_of(node),
         }  # fmt: skip
 
-    def _events(self) -> ToldAttempt:
-        """Tells of the operation and of its wait."""
-        known = self._described()
-        return ToldAttempt(
-            QueueEvent(**known) if QueueEvent.listeners else None,
-            WaitEvent(**known) if WaitEvent.listeners else None,
-        )
-
     def _tell(self, values: Sequence[Any]) -> None:
-        node, attempt, tier, stop = self._node, self._attempt, self._completion.tier, perf_counter()
+        node, since, stop = self._node, self._attempt.since, perf_counter()
         pairs = zip(node.outputs, values, strict=True)
         event = NodeEvent(
             **described(node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs]),
-            device=str(self._device), start=self._start, stop=stop, thread=0, step=self._step,
-            frames=self._frames, caller=self._caller, runner=self._runner, executable=tier.number,
-            graph=tier.graph.name, waited=0.0 if attempt.since is None else stop - attempt.since,
+            **self._known, start=self._start, stop=stop, graph=self._completion.tier.graph.name,
+            waited=0.0 if since is None else stop - since,
         )  # fmt: skip
         events.end(event)
 

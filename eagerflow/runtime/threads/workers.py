@@ -31,14 +31,9 @@ class Workers:
         self._idle = idle
         self._most = most
         self._name = name
-        self._jobs: deque[Callable[[], object]] = deque()
-        self._lock = threading.Lock()  # entered itself: a condition would keep it after Ctrl-C
-        self._wake = threading.Condition(self._lock)
-        self._threads: set[threading.Thread] = set()
-        self._waiting = 0
         self._closed = False
         self._started = 0
-        ending.before(self, Workers.stop)
+        self.forget()
 
     def submit(self, job: Callable[[], object], most: int | None = None) -> bool:
         """Run ``job`` in a thread of the pool; an error of it goes to ``threading.excepthook``.
@@ -104,10 +99,10 @@ class Workers:
 
     def forget(self) -> None:
         """Have no threads: they do not survive a fork."""
-        self._jobs.clear()
-        self._lock = threading.Lock()
+        self._jobs: deque[Callable[[], object]] = deque()
+        self._lock = threading.Lock()  # entered itself: a condition would keep it after Ctrl-C
         self._wake = threading.Condition(self._lock)
-        self._threads.clear()
+        self._threads: set[threading.Thread] = set()
         self._waiting = 0
         ending.before(self, Workers.stop)
 

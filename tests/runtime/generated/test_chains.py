@@ -135,14 +135,14 @@ def test_inside_of_loops(mode: str) -> None:
     compare(step, *((drawn(i),) for i in range(3)))
 
 
-def test_programs_of_several_functions(mode: str) -> None:
+def test_long_programs(mode: str) -> None:
     def step(a: ef.Variable, b: ef.Variable, g: ef.Tensor) -> Any:
         for i in range(60):
             a.assign_add((g - a.value) * (1 / (i + 2)) + g)
             b.assign_sub(ef.sin(a.value) * g + ef.negative(g) / 3)
         return a.value
 
-    assert "def chunk0(" in text(compare(step, (drawn(0),), (drawn(1),)))
+    compare(step, (drawn(0),), (drawn(1),))
 
 
 def test_somebody_s_own_kernel_is_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from eagerflow.core import op as op_module
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, replay
-from eagerflow.runtime.generated import codegen
 from eagerflow.source import Source
 from eagerflow_kernels import table
 from tests.runtime.graphs import Traced
@@ -69,9 +68,7 @@ def test_without_a_line_that_of_the_call_is_named() -> None:
     assert "test_failures.py" in str(caught.value.source)
 
 
-@pytest.mark.parametrize("chunk", [2, 256])
-def test_what_was_written_is_listed(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codegen, "_CHUNK", chunk)
+def test_what_was_written_is_listed() -> None:
     v, w = ef.Variable([1.0], name="v"), ef.Variable(2.0)
     later = ef.Variable(0.0, name="later")
 

@@ -13,7 +13,6 @@ import eagerflow as ef
 from eagerflow.errors import DeviceError, GraphError, KernelError
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable, replay
-from eagerflow.runtime.generated import codegen
 from tests.runtime.graphs import Traced, chain, same
 
 f32 = "float32"
@@ -160,18 +159,12 @@ def test_parts_of_indices_may_be_sizes() -> None:
         assert same(f(x)[0], x[shape[0] // 2 :, None, : shape[0] - 1])
 
 
-@pytest.mark.parametrize("length", [255, 256, 257, 1000])
-def test_long_graphs_are_several_functions(length: int) -> None:
-    graph = chain(length)
-    program = Executable(graph)
-    assert program.text.count("def ") == (1 if length <= 256 else -(-length // 256) + 1)
-    (y,) = program.apply([ef.ones(3), ef.zeros(3)])
-    assert y.tolist() == [length] * 3
+def test_a_long_graph() -> None:
+    (y,) = Executable(chain(1000)).apply([ef.ones(3), ef.zeros(3)])
+    assert y.tolist() == [1000] * 3
 
 
-def test_values_cross_functions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codegen, "_CHUNK", 3)
-
+def test_values_that_are_read_far_below() -> None:
     def f(x: Any, k: Any) -> Any:
         n = x.shape[0]
         a, b = ef.split(ef.concat([x, x]), [2])
@@ -184,7 +177,6 @@ def test_values_cross_functions(monkeypatch: pytest.MonkeyPatch) -> None:
 
     generator = ef.random.Generator(3)
     traced = Traced(f, (f32, ("n",)), 2)
-    assert traced.executable.text.count("def ") > 4
     got = traced(ef.tensor([1.0, 2.0, 3.0]), 3)
     generator = ef.random.Generator(3)
     for a, b in zip(got, f(ef.tensor([1.0, 2.0, 3.0]), 3), strict=True):
