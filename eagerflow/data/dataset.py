@@ -205,7 +205,7 @@ class Dataset:
         [1, 2, 3]
         """
         check_policy("from_lines", on_error)
-        return cls(LineStage(paths, encoding, on_error, bool(as_tensors)))
+        return cls(LineStage(paths, on_error, bool(as_tensors), encoding))
 
     @classmethod
     def from_records(
@@ -223,7 +223,7 @@ class Dataset:
         Iterating raises RecordError at a damaged record, whose checksum is not right.
         """
         check_policy("from_records", on_error)
-        return cls(RecordStage(paths, on_error, bool(as_tensors)))
+        return cls(RecordStage("from_records", paths, on_error, bool(as_tensors)))
 
     @classmethod
     def zip(cls, *datasets: Dataset) -> Dataset:

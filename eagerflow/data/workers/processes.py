@@ -226,12 +226,10 @@ class Pool:
             (failed, index), value = process.call(indices, elements, seed, stacked)
         except (EOFError, OSError) as error:
             lost = self._lost(process, indices)
-            self._end(process)
-            self._give_back(None)
+            self._drop(process)
             raise lost from error
         except BaseException as error:
-            self._end(process)
-            self._give_back(None)
+            self._drop(process)
             error.add_note(f"  in {_these(indices)} of {self._name}\n  at: {self._source}")
             raise
         process.used = time.monotonic()
@@ -249,26 +247,26 @@ class Pool:
                 self._free.wait()
             self._check()
             process = self._idle.pop()
-        if process is not None and not process.stale:
-            return process
+            self._started += process is None
+            name = f"{self._name}-{self._started}"
+        if process is None:
+            return self._start(name)
+        if process.stale:
+            self._drop(process)
+            return self._take()
+        return process
+
+    def _start(self, name: str) -> _Process:
         try:
-            if process is not None:
-                self._end(process)
-            return self._start()
+            self._data = self._data or self._dumped()
+            made = _Process(name, self._data)
         except BaseException:
             self._give_back(None)
             raise
-
-    def _start(self) -> _Process:
-        self._data = self._data or self._dumped()
-        with self._lock:
-            self._started += 1
-            name = f"{self._name}-{self._started}"
-        made = _Process(name, self._data)
         with self._lock:
             self._all.add(made)
         if self._closed:
-            self._end(made)
+            self._drop(made)
         return made
 
     def _check(self) -> None:
@@ -293,10 +291,11 @@ class Pool:
             self._idle.insert(0 if process is None else len(self._idle), process)
             self._free.notify()
 
-    def _end(self, process: _Process) -> None:
+    def _drop(self, process: _Process) -> None:
         with self._lock:
             self._all.discard(process)
         process.close()
+        self._give_back(None)
 
     def _lost(self, process: _Process, indices: Sequence[int]) -> Exception:
         if self._closed:
