@@ -15,7 +15,7 @@ from typing import Any, Literal, final
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import TensorLike, is_traced
-from eagerflow.optim.checks import not_negative
+from eagerflow.optim.checks import count, not_negative
 
 __all__ = [
     "AbstractSchedule",
@@ -81,7 +81,7 @@ class StepSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("StepSchedule", lr=self.lr, gamma=self.gamma)
-        _check_steps("StepSchedule: step_size", self.step_size)
+        count("StepSchedule", "updates", step_size=self.step_size)
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma ** ef.floor(n / self.step_size)
@@ -165,7 +165,7 @@ class PolynomialSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("PolynomialSchedule", lr=self.lr, power=self.power, final=self.final)
-        _check_steps("PolynomialSchedule: steps", self.steps)
+        count("PolynomialSchedule", "updates", steps=self.steps)
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         left = 1 - ef.minimum(n, self.steps) / self.steps
@@ -193,7 +193,7 @@ class CosineSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("CosineSchedule", lr=self.lr, final=self.final)
-        _check_steps("CosineSchedule: steps", self.steps)
+        count("CosineSchedule", "updates", steps=self.steps)
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return _cosine(self.lr, self.final, ef.minimum(n, self.steps) / self.steps)
@@ -221,7 +221,7 @@ class WarmUp(AbstractSchedule):
 
     def __post_init__(self) -> None:
         _check_part("WarmUp", self.schedule)
-        _check_steps("WarmUp: steps", self.steps)
+        count("WarmUp", "updates", steps=self.steps)
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = _part(self.schedule, ef.maximum(n - self.steps, 0.0))
@@ -259,7 +259,7 @@ class OneCycleSchedule(AbstractSchedule):
     def __post_init__(self) -> None:
         what = "OneCycleSchedule"
         not_negative(what, max_lr=self.max_lr, pct_start=self.pct_start)
-        _check_steps(f"{what}: total_steps", self.total_steps)
+        count(what, "updates", total_steps=self.total_steps)
         for name in ("div_factor", "final_div_factor"):
             if not getattr(self, name) > 0:
                 raise TensorValueError(
@@ -340,13 +340,6 @@ def _cosine(first: float, last: float, part: ef.Tensor) -> ef.Tensor:
 
 def _part(schedule: AbstractSchedule | float, n: ef.Tensor) -> ef.Tensor:
     return schedule._at(n) if isinstance(schedule, AbstractSchedule) else schedule + 0 * n
-
-
-def _check_steps(what: str, value: Any) -> None:
-    if not (isinstance(value, int) and value > 0):
-        raise TensorValueError(
-            f"{what} is no number of updates", given=repr(value), expected="a positive int"
-        )
 
 
 def _check_part(what: str, schedule: Any) -> None:
