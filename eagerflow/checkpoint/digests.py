@@ -40,19 +40,19 @@ class Checksum:
     """The checksum of one tensor.
 
     Args:
-        pool: of `hashing`; without one, this thread does all at once.
+        pool: of `hashing`.
     """
 
     __slots__ = ("_digests", "_pool")
 
-    def __init__(self, pool: ThreadPoolExecutor | None = None) -> None:
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool = pool
         self._digests: list[bytes | Future[bytes]] = []
 
     def add(self, piece: memoryview) -> None:
-        """Take the next of the `pieces`; with a pool it must not change until `text` is called."""
-        pool = self._pool if len(piece) >= _SMALL else None
-        self._digests.append(_digest(piece) if pool is None else pool.submit(_digest, piece))
+        """Take the next of the `pieces`, which must not change until `text` is called."""
+        small = len(piece) < _SMALL
+        self._digests.append(_digest(piece) if small else self._pool.submit(_digest, piece))
 
     def text(self) -> str:
         """The checksum in hexadecimal digits."""

@@ -56,16 +56,6 @@ class Restored:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """A checkpoint without its tree: where it is, when it was saved, and what is noted of it."""
-
-    path: Path
-    saved: int
-    note: dict[str, Any]
-
-
-@final
 class Manager:
     """The checkpoints of a run, in one folder.
 
@@ -173,11 +163,12 @@ class Manager:
         path = self.path(number)
         with files.locked(self.directory):
             self._clear()
-            others = [one for one in self._entries() if one.path != path]
-            newest = max((one.saved for one in others), default=0)
-            saved = save_noted(path, tree, note, after=newest)
+            save_noted(
+                path, tree, note, after=max([m.saved for _, m in self._entries()], default=0)
+            )
             self._last = (number, monotonic())
-            self._retain([_Entry(path, saved, note), *others])
+            if self._keep is not None:
+                self._retain()
         return path
 
     def _values(self, metrics: Mapping[str, Any] | None) -> dict[str, float]:
@@ -205,15 +196,15 @@ class Manager:
             if ours and not (path / files.MANIFEST).exists():
                 files.remove(path, unfinished=True)
 
-    def _retain(self, entries: list[_Entry]) -> None:
-        """Remove what need not be kept of these, the newest first. The caller holds the lock."""
-        best = self._best(entries)
-        for one in entries[self._keep :] if self._keep is not None else ():
-            if one.note["step"] != best:
+    def _retain(self) -> None:
+        """Remove what need not be kept. The caller holds the lock."""
+        best = self.best()
+        for path, manifest in self._entries()[self._keep :]:
+            if manifest.note["step"] != best:
                 try:
-                    files.remove(one.path)
+                    files.remove(path)
                 except OSError as error:  # not worth the run
-                    text = f"{one.path} could not be removed: {error.strerror}"
+                    text = f"{path} could not be removed: {error.strerror}"
                     warn(text, CheckpointWarning)
 
     # --- what there is ---
@@ -232,7 +223,7 @@ class Manager:
 
         Tensors are not looked at; `restore` does that.
         """
-        return [one.note["step"] for one in reversed(self._entries())]
+        return [m.note["step"] for _, m in reversed(self._entries())]
 
     def latest(self) -> int | None:
         """The step that was saved last; None if there is none."""
@@ -240,25 +231,22 @@ class Manager:
 
     def best(self) -> int | None:
         """The step with the best metric, the earliest of several; None if no metric was saved."""
-        return self._best(self._entries())
+        scored = [
+            (self._sign * value, -manifest.saved, manifest.note["step"])
+            for _, manifest in self._entries()
+            for name, value in manifest.note["metrics"].items()
+            if name == self._metric and value == value  # NaN is not the best of anything
+        ]
+        return max(scored)[2] if scored else None
 
     def _found(self) -> list[tuple[Path, Manifest | None]]:
         """Checkpoints of steps, the newest first, after those whose manifest is damaged."""
         pairs = checkpoints_in(self.directory)
         return [(p, m) for p, m in pairs if _NAME.fullmatch(p.name) and (not m or "step" in m.note)]
 
-    def _entries(self) -> list[_Entry]:
+    def _entries(self) -> list[tuple[Path, Manifest]]:
         """Those whose manifest is intact, the newest first."""
-        return [_Entry(p, m.saved, m.note) for p, m in self._found() if m is not None]
-
-    def _best(self, entries: list[_Entry]) -> int | None:
-        scored = [
-            (self._sign * value, -one.saved, one.note["step"])
-            for one in entries
-            for name, value in one.note["metrics"].items()
-            if name == self._metric and value == value  # NaN is not the best of anything
-        ]
-        return max(scored)[2] if scored else None
+        return [(path, manifest) for path, manifest in self._found() if manifest is not None]
 
     # --- restoring ---
 
@@ -315,7 +303,7 @@ class Manager:
                 expected=f"one of the steps {self.steps()}",
                 hint="a manager keeps the newest and the best; keep=None keeps all",
             )
-        steps = {one.path: one.note["step"] for one in self._entries()}
+        steps = {path: m.note["step"] for path, m in self._entries()}
         intact = newest_intact(steps)
         return CheckpointError(
             f"Manager.restore: the checkpoint of step {step} is damaged",

@@ -120,10 +120,10 @@ def _live(x: Any, keys: tuple[Any, ...]) -> TreeNode:
 
 def _container(x: Any, keys: tuple[Any, ...]) -> TreeNode:
     names = _fields(x)
-    state = None if "state" in names else getattr(x, "state", None)
+    state = None if names and "state" in names else getattr(x, "state", None)
     if isinstance(state, Mapping) and not isinstance(x, type):
         return TreeNode("state", x, [("", _live(dict(state), keys))])
-    if names or _is_fields(x):
+    if names is not None:
         return TreeNode("fields", x, _children([(n, getattr(x, n, None)) for n in names], keys))
     if isinstance(x, dict):
         for key in x:
@@ -141,18 +141,11 @@ def _children(
     return [(key, _live(x, (*keys, key))) for key, x in items]
 
 
-def _is_fields(x: Any) -> bool:
-    """Whether ``x`` is a dataclass or a named tuple."""
-    return (is_dataclass(x) and not isinstance(x, type)) or (
-        isinstance(x, tuple) and hasattr(x, "_fields")
-    )
-
-
-def _fields(x: Any) -> tuple[str, ...]:
-    if not _is_fields(x):
-        return ()
-    names: tuple[str, ...] | None = getattr(x, "_fields", None)
-    return tuple([f.name for f in fields(x)]) if names is None else names
+def _fields(x: Any) -> tuple[str, ...] | None:
+    """The names of the fields of a dataclass or a named tuple; None of anything else."""
+    if is_dataclass(x) and not isinstance(x, type):
+        return tuple([f.name for f in fields(x)])
+    return getattr(x, "_fields", None) if isinstance(x, tuple) else None
 
 
 def _check_key(key: Any, keys: tuple[Any, ...]) -> None:

@@ -32,14 +32,12 @@ class RestorePlan:
         like: the live tree.
         taken: what was saved, for the leaves of ``like`` and for the objects that restore
             themselves, by the ids of their nodes.
-        hooks: the ids of the nodes of these objects.
         left: paths of ``like`` that stay as they are, though they were not excepted.
         unused: paths of the checkpoint that go nowhere.
     """
 
     like: TreeNode
     taken: dict[int, TreeNode] = field(default_factory=dict)
-    hooks: set[int] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
 
@@ -73,8 +71,6 @@ def fit(
             continue
         used.update(map(id, leaves(source)))
         plan.taken[id(target)] = source
-        if hooked:
-            plan.hooks.add(id(target))
         wrong = _hook_misfit(target) if hooked else _misfit(target, source, stored, shared)
         misfits += [f"{path or 'the tree'} ({wrong})"] if wrong else []
     plan.unused = [path for path, leaf in there.items() if id(leaf) not in used]
@@ -244,7 +240,7 @@ def put(plan: RestorePlan, tensors: Mapping[str, ef.Tensor]) -> Any:
     hooks: list[tuple[TreeNode, dict[str, Any]]] = []
     for node in walk(plan.like):
         source = plan.taken.get(id(node))
-        if source is not None and id(node) in plan.hooks:
+        if source is not None and node.kind == "state":
             hooks.append((node, build(source, tensors)))
         elif source is not None and node.kind in ARRAYS:
             moved[id(node)] = tensors[source.value].to(node.value.device)
@@ -252,7 +248,7 @@ def put(plan: RestorePlan, tensors: Mapping[str, ef.Tensor]) -> Any:
     _run(hooks)
     for node in walk(plan.like):
         source = plan.taken.get(id(node))
-        if source is None or id(node) in plan.hooks:
+        if source is None:
             continue
         if node.kind == "generator":
             node.value.state = dict(zip(("seed", "ticket"), source.value, strict=True))

@@ -73,8 +73,8 @@ def save_noted(
     note: Mapping[str, Any],
     shard_bytes: int = GIGABYTE,
     after: int = 0,
-) -> int:
-    """`save`, with a note to be saved with it; gives the time that the checkpoint has.
+) -> None:
+    """`save`, with a note to be saved with it.
 
     Args:
         path: of the folder.
@@ -86,8 +86,7 @@ def save_noted(
     files.check_folder(path)
     root = describe(tree)
     names, tensors = _snapshot(leaves(root))
-    saved = max(time.time_ns(), after + 1)
-    head = (saved, encode(describe(dict(note)), {}), encode(root, names))
+    head = (max(time.time_ns(), after + 1), encode(describe(dict(note)), {}), encode(root, names))
     text = b""
     before: list[str] | None = None
     try:
@@ -110,7 +109,6 @@ def save_noted(
         kept = "nothing was saved" if before is None else "what was there is intact"
         size = sum(x.nbytes for x in tensors.values())
         raise unwritable(error, "checkpoint.save", path, kept, size) from None
-    return saved
 
 
 def _snapshot(nodes: list[TreeNode]) -> tuple[dict[int, str], dict[str, ef.Tensor]]:

@@ -24,7 +24,7 @@ from typing import Any, Final, final
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.checkpoint.digests import PIECE, Checksum, pieces
+from eagerflow.checkpoint.digests import Checksum, pieces
 from eagerflow.checkpoint.files import Damaged, new_file, reported
 from eagerflow.extending import pack, packed_size, progress_bar, unpack
 from eagerflow.types import BYTES, DType
@@ -224,25 +224,6 @@ def read(
 
 def _raw(dtype: DType) -> np.dtype[Any]:
     return np.dtype(np.uint8) if dtype is BYTES else dtype.dtype
-
-
-def verify(folder: Path, shard: Shard, stored: Mapping[str, Stored]) -> None:
-    """Check every byte of a shard, with one piece of it in memory at a time.
-
-    Raises:
-        Damaged: the file is missing, truncated or changed.
-    """
-    path = folder / shard.file
-    buffer = memoryview(bytearray(min(PIECE, shard.nbytes)))
-    with _opened(path, shard, stored) as (file, offsets):
-        for name, one in stored.items():
-            checksum = Checksum()
-            file.seek(offsets[name])
-            for start in range(0, one.nbytes, PIECE):
-                piece = buffer[: min(PIECE, one.nbytes - start)]
-                _fill(file, piece, path)
-                checksum.add(piece)
-            _compare(checksum, one, name, path)
 
 
 @contextmanager

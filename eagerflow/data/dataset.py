@@ -23,9 +23,8 @@ from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import LineStage, Paths, RecordStage
 from eagerflow.data.sources.memory import TensorStage, iterable_stage
 from eagerflow.data.sources.tables import GroupStage, ParquetStage, TableStage
-from eagerflow.data.stages.filters import FilterStage
 from eagerflow.data.stages.groups import BatchStage, BucketStage, RepeatStage, ZipStage
-from eagerflow.data.stages.maps import How, MapStage
+from eagerflow.data.stages.maps import FilterStage, MapStage
 from eagerflow.data.stages.shuffle import ShuffleStage
 from eagerflow.data.stages.slices import SliceStage
 from eagerflow.data.workers.background import PrefetchStage
@@ -206,7 +205,7 @@ class Dataset:
         [1, 2, 3]
         """
         check_policy("from_lines", on_error)
-        return cls(LineStage(paths, encoding, on_error, bool(as_tensors)))
+        return cls(LineStage(paths, on_error, bool(as_tensors), encoding))
 
     @classmethod
     def from_records(
@@ -224,7 +223,7 @@ class Dataset:
         Iterating raises RecordError at a damaged record, whose checksum is not right.
         """
         check_policy("from_records", on_error)
-        return cls(RecordStage(paths, on_error, bool(as_tensors)))
+        return cls(RecordStage("from_records", paths, on_error, bool(as_tensors)))
 
     @classmethod
     def zip(cls, *datasets: Dataset) -> Dataset:
@@ -294,9 +293,11 @@ class Dataset:
         threads = count_of("map", "workers", workers, 0, "threads or processes")
         check_map(threads, processes, on_error)
         given = None if seed is None else Seed(seed)
-        how = How(given, threads, bool(processes), bool(ordered) or not threads, on_error)
         call = UserCall("map", function, as_element, capture(2))
-        return Dataset(MapStage(self._stage, call, how))
+        in_order = bool(ordered) or not threads
+        return Dataset(
+            MapStage(self._stage, call, given, threads, bool(processes), in_order, on_error)
+        )
 
     def filter(self, function: Callable[[Any], Any]) -> Dataset:
         """The elements of which ``function`` is true.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ from eagerflow.demo import digits as example
 from eagerflow.demo.digits import CLASSES, Digits, Result
 from eagerflow.extending import replaced
 
+_T = TypeVar("_T")
 _COLOURS = ("#8a8f98", "#2563eb")
 _BOXES = 100  # in the picture of the graph; scopes with more nodes are closed
 _SHOWN = 10  # images in the picture
@@ -39,7 +41,7 @@ def main(
     runs = [results, *(run for _, run in others)]
     print(table(results) if len(seeds) == 1 else accuracies(seeds, runs))
     print()
-    for eager, traced in zip(*halves(runs), strict=True):
+    for eager, traced in pairs(list(zip(*runs, strict=True))):
         print(f"{eager[0].name}: {comparison(eager, traced)}")
     print()
     longest = max(sum(r.step_times) for run in runs for r in run)
@@ -83,20 +85,12 @@ def _how(result: Result) -> str:
     return "traced" if result.traced else "eager"
 
 
-def pairs(results: list[Result]) -> list[tuple[Result, Result]]:
+def pairs(runs: Sequence[_T]) -> list[tuple[_T, _T]]:
     """The eager and the traced run of each model."""
-    return list(zip(results[::2], results[1::2], strict=True))
+    return list(zip(runs[::2], runs[1::2], strict=True))
 
 
-def halves(runs: list[list[Result]]) -> tuple[list[list[Result]], list[list[Result]]]:
-    """The eager and the traced runs, a list of all seeds for each model."""
-    models = [pairs(results) for results in runs]
-    eager = [[pair[0] for pair in column] for column in zip(*models, strict=True)]
-    traced = [[pair[1] for pair in column] for column in zip(*models, strict=True)]
-    return eager, traced
-
-
-def comparison(eager: list[Result], traced: list[Result]) -> str:
+def comparison(eager: Sequence[Result], traced: Sequence[Result]) -> str:
     """Whether runs gave the same eagerly and traced, and how much faster the latter were."""
     times = [sum(r.step_time for r in runs) for runs in (eager, traced)]
     speed = f"{times[0] / times[1]:.1f} times as fast by the median step"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.attributes import ACCUMULATORS, ARRAYS, QUEUES
+from eagerflow.hints.attributes import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATA, DATASETS
 from eagerflow.hints.names import FUNCTIONS, RANDOM, SPELLINGS
 from eagerflow.hints.nn import MODULES, NN, function_hint
@@ -17,7 +17,7 @@ __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
 
 #: by module
 MODULE_NAMES: Final = {
-    "eagerflow": FUNCTIONS,
+    "eagerflow": FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
     "eagerflow.nn": NN,
     "eagerflow.optim": OPTIM,

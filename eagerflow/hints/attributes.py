@@ -82,6 +82,8 @@ ARRAYS: Final = {
     "zero_": "x[...] = 0; of a variable, x.assign(ef.zeros(x.shape))",
 }
 
+#: what is no method everywhere
+ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "numel")
 #: of queues
 QUEUES: Final = {
     "append": "queue.enqueue(x)",

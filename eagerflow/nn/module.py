@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
@@ -15,6 +15,8 @@ from eagerflow.nn.structure import made, note_modules, note_walk
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
 from eagerflow.states import put
+
+_M = TypeVar("_M", bound="Module")
 
 
 class Module:
@@ -146,11 +148,7 @@ class Module:
         >>> ef.nn.Sequential(ef.nn.Dropout(0.1)).eval().train().layers[0].training
         True
         """
-        note_walk(self, Module)
-        for _, module in _modules(self):
-            note_set(module, "training")
-            module.training = mode
-        return self
+        return _flagged(self, "training", mode)
 
     def eval(self) -> Self:
         """``train(False)``: the mode for using a trained model.
@@ -171,11 +169,7 @@ class Module:
         >>> list(model.trainable)
         ['layers.1.weight', 'layers.1.bias']
         """
-        note_walk(self, Module)
-        for _, module in _modules(self):
-            note_set(module, "frozen")
-            module.frozen = True
-        return self
+        return _flagged(self, "frozen", True)
 
     def unfreeze(self) -> Self:
         """Undo `freeze`, here and in all modules below; gives the module.
@@ -183,11 +177,7 @@ class Module:
         >>> list(ef.nn.Linear(2, 3).freeze().unfreeze().trainable)
         ['weight', 'bias']
         """
-        note_walk(self, Module)
-        for _, module in _modules(self):
-            note_set(module, "frozen")
-            module.frozen = False
-        return self
+        return _flagged(self, "frozen", False)
 
     # --- state, and for people ---
 
@@ -253,6 +243,15 @@ hint_at(Module, _ELSEWHERE.split())
 
 def _modules(module: Module) -> Iterator[tuple[str, Module]]:
     return ((path, value) for path, value, _ in walk(module, Module) if isinstance(value, Module))
+
+
+def _flagged(module: _M, flag: str, value: bool) -> _M:
+    """The module, with an attribute set here and in all modules below."""
+    note_walk(module, Module)
+    for _, part in _modules(module):
+        note_set(part, flag)
+        setattr(part, flag, value)
+    return module
 
 
 def _variables(module: Module) -> dict[int, tuple[str, ef.Variable, list[Module]]]:

@@ -22,12 +22,13 @@ class AbstractAdam(AbstractOptimiser):
     def __init__(
         self,
         variables: Any,
-        lr: Rate,
-        betas: tuple[float, float],
-        eps: float,
-        weight_decay: PerVariable,
-        amsgrad: bool,
-        lr_scale: PerVariable,
+        lr: Rate = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: PerVariable = 0.0,
+        amsgrad: bool = False,
+        *,
+        lr_scale: PerVariable = 1.0,
     ) -> None:
         what = type(self).__name__
         if not (isinstance(betas, tuple | list) and len(betas) == 2):
@@ -98,19 +99,6 @@ class Adam(AbstractAdam):
     ['exp_avg.weight', 'exp_avg_sq.weight', 'counts', 'count']
     """
 
-    def __init__(
-        self,
-        variables: Any,
-        lr: Rate = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-        weight_decay: PerVariable = 0.0,
-        amsgrad: bool = False,
-        *,
-        lr_scale: PerVariable = 1.0,
-    ) -> None:
-        super().__init__(variables, lr, betas, eps, weight_decay, amsgrad, lr_scale)
-
 
 @final
 class AdamW(AbstractAdam):
@@ -151,4 +139,4 @@ class AdamW(AbstractAdam):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        super().__init__(variables, lr, betas, eps, weight_decay, amsgrad, lr_scale)
+        super().__init__(variables, lr, betas, eps, weight_decay, amsgrad, lr_scale=lr_scale)

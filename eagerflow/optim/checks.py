@@ -19,6 +19,17 @@ def not_negative(what: str, **options: Any) -> None:
             )
 
 
+def count(what: str, noun: str, **options: Any) -> None:
+    """Raise if an option is no number of such things, from 1."""
+    for name, value in options.items():
+        if type(value) is not int or value < 1:
+            raise TensorValueError(
+                f"{what}: {name} is no number of {noun}",
+                given=f"{name}={value!r}",
+                expected="an integer from 1",
+            )
+
+
 def fraction(what: str, **options: Any) -> None:
     """Raise if an option is no number from 0 to 1, 1 excluded."""
     for name, value in options.items():

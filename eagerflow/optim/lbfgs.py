@@ -9,7 +9,7 @@ import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import undo_by
-from eagerflow.optim.checks import not_negative
+from eagerflow.optim.checks import count, not_negative
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.parameters import named_variables, outline
 from eagerflow.states import put
@@ -104,7 +104,7 @@ class LBFGS:
         self._variables = tuple(named.values())
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        _check_counts(max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        count("LBFGS", "times", max_iter=max_iter, max_eval=max_eval, history_size=history_size)
         not_negative(
             "LBFGS", lr=lr, tolerance_grad=tolerance_grad, tolerance_change=tolerance_change
         )
@@ -381,12 +381,3 @@ def _shared(variables: Mapping[str, ef.Variable]) -> tuple[Any, DType]:
             )
         dtype = ef.result_type(dtype, v.dtype)
     return first.device, dtype
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if type(count) is not int or count < 1:
-            raise TensorValueError(
-                f"LBFGS: {name} is no number of times",
-                given=f"{name}={count!r}", expected="an integer from 1",
-            )  # fmt: skip

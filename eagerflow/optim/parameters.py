@@ -242,8 +242,12 @@ def _mismatch(
     leaves, given = tree.flatten(gradients)
     if len(leaves) == 1 and leaves[0] is gradients:  # no container at all
         array = isinstance(gradients, (ef.Tensor, ef.Variable))
-        return _no_gradients(
-            str(gradients.type) if array else f"a {type(gradients).__name__}", treedef
+        return TensorValueError(
+            "update: these are no gradients of the variables",
+            given=str(gradients.type) if array else f"a {type(gradients).__name__}",
+            expected=_shown(treedef),
+            hint="loss, grads = ef.value_and_grad(loss_fn, wrt=model.trainable)(...); "
+            "update(grads)",
         )
     have, want = _names(given), [p.path for p in parameters]
     missing = [path for path in want if path not in have]
@@ -258,16 +262,6 @@ def _mismatch(
         given="; ".join(parts) or tree.show(given),
         expected=_shown(treedef),
         hint="None stands for a gradient that is not there",
-    )
-
-
-def _no_gradients(given: str, treedef: tree.TreeDef) -> TensorValueError:
-    """The error for one value in the place of the gradients."""
-    return TensorValueError(
-        "update: these are no gradients of the variables",
-        given=given,
-        expected=_shown(treedef),
-        hint="loss, grads = ef.value_and_grad(loss_fn, wrt=model.trainable)(...); update(grads)",
     )
 
 

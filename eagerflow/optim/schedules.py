@@ -10,13 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, Final, Literal, final
+from typing import Any, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import TensorLike, is_traced
-from eagerflow.optim.checks import not_negative
+from eagerflow.optim.checks import count, not_negative
 
 __all__ = [
     "AbstractSchedule",
@@ -29,18 +28,6 @@ __all__ = [
     "StepSchedule",
     "WarmUp",
 ]
-
-#: what formulas are written with: for numbers, and for tensors
-_NUMBERS: Final = SimpleNamespace(
-    where=lambda condition, x, y: x if condition else y,
-    minimum=min,
-    maximum=max,
-    floor=math.floor,
-    cos=math.cos,
-)
-_TENSORS: Final = SimpleNamespace(
-    where=ef.where, minimum=ef.minimum, maximum=ef.maximum, floor=ef.floor, cos=ef.cos
-)
 
 
 class AbstractSchedule(ABC):
@@ -61,16 +48,15 @@ class AbstractSchedule(ABC):
             A float for an int outside of a trace; else ``f64`` of the shape of ``count``.
         """
         if isinstance(count, int) and not is_traced():
-            return float(self._at(float(count), _NUMBERS))
-        return self._at(ef.asarray(count).astype(ef.float64), _TENSORS)
+            return float(self._at(ef.asarray(count, dtype=ef.float64, device="cpu:0")))
+        return self._at(ef.asarray(count).astype(ef.float64))
 
     @abstractmethod
-    def _at(self, n: Any, m: Any) -> Any:
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
         """The formula.
 
         Args:
-            n: the number of updates done, a float or ``f64``.
-            m: a namespace of functions for it.
+            n: the number of updates done, ``f64`` of any shape.
         """
 
 
@@ -95,10 +81,10 @@ class StepSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("StepSchedule", lr=self.lr, gamma=self.gamma)
-        _check_steps("StepSchedule: step_size", self.step_size)
+        count("StepSchedule", "updates", step_size=self.step_size)
 
-    def _at(self, n: Any, m: Any) -> Any:
-        return self.lr * self.gamma ** m.floor(n / self.step_size)
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
+        return self.lr * self.gamma ** ef.floor(n / self.step_size)
 
 
 @final
@@ -125,10 +111,10 @@ class MultiStepSchedule(AbstractSchedule):
         _check_milestones("MultiStepSchedule", self.milestones)
         object.__setattr__(self, "milestones", tuple(self.milestones))
 
-    def _at(self, n: Any, m: Any) -> Any:
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = self.lr + 0 * n
         for k, milestone in enumerate(self.milestones, start=1):
-            rate = m.where(n >= milestone, self.lr * self.gamma**k, rate)
+            rate = ef.where(n >= milestone, self.lr * self.gamma**k, rate)
         return rate
 
 
@@ -152,7 +138,7 @@ class ExponentialSchedule(AbstractSchedule):
     def __post_init__(self) -> None:
         not_negative("ExponentialSchedule", lr=self.lr, gamma=self.gamma)
 
-    def _at(self, n: Any, m: Any) -> Any:
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma**n
 
 
@@ -179,10 +165,10 @@ class PolynomialSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("PolynomialSchedule", lr=self.lr, power=self.power, final=self.final)
-        _check_steps("PolynomialSchedule: steps", self.steps)
+        count("PolynomialSchedule", "updates", steps=self.steps)
 
-    def _at(self, n: Any, m: Any) -> Any:
-        left = 1 - m.minimum(n, self.steps) / self.steps
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
+        left = 1 - ef.minimum(n, self.steps) / self.steps
         return self.final + (self.lr - self.final) * left**self.power
 
 
@@ -207,10 +193,10 @@ class CosineSchedule(AbstractSchedule):
 
     def __post_init__(self) -> None:
         not_negative("CosineSchedule", lr=self.lr, final=self.final)
-        _check_steps("CosineSchedule: steps", self.steps)
+        count("CosineSchedule", "updates", steps=self.steps)
 
-    def _at(self, n: Any, m: Any) -> Any:
-        return _cosine(m, self.lr, self.final, m.minimum(n, self.steps) / self.steps)
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
+        return _cosine(self.lr, self.final, ef.minimum(n, self.steps) / self.steps)
 
 
 @final
@@ -235,11 +221,11 @@ class WarmUp(AbstractSchedule):
 
     def __post_init__(self) -> None:
         _check_part("WarmUp", self.schedule)
-        _check_steps("WarmUp: steps", self.steps)
+        count("WarmUp", "updates", steps=self.steps)
 
-    def _at(self, n: Any, m: Any) -> Any:
-        rate = _part(self.schedule, m.maximum(n - self.steps, 0.0), m)
-        return rate * m.minimum((n + 1) / (self.steps + 1), 1.0)
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
+        rate = _part(self.schedule, ef.maximum(n - self.steps, 0.0))
+        return rate * ef.minimum((n + 1) / (self.steps + 1), 1.0)
 
 
 @final
@@ -273,7 +259,7 @@ class OneCycleSchedule(AbstractSchedule):
     def __post_init__(self) -> None:
         what = "OneCycleSchedule"
         not_negative(what, max_lr=self.max_lr, pct_start=self.pct_start)
-        _check_steps(f"{what}: total_steps", self.total_steps)
+        count(what, "updates", total_steps=self.total_steps)
         for name in ("div_factor", "final_div_factor"):
             if not getattr(self, name) > 0:
                 raise TensorValueError(
@@ -294,15 +280,15 @@ class OneCycleSchedule(AbstractSchedule):
                 expected="'cos' or 'linear'",
             )
 
-    def _at(self, n: Any, m: Any) -> Any:
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
         between = _cosine if self.anneal_strategy == "cos" else _line
         low = self.max_lr / self.div_factor
         top, end = self.pct_start * self.total_steps - 1, self.total_steps - 1
-        up = m.minimum(n / top, 1.0) if top > 0 else 1.0
-        down = m.maximum(m.minimum((n - top) / (end - top), 1.0), 0.0) if end > top else 0.0
-        rise = between(m, low, self.max_lr, up)
-        fall = between(m, self.max_lr, low / self.final_div_factor, down)
-        return m.where(n <= top, rise, fall)
+        up = ef.minimum(n / top, 1.0) if top > 0 else ef.ones_like(n)
+        down = ef.clip((n - top) / (end - top), 0.0, 1.0) if end > top else ef.zeros_like(n)
+        rise = between(low, self.max_lr, up)
+        fall = between(self.max_lr, low / self.final_div_factor, down)
+        return ef.where(n <= top, rise, fall)
 
 
 @final
@@ -334,33 +320,26 @@ class ChainedSchedule(AbstractSchedule):
         object.__setattr__(self, "schedules", tuple(self.schedules))
         object.__setattr__(self, "milestones", tuple(self.milestones))
 
-    def _at(self, n: Any, m: Any) -> Any:
-        rate = _part(self.schedules[0], n, m)
+    def _at(self, n: ef.Tensor) -> ef.Tensor:
+        rate = _part(self.schedules[0], n)
         for part, start in zip(self.schedules[1:], self.milestones, strict=True):
-            rate = m.where(n >= start, _part(part, m.maximum(n - start, 0.0), m), rate)
+            rate = ef.where(n >= start, _part(part, ef.maximum(n - start, 0.0)), rate)
         return rate
 
 
 # --- parts ------------------------------------------------------------------------------------
 
 
-def _line(m: Any, first: float, last: float, part: Any) -> Any:
+def _line(first: float, last: float, part: ef.Tensor) -> ef.Tensor:
     return first + (last - first) * part
 
 
-def _cosine(m: Any, first: float, last: float, part: Any) -> Any:
-    return last + (first - last) * (1 + m.cos(math.pi * part)) / 2
+def _cosine(first: float, last: float, part: ef.Tensor) -> ef.Tensor:
+    return last + (first - last) * (1 + ef.cos(math.pi * part)) / 2
 
 
-def _part(schedule: AbstractSchedule | float, n: Any, m: Any) -> Any:
-    return schedule._at(n, m) if isinstance(schedule, AbstractSchedule) else schedule + 0 * n
-
-
-def _check_steps(what: str, value: Any) -> None:
-    if not (isinstance(value, int) and value > 0):
-        raise TensorValueError(
-            f"{what} is no number of updates", given=repr(value), expected="a positive int"
-        )
+def _part(schedule: AbstractSchedule | float, n: ef.Tensor) -> ef.Tensor:
+    return schedule._at(n) if isinstance(schedule, AbstractSchedule) else schedule + 0 * n
 
 
 def _check_part(what: str, schedule: Any) -> None:

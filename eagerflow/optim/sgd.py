@@ -22,12 +22,13 @@ class AbstractDescent(AbstractOptimiser):
     def __init__(
         self,
         variables: Any,
-        lr: Rate,
-        momentum: float,
-        dampening: float,
-        nesterov: bool,
-        weight_decay: PerVariable,
-        lr_scale: PerVariable,
+        lr: Rate = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: PerVariable = 0.0,
+        nesterov: bool = False,
+        *,
+        lr_scale: PerVariable = 1.0,
     ) -> None:
         what = type(self).__name__
         not_negative(what, momentum=momentum)
@@ -87,19 +88,6 @@ class SGD(AbstractDescent):
     Variable([0.71, 1.71], f32[2]@cpu:0)
     """
 
-    def __init__(
-        self,
-        variables: Any,
-        lr: Rate = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: PerVariable = 0.0,
-        nesterov: bool = False,
-        *,
-        lr_scale: PerVariable = 1.0,
-    ) -> None:
-        super().__init__(variables, lr, momentum, dampening, nesterov, weight_decay, lr_scale)
-
 
 @final
 class Momentum(AbstractDescent):
@@ -131,4 +119,4 @@ class Momentum(AbstractDescent):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        super().__init__(variables, lr, momentum, 0.0, nesterov, weight_decay, lr_scale)
+        super().__init__(variables, lr, momentum, 0.0, weight_decay, nesterov, lr_scale=lr_scale)

@@ -9,12 +9,13 @@ cursor only through `AbstractCursor`, whatever fills it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
-from eagerflow.data.base.elements import stack
+from eagerflow.data.base.elements import join, stack
 from eagerflow.data.base.orders import Seed
 from eagerflow.errors import TensorValueError
 from eagerflow.extending.pipelines import QueueState
@@ -307,6 +308,26 @@ class AbstractSourceStage(AbstractStage, AbstractRandomAccess):
 
     def cursor(self, epoch: int) -> AbstractCursor:
         raise AssertionError("what has random access needs no cursor")
+
+
+def collected(count: int, read: Callable[[int], tuple[Any, int]]) -> tuple[Any, int]:
+    """What `AbstractCursor.chunk` gives, of rows that come in pieces.
+
+    Args:
+        count: how many rows.
+        read: takes how many are missing, gives some of them and their number.
+    """
+    pieces: list[Any] = []
+    missing = count
+    try:
+        while missing:
+            piece, taken = read(missing)
+            pieces.append(piece)
+            missing -= taken
+    except StopIteration:
+        if not pieces:
+            raise
+    return join(pieces), count - missing
 
 
 def behind_end(index: int, length: int) -> TensorValueError:

@@ -106,10 +106,12 @@ def _check_plain(method: str, paths: list[str]) -> None:
 class _AbstractFiles(AbstractStage):
     """Files that are read from their first byte to their last, one after the other."""
 
-    def __init__(self, method: str, paths: Paths) -> None:
+    def __init__(self, method: str, paths: Paths, on_error: OnError, as_tensors: bool) -> None:
         self.source = capture()  # the reader may be a thread, with no line of the user
         self._method = method
         self.paths = files(method, paths)
+        self._on_error = on_error
+        self._tensors = as_tensors
         _check_plain(method, self.paths)
 
     @property
@@ -132,13 +134,9 @@ class _AbstractFiles(AbstractStage):
 class LineStage(_AbstractFiles):
     """The lines of text files."""
 
-    def __init__(
-        self, paths: Paths, encoding: str, on_error: OnError, as_tensors: bool = False
-    ) -> None:
-        super().__init__("from_lines", paths)
+    def __init__(self, paths: Paths, on_error: OnError, as_tensors: bool, encoding: str) -> None:
+        super().__init__("from_lines", paths, on_error, as_tensors)
         self._encoding = encoding
-        self._on_error = on_error
-        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         while line := file.readline():
@@ -165,11 +163,6 @@ class LineStage(_AbstractFiles):
 @final
 class RecordStage(_AbstractFiles):
     """The records of record files."""
-
-    def __init__(self, paths: Paths, on_error: OnError, as_tensors: bool = False) -> None:
-        super().__init__("from_records", paths)
-        self._on_error = on_error
-        self._tensors = as_tensors
 
     def read(self, file: IO[bytes], path: str, number: int) -> tuple[Any, int]:
         while True:

@@ -11,13 +11,13 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.data.base.calls import OnError, skips
-from eagerflow.data.base.elements import join
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractIndexed,
     AbstractSourceStage,
     AbstractStage,
     Rows,
+    collected,
 )
 from eagerflow.data.sources.columns import (
     Column,
@@ -254,17 +254,12 @@ class _GroupCursor(AbstractIndexed):
         return element(content, self._index - 1 - start)
 
     def chunk(self, count: int) -> tuple[Any, int]:
-        pieces: list[Any] = []
-        missing = count
-        while missing:
-            try:
-                content, start, stop = self._group()
-            except StopIteration:
-                if not pieces:
-                    raise
-                break
-            rows = range(self._index - start, min(self._index + missing, stop) - start)
-            pieces.append(taken(content, rows))
-            missing -= len(rows)
-            self._index += len(rows)
-        return join(pieces), count - missing
+        return collected(count, self._some)
+
+    def _some(self, count: int) -> tuple[Any, int]:
+        """So many rows, or those that are left of the group."""
+        content, start, stop = self._group()
+        rows = range(self._index - start, min(self._index + count, stop) - start)
+        made = taken(content, rows)
+        self._index += len(rows)
+        return made, len(rows)

@@ -1,1 +1,1 @@
-"""Stages: maps, filters, groups, choices."""
+"""Stages: maps and filters, groups, choices."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.data.base.calls import UserCall
-from eagerflow.data.base.elements import Fill, join
+from eagerflow.data.base.elements import Fill
 from eagerflow.data.base.stage import (
     AbstractCursor,
     AbstractFollower,
@@ -21,6 +21,7 @@ from eagerflow.data.base.stage import (
     Length,
     Rows,
     Threads,
+    collected,
 )
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError
@@ -191,17 +192,7 @@ class _RepeatCursor(AbstractFollower):
         return self._read(lambda source: source.next())
 
     def chunk(self, count: int) -> tuple[Any, int]:
-        pieces = []
-        missing = count
-        try:
-            while missing:
-                piece, taken = self._read(lambda source, most=missing: source.chunk(most))
-                pieces.append(piece)
-                missing -= taken
-        except StopIteration:
-            if not pieces:
-                raise
-        return join(pieces), count - missing
+        return collected(count, lambda most: self._read(lambda source: source.chunk(most)))
 
     def _read(self, read: Callable[..., Any]) -> Any:
         """What ``read`` gives of this pass, or of the next."""

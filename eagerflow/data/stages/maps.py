@@ -1,4 +1,4 @@
-"""The stage that calls a function with each element: here, in threads, or in processes."""
+"""Stages that call a function with each element: map, here, in threads or processes; filter."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from eagerflow.data.workers.processes import Pool
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class How:
-    """In which way a function is called.
+@dataclass(eq=False, repr=False)
+class MapStage(AbstractStep):
+    """A function of each element.
 
     Attributes:
+        call: the function.
         seed: of the generators that it takes as its second argument; None if it takes none.
         workers: how many threads or processes; 0 for the thread that reads.
         processes: whether they are processes.
@@ -37,39 +38,23 @@ class How:
         on_error: what becomes of elements that it fails for.
     """
 
+    call: UserCall
     seed: Seed | None = None
     workers: int = 0
     processes: bool = False
     ordered: bool = True
     on_error: OnError = "raise"
 
-    def __str__(self) -> str:
-        parts = ["", f"workers={self.workers}"] if self.workers else [""]
-        parts += ["processes=True"] * self.processes + ["ordered=False"] * (not self.ordered)
-        if self.on_error != "raise":
-            parts.append(f"on_error={getattr(self.on_error, '__name__', repr(self.on_error))}")
-        return ", ".join(parts)
-
-
-@final
-@dataclass(eq=False, repr=False)
-class MapStage(AbstractStep):
-    """A function of each element."""
-
-    call: UserCall
-    how: How
-
     def __post_init__(self) -> None:
-        self.seed = self.how.seed
-        self.threads = self.how.workers > 0
+        self.threads = self.workers > 0
 
     @property
     def length(self) -> Length:
         length = self.of.length
-        return length if self.how.on_error == "raise" or length == 0 else None
+        return length if self.on_error == "raise" or length == 0 else None
 
     def random_access(self, epoch: int) -> AbstractRandomAccess | None:
-        if not self.how.ordered or self.how.on_error != "raise":
+        if not self.ordered or self.on_error != "raise":
             return None  # which element has which number is not known
         elements = self.of.random_access(epoch)
         if elements is None:
@@ -78,23 +63,27 @@ class MapStage(AbstractStep):
 
     def cursor(self, epoch: int) -> AbstractCursor:
         source = open_stage(self.of, epoch)
-        mapped, on_error = self._mapped(epoch), self.how.on_error
+        mapped, on_error = self._mapped(epoch), self.on_error
         if self._workers is None:
             return _MapCursor(source, mapped, on_error, str(self.call))
-        return ParallelMapCursor(source, mapped, self._workers, self.how.ordered, on_error)
+        return ParallelMapCursor(source, mapped, self._workers, self.ordered, on_error)
 
     @property
     def _workers(self) -> Threads | None:
-        return Threads(str(self.call), self.how.workers) if self.how.workers else None
+        return Threads(str(self.call), self.workers) if self.workers else None
 
     def _mapped(self, epoch: int) -> AbstractMapped:
         seed = None if self.seed is None else generator(self.seed.value, epoch).state["seed"]
-        if self.how.processes:
-            return _InProcess(self.call, seed, self.how.workers)
+        if self.processes:
+            return _InProcess(self.call, seed, self.workers)
         return _InThread(self.call, seed)
 
     def __str__(self) -> str:
-        return f"{self.of}.{str(self.call)[:-1]}{self.how})"
+        parts = [str(self.call)[:-1], *[f"workers={self.workers}"] * self.threads]
+        parts += ["processes=True"] * self.processes + ["ordered=False"] * (not self.ordered)
+        if self.on_error != "raise":
+            parts.append(f"on_error={getattr(self.on_error, '__name__', repr(self.on_error))}")
+        return f"{self.of}.{', '.join(parts)})"
 
 
 @final
@@ -192,3 +181,34 @@ class _MapCursor(AbstractCounter):
     def close(self) -> None:
         self._mapped.close()
         super().close()
+
+
+@final
+@dataclass(eq=False, repr=False)
+class FilterStage(AbstractStep):
+    """The elements for which a function is true."""
+
+    call: UserCall
+
+    @property
+    def length(self) -> Length:
+        return 0 if self.of.length == 0 else None
+
+    def cursor(self, epoch: int) -> AbstractCursor:
+        return _FilterCursor(open_stage(self.of, epoch), self.call)
+
+    def __str__(self) -> str:
+        return f"{self.of}.{self.call}"
+
+
+@final
+@dataclass(eq=False, repr=False)
+class _FilterCursor(AbstractCounter):
+    _call: UserCall
+
+    def next(self) -> Any:
+        while True:
+            element = self._source.next()
+            self._index += 1
+            if self._call(self._index - 1, element):
+                return element

@@ -193,13 +193,12 @@ class Pool:
         self._function = function
         self._source = source
         self._name = name
-        self._count = count
         self._data: bytes | None = None
         self._lock = threading.RLock()  # closed by the garbage collector, maybe, while it is held
         self._free = threading.Condition(self._lock)
-        self._idle: list[_Process] = []
+        #: a place for each process that works on nothing, or has not been started
+        self._idle: list[_Process | None] = [None] * count
         self._all: set[_Process] = set()
-        self._starting = 0
         self._started = 0
         self._closed = False
 
@@ -233,6 +232,7 @@ class Pool:
             self._drop(process)
             error.add_note(f"  in {_these(indices)} of {self._name}\n  at: {self._source}")
             raise
+        process.used = time.monotonic()
         self._give_back(process)
         if not failed:
             return value, None
@@ -242,35 +242,29 @@ class Pool:
         return None, (-1 if failed == 2 else index, failure)
 
     def _take(self) -> _Process:
-        stale = None
         with self._lock:
-            while not self._idle and len(self._all) + self._starting >= self._count:
-                self._check()
+            while not (self._idle or self._closed):
                 self._free.wait()
             self._check()
-            if self._idle:
-                stale = self._idle.pop()
-                if not stale.stale:
-                    return stale
-            self._starting += 1
-            self._started += 1
+            process = self._idle.pop()
+            self._started += process is None
             name = f"{self._name}-{self._started}"
-        if stale is not None:
-            self._drop(stale)
-        return self._start(name)
+        if process is None:
+            return self._start(name)
+        if process.stale:
+            self._drop(process)
+            return self._take()
+        return process
 
     def _start(self, name: str) -> _Process:
-        made = None
         try:
-            if self._data is None:
-                self._data = self._dumped()
+            self._data = self._data or self._dumped()
             made = _Process(name, self._data)
-        finally:
-            with self._lock:
-                self._starting -= 1
-                if made is not None:
-                    self._all.add(made)
-                self._free.notify()
+        except BaseException:
+            self._give_back(None)
+            raise
+        with self._lock:
+            self._all.add(made)
         if self._closed:
             self._drop(made)
         return made
@@ -291,20 +285,17 @@ class Pool:
                 source=self._source,
             ) from error
 
-    def _give_back(self, process: _Process) -> None:
-        process.used = time.monotonic()
+    def _give_back(self, process: _Process | None) -> None:
         with self._lock:
-            if not self._closed:
-                self._idle.append(process)
+            # what runs is taken before another one is started
+            self._idle.insert(0 if process is None else len(self._idle), process)
             self._free.notify()
 
     def _drop(self, process: _Process) -> None:
         with self._lock:
-            known = process in self._all
             self._all.discard(process)
-            self._free.notify()
-        if known:
-            process.close()
+        process.close()
+        self._give_back(None)
 
     def _lost(self, process: _Process, indices: Sequence[int]) -> Exception:
         if self._closed:
@@ -328,7 +319,6 @@ class Pool:
             self._closed = True
             processes = list(self._all)
             self._all.clear()
-            self._idle.clear()
             self._free.notify_all()
         for process in processes:
             process.close()

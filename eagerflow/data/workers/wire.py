@@ -6,7 +6,8 @@ named by a number from then on. A message is, in words of 8 bytes:
     size of the head, size of the structure (0 if it is known), number of the structure, numbers
     that belong to the message (how many, then each), and for each leaf its sizes
 
-and after this head the structure, if it is new, and the bytes of the leaves.
+and after this head the structure, if it is new, and the bytes of the leaves: those of an array as
+they lie in memory, anything else pickled.
 """
 
 from __future__ import annotations
@@ -14,28 +15,23 @@ from __future__ import annotations
 import select
 import socket
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from typing import Any, Final, final
 
 import numpy as np
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError
-from eagerflow.extending import pack, tree, unpack
+from eagerflow.extending import tree
 
 #: seconds after which a worker that is asked for nothing ends
 IDLE: Final = 30.0
 _KEPT: Final = 512  # structures; more are sent again and again
 _BUFFERS: Final = 512  # of one system call
 _WORD: Final = 8
-
-#: what a leaf is: the dtype of an array, or one of these
-_TEXT: Final = "text"
-_PACKED: Final = "packed"  # a tensor of bytes
-_BYTES: Final = "bytes"
-_OBJECT: Final = "object"
 
 
 def dump(value: Any) -> bytes:
@@ -71,16 +67,16 @@ class Wire:
             DTypeError: a leaf cannot be sent; nothing was sent then.
         """
         leaves, treedef = tree.flatten(value)
-        kinds, buffers, sizes = [], [], []
+        dtypes, buffers, sizes = [], [], []
         for position, leaf in enumerate(leaves):
             try:
-                kind, buffer, shape = _encode(leaf)
+                dtype, buffer, shape = _encode(leaf)
             except Exception as error:
                 raise _unsendable(leaf, tree.paths(treedef)[position], error) from error
-            kinds.append(kind)
+            dtypes.append(dtype)
             buffers.append(buffer)
             sizes += shape
-        form = (treedef, tuple(kinds))
+        form = (treedef, tuple(dtypes))
         number = self._sent.get(form)
         structure = b""
         if number is None:
@@ -105,16 +101,15 @@ class Wire:
         self._read([memoryview(rest).cast("B"), memoryview(structure)])
         number, count, *words = rest
         if structure:
-            example, kinds = load(structure)
-            form = (tree.flatten(example)[1], kinds)
+            example, dtypes = load(structure)
+            form = (tree.flatten(example)[1], dtypes)
             if number < _KEPT:
                 self._received.append(form)
         else:
             form = self._received[number]
-        leaves = _room(form[1], words[count:])
+        leaves = _room(form[1], iter(words[count:]))
         self._read([buffer for _, buffer in leaves])
-        values = [_decode(kind, x) for kind, (x, _) in zip(form[1], leaves, strict=True)]
-        return words[:count], tree.unflatten(form[0], values)
+        return words[:count], tree.unflatten(form[0], [_decode(x) for x, _ in leaves])
 
     def _write(self, buffers: list[memoryview]) -> None:
         left = [buffer for buffer in buffers if buffer.nbytes]
@@ -180,20 +175,12 @@ def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:
 
 
 def _encode(leaf: Any) -> tuple[Any, memoryview, list[int]]:
-    """The kind of a leaf, its bytes, and what the other end must know to make room for them."""
-    if type(leaf) is ef.Tensor and leaf.dtype is ef.bytes:
-        data = pack(leaf.numpy())
-        return _PACKED, memoryview(data), [len(data), leaf.ndim, *leaf.shape]
-    if type(leaf) is ef.Tensor:
+    """The dtype of a leaf, None of what is pickled; its bytes, and what says how many they are."""
+    if type(leaf) is ef.Tensor and leaf.dtype is not ef.bytes:
         values = np.asarray(leaf.numpy(), order="C")
         return values.dtype, _flat(values), [values.ndim, *values.shape]
-    if type(leaf) is str:
-        kind, data = _TEXT, leaf.encode("utf-8", "surrogatepass")
-    elif type(leaf) is bytes:
-        kind, data = _BYTES, leaf
-    else:
-        kind, data = _OBJECT, dump(leaf)
-    return kind, memoryview(data), [len(data)]
+    data = dump(leaf.numpy() if type(leaf) is ef.Tensor else leaf)
+    return None, memoryview(data), [len(data)]
 
 
 def _flat(values: np.ndarray[Any, Any]) -> memoryview:
@@ -202,33 +189,20 @@ def _flat(values: np.ndarray[Any, Any]) -> memoryview:
     return memoryview(flat)
 
 
-def _room(kinds: tuple[Any, ...], words: list[int]) -> list[tuple[Any, memoryview]]:
+def _room(dtypes: tuple[Any, ...], words: Iterator[int]) -> list[tuple[Any, memoryview]]:
     """Somewhere to put each leaf, and the memory of it."""
     made: list[tuple[Any, memoryview]] = []
-    position = 0
-    for kind in kinds:
-        size = words[position]
-        position += 1
-        if isinstance(kind, np.dtype):
-            values = np.empty(words[position : position + size], kind)
-            position += size
-            made.append((values, _flat(values)))
+    for dtype in dtypes:
+        size = next(words)
+        if dtype is None:
+            data = bytearray(size)
+            made.append((data, memoryview(data)))
         else:
-            data: Any = bytearray(size)
-            buffer = memoryview(data)
-            if kind == _PACKED:
-                ndim = words[position]
-                data = data, tuple(words[position + 1 : position + 1 + ndim])
-                position += 1 + ndim
-            made.append((data, buffer))
+            values = np.empty([*islice(words, size)], dtype)
+            made.append((values, _flat(values)))
     return made
 
 
-def _decode(kind: Any, data: Any) -> Any:
-    if isinstance(kind, np.dtype):
-        return ef.asarray(data, device="cpu:0")
-    if kind == _PACKED:
-        return ef.asarray(unpack(*data), device="cpu:0")
-    if kind == _TEXT:
-        return data.decode("utf-8", "surrogatepass")
-    return bytes(data) if kind == _BYTES else load(data)
+def _decode(data: Any) -> Any:
+    value = data if isinstance(data, np.ndarray) else load(data)
+    return ef.asarray(value, device="cpu:0") if isinstance(value, np.ndarray) else value

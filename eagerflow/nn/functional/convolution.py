@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError
-from eagerflow.extending import TensorLike
+from eagerflow.extending import TensorLike, tree
 from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = ["conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"]
 
 Sizes = int | tuple[int, ...]
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
-def over_axes(
-    name: str, input: TensorLike, axes: int, function: Callable[[ef.Tensor], ef.Tensor]
-) -> ef.Tensor:
-    """``function`` of ``[n, channels, *sizes]``; of one sample without a batch likewise.
+def over_axes(axes: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Let a function of ``[n, channels, *sizes]`` take one sample without a batch as well.
+
+    Its errors, and those of the ops that it is made of, name it.
 
     Args:
-        name: of the public function, for messages.
-        input: ``[n, channels, *sizes]`` or ``[channels, *sizes]``.
         axes: how many sizes there are.
-        function: keeps the axis of the batch.
-
-    Raises:
-        ShapeError: other axes.
     """
-    tensor = ef.asarray(input)
-    if tensor.ndim == axes + 2:
-        return function(tensor)
-    if tensor.ndim != axes + 1:
-        sizes = ", ".join(("height", "width")[-axes:] if axes == 2 else ("length",))
-        raise ShapeError(
-            f"{name}: the input has {tensor.ndim} axes",
-            given=f"input={tensor.type}",
-            expected=f"[n, channels, {sizes}], or [channels, {sizes}]",
-        )
-    return ef.squeeze(function(ef.expand_dims(tensor, axis=0)), axis=0)
+
+    def widened(function: Callable[..., Any]) -> Any:
+        @speaks_for_parts
+        @wraps(function)
+        def call(input: TensorLike, *args: Any, **settings: Any) -> Any:
+            x = ef.asarray(input)
+            if x.ndim == axes + 2:
+                return function(x, *args, **settings)
+            if x.ndim != axes + 1:
+                sizes = "height, width" if axes == 2 else "length"
+                raise ShapeError(
+                    f"{function.__name__}: the input has {x.ndim} axes",
+                    given=f"input={x.type}",
+                    expected=f"[n, channels, {sizes}], or [channels, {sizes}]",
+                )
+            batch = function(ef.expand_dims(x, axis=0), *args, **settings)
+            return tree.map(lambda made: ef.squeeze(made, axis=0), batch)
+
+        return call
+
+    return widened
 
 
-def _convolved(
-    name: str, axes: int, op: Callable[..., ef.Tensor], input: TensorLike, weight: TensorLike,
-    bias: TensorLike | None, **settings: Any,
-) -> ef.Tensor:  # fmt: skip
-    def convolve(x: ef.Tensor) -> ef.Tensor:
-        out = op(x, weight, **settings)
-        return out if bias is None else out + ef.reshape(bias, (-1,) + (1,) * axes)
-
-    return over_axes(name, input, axes, convolve)
+def _shifted(x: ef.Tensor, bias: TensorLike | None) -> ef.Tensor:
+    """``x`` with a number for each channel added."""
+    return x if bias is None else x + ef.reshape(bias, (-1,) + (1,) * (x.ndim - 2))
 
 
-@speaks_for_parts
+@over_axes(1)
 def conv1d(
     input: TensorLike,
     weight: TensorLike,
@@ -84,13 +85,13 @@ def conv1d(
     >>> ef.nn.functional.conv1d(x, ef.tensor([[[1.0, 10.0]]]), ef.tensor([0.5]))
     Tensor([[[21.5, 32.5, 43.5]]], f32[1,1,3]@cpu:0)
     """
-    return _convolved(
-        "conv1d", 1, ef.convolution, input, weight, bias,
-        stride=stride, padding=padding, dilation=dilation, groups=groups,
-    )  # fmt: skip
+    out = ef.convolution(
+        input, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return _shifted(out, bias)
 
 
-@speaks_for_parts
+@over_axes(2)
 def conv2d(
     input: TensorLike,
     weight: TensorLike,
@@ -127,12 +128,13 @@ def conv2d(
               [6., 9., 6.],
               [4., 6., 4.]]]], f32[1,1,3,3]@cpu:0)
     """
-    return _convolved(
-        "conv2d", 2, ef.convolution, input, weight, bias,
-        stride=stride, padding=padding, dilation=dilation, groups=groups,
-    )  # fmt: skip
+    out = ef.convolution(
+        input, weight, stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+    return _shifted(out, bias)
 
 
+@over_axes(1)
 def conv_transpose1d(
     input: TensorLike,
     weight: TensorLike,
@@ -165,12 +167,14 @@ def conv_transpose1d(
     >>> ef.nn.functional.conv_transpose1d(x, ef.tensor([[[1.0, 10.0]]]), stride=2)
     Tensor([[[ 1., 10.,  2., 20.]]], f32[1,1,4]@cpu:0)
     """
-    return _convolved(
-        "conv_transpose1d", 1, ef.convolution_transpose, input, weight, bias, stride=stride,
-        padding=padding, output_padding=output_padding, dilation=dilation, groups=groups,
+    out = ef.convolution_transpose(
+        input, weight, stride=stride, padding=padding, output_padding=output_padding,
+        dilation=dilation, groups=groups,
     )  # fmt: skip
+    return _shifted(out, bias)
 
 
+@over_axes(2)
 def conv_transpose2d(
     input: TensorLike,
     weight: TensorLike,
@@ -205,7 +209,8 @@ def conv_transpose2d(
     >>> ef.nn.functional.conv_transpose2d(x, ef.ones((8, 3, 4, 4)), stride=2, padding=1).shape
     (1, 3, 8, 8)
     """
-    return _convolved(
-        "conv_transpose2d", 2, ef.convolution_transpose, input, weight, bias, stride=stride,
-        padding=padding, output_padding=output_padding, dilation=dilation, groups=groups,
+    out = ef.convolution_transpose(
+        input, weight, stride=stride, padding=padding, output_padding=output_padding,
+        dilation=dilation, groups=groups,
     )  # fmt: skip
+    return _shifted(out, bias)

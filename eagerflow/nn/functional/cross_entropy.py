@@ -61,13 +61,17 @@ def cross_entropy(
     axis = _class_axis("cross_entropy", scores)
     if classes.dtype.is_floating:
         _check_probabilities(scores, classes)
-        return _of_probabilities(scores, classes, weight, axis, reduction, label_smoothing)
-    if weight is None and label_smoothing == 0:
+    elif weight is None and label_smoothing == 0:
         return ef.softmax_cross_entropy(
             scores, classes, axis=axis, ignore_index=ignore_index, reduction=reduction
         )
     logs = ef.log_softmax(scores, axis=axis)
     weights = _class_weights("cross_entropy", weight, logs, axis)
+    if classes.dtype.is_floating:
+        if label_smoothing != 0:
+            classes = classes * (1 - label_smoothing) + label_smoothing / logs.shape[axis]
+        losses = -ef.sum(logs * (classes if weights is None else classes * weights), axis=axis)
+        return reduced(losses, reduction)
     losses, shares = _picked(logs, classes, weights, axis, ignore_index)
     if label_smoothing != 0:
         spread = ef.mean(logs if weights is None else logs * weights, axis=axis)
@@ -183,23 +187,6 @@ def _is_column(classes: ef.Tensor) -> bool:
 def _weighted(losses: ef.Tensor, shares: ef.Tensor, reduction: Reduction) -> ef.Tensor:
     if reduction == "mean":
         return ef.sum(losses) / ef.sum(shares)
-    return reduced(losses, reduction)
-
-
-def _of_probabilities(
-    scores: ef.Tensor,
-    target: ef.Tensor,
-    weight: TensorLike | None,
-    axis: int,
-    reduction: Reduction,
-    smoothing: float,
-) -> ef.Tensor:
-    scores, target = paired("cross_entropy", scores, target)
-    logs = ef.log_softmax(scores, axis=axis)
-    weights = _class_weights("cross_entropy", weight, logs, axis)
-    if smoothing != 0:
-        target = target * (1 - smoothing) + smoothing / logs.shape[axis]
-    losses = -ef.sum(logs * (target if weights is None else target * weights), axis=axis)
     return reduced(losses, reduction)
 
 

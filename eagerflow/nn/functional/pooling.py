@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import eagerflow as ef
 from eagerflow.extending import TensorLike
 from eagerflow.nn.functional.convolution import Sizes, over_axes
-from eagerflow.nn.functional.messages import speaks_for_parts
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -22,29 +20,7 @@ __all__ = [
 ]
 
 
-def _both(name: str, input: TensorLike, axes: int, function: Any) -> tuple[ef.Tensor, ef.Tensor]:
-    """`over_axes` for a function of two results."""
-    recorded: list[ef.Tensor] = []
-
-    def first(x: ef.Tensor) -> ef.Tensor:
-        values, indices = function(x)
-        recorded.append(indices)
-        result: ef.Tensor = values
-        return result
-
-    values = over_axes(name, input, axes, first)
-    (indices,) = recorded
-    return values, indices if indices.ndim == values.ndim else ef.squeeze(indices, axis=0)
-
-
-def _pooled(
-    name: str, axes: int, op: Callable[..., Any], input: TensorLike, *sizes: Any, **settings: Any
-) -> Any:
-    pool = _both if settings.get("return_indices") else over_axes
-    return pool(name, input, axes, lambda x: op(x, *sizes, **settings))
-
-
-@speaks_for_parts
+@over_axes(1)
 def max_pool1d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -75,13 +51,13 @@ def max_pool1d(
     >>> ef.nn.functional.max_pool1d(ef.tensor([[[1.0, 5.0, 2.0]]]), 2, ceil_mode=True)
     Tensor([[[5., 2.]]], f32[1,1,2]@cpu:0)
     """
-    return _pooled(
-        "max_pool1d", 1, ef.max_pool, input, kernel_size, stride=stride, padding=padding,
-        dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices,
+    return ef.max_pool(
+        input, kernel_size, stride=stride, padding=padding, dilation=dilation,
+        ceil_mode=ceil_mode, return_indices=return_indices,
     )  # fmt: skip
 
 
-@speaks_for_parts
+@over_axes(2)
 def max_pool2d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -116,13 +92,13 @@ def max_pool2d(
     >>> ef.nn.functional.max_pool2d(x, 2, return_indices=True)
     (Tensor([[[[7.]]]], f32[1,1,1,1]@cpu:0), Tensor([[[[2]]]], i64[1,1,1,1]@cpu:0))
     """
-    return _pooled(
-        "max_pool2d", 2, ef.max_pool, input, kernel_size, stride=stride, padding=padding,
-        dilation=dilation, ceil_mode=ceil_mode, return_indices=return_indices,
+    return ef.max_pool(
+        input, kernel_size, stride=stride, padding=padding, dilation=dilation,
+        ceil_mode=ceil_mode, return_indices=return_indices,
     )  # fmt: skip
 
 
-@speaks_for_parts
+@over_axes(1)
 def avg_pool1d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -150,16 +126,13 @@ def avg_pool1d(
     >>> ef.nn.functional.avg_pool1d(ef.tensor([[[1.0, 5.0, 2.0, 4.0]]]), 2)
     Tensor([[[3., 3.]]], f32[1,1,2]@cpu:0)
     """
-    return over_axes(
-        "avg_pool1d",
-        input,
-        1,
-        lambda x: ef.avg_pool(x, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-                              count_include_pad=count_include_pad),
+    return ef.avg_pool(
+        input, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad,
     )  # fmt: skip
 
 
-@speaks_for_parts
+@over_axes(2)
 def avg_pool2d(
     input: TensorLike,
     kernel_size: Sizes,
@@ -189,16 +162,13 @@ def avg_pool2d(
     >>> ef.nn.functional.avg_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), 2)
     Tensor([[[[4.]]]], f32[1,1,1,1]@cpu:0)
     """
-    return over_axes(
-        "avg_pool2d",
-        input,
-        2,
-        lambda x: ef.avg_pool(x, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-                              count_include_pad=count_include_pad,
-                              divisor_override=divisor_override),
+    return ef.avg_pool(
+        input, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad, divisor_override=divisor_override,
     )  # fmt: skip
 
 
+@over_axes(1)
 def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
     """The means of windows that share one axis out to a given number of positions.
 
@@ -212,11 +182,10 @@ def adaptive_avg_pool1d(input: TensorLike, output_size: Any) -> ef.Tensor:
     >>> ef.nn.functional.adaptive_avg_pool1d(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
     Tensor([[[2. , 5.5]]], f32[1,1,2]@cpu:0)
     """
-    return over_axes(
-        "adaptive_avg_pool1d", input, 1, lambda x: ef.adaptive_avg_pool(x, output_size)
-    )
+    return ef.adaptive_avg_pool(input, output_size)
 
 
+@over_axes(2)
 def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
     """The means of windows that share a picture out to a given number of positions.
 
@@ -231,11 +200,10 @@ def adaptive_avg_pool2d(input: TensorLike, output_size: Any) -> ef.Tensor:
     >>> ef.nn.functional.adaptive_avg_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), 1)
     Tensor([[[[4.]]]], f32[1,1,1,1]@cpu:0)
     """
-    return over_axes(
-        "adaptive_avg_pool2d", input, 2, lambda x: ef.adaptive_avg_pool(x, output_size)
-    )
+    return ef.adaptive_avg_pool(input, output_size)
 
 
+@over_axes(1)
 def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that share one axis out to a given number of positions.
 
@@ -250,10 +218,10 @@ def adaptive_max_pool1d(input: TensorLike, output_size: Any, return_indices: boo
     >>> ef.nn.functional.adaptive_max_pool1d(ef.tensor([[[1.0, 3.0, 8.0]]]), 2)
     Tensor([[[3., 8.]]], f32[1,1,2]@cpu:0)
     """
-    name, op = "adaptive_max_pool1d", ef.adaptive_max_pool
-    return _pooled(name, 1, op, input, output_size, return_indices=return_indices)
+    return ef.adaptive_max_pool(input, output_size, return_indices=return_indices)
 
 
+@over_axes(2)
 def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: bool = False) -> Any:
     """The largest elements of windows that share a picture out to a given number of positions.
 
@@ -268,5 +236,4 @@ def adaptive_max_pool2d(input: TensorLike, output_size: Any, return_indices: boo
     >>> ef.nn.functional.adaptive_max_pool2d(ef.tensor([[[[1.0, 5.0], [7.0, 3.0]]]]), (1, None))
     Tensor([[[[7., 5.]]]], f32[1,1,1,2]@cpu:0)
     """
-    name, op = "adaptive_max_pool2d", ef.adaptive_max_pool
-    return _pooled(name, 2, op, input, output_size, return_indices=return_indices)
+    return ef.adaptive_max_pool(input, output_size, return_indices=return_indices)

@@ -133,16 +133,12 @@ def _scaled(size: int, factor: float) -> int:
     return math.floor(int(size) * factor)
 
 
-def _factor(name: str, value: int) -> int:
-    if isinstance(value, int) and value < 1:
-        raise TensorValueError(
-            f"{name}: the factor is not positive", given=f"factor={value}", expected="at least 1"
-        )
-    return value
-
-
-def _picture(name: str, input: TensorLike) -> ef.Tensor:
+def _picture(name: str, input: TensorLike, factor: int) -> ef.Tensor:
     tensor = ef.asarray(input)
+    if isinstance(factor, int) and factor < 1:
+        raise TensorValueError(
+            f"{name}: the factor is not positive", given=f"factor={factor}", expected="at least 1"
+        )
     if tensor.ndim < 3:
         raise ShapeError(
             f"{name}: the input is no picture",
@@ -169,10 +165,9 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
     Tensor([[[1., 2.],
              [3., 4.]]], f32[1,2,2]@cpu:0)
     """
-    tensor = _picture("pixel_shuffle", input)
-    r = _factor("pixel_shuffle", upscale_factor)
+    tensor = _picture("pixel_shuffle", input, upscale_factor)
     *lead, channels, height, width = tensor.shape
-    k = len(lead)
+    r, k = upscale_factor, len(lead)
     parts = ef.reshape(tensor, (*lead, channels // (r * r), r, r, height, width))
     order = (*range(k), k, k + 3, k + 1, k + 4, k + 2)
     return ef.reshape(
@@ -197,10 +192,9 @@ def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
     >>> ef.nn.functional.pixel_unshuffle(ef.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2).shape
     (4, 1, 1)
     """
-    tensor = _picture("pixel_unshuffle", input)
-    r = _factor("pixel_unshuffle", downscale_factor)
+    tensor = _picture("pixel_unshuffle", input, downscale_factor)
     *lead, channels, height, width = tensor.shape
-    k = len(lead)
+    r, k = downscale_factor, len(lead)
     parts = ef.reshape(tensor, (*lead, channels, height // r, r, width // r, r))
     order = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
     return ef.reshape(

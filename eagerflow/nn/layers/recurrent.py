@@ -18,14 +18,24 @@ __all__ = ["GRU", "LSTM", "RNN"]
 class AbstractRecurrent(Module):
     """Recurrent steps along sequences: layers above each other, in one direction or in both."""
 
+    _kind: str
+    proj_size = 0
     #: None until all variables are there
     _weights: Weights | None = None
 
     def __init__(
-        self, kind: str, input_size: int, hidden_size: int, num_layers: int, bias: bool,
-        batch_first: bool, dropout: float, bidirectional: bool, proj_size: int, dtype: Any,
-        generator: ef.random.Generator | None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
         name = type(self).__name__
         check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         check_probability(name, "dropout", dropout)
@@ -36,12 +46,11 @@ class AbstractRecurrent(Module):
         self.batch_first = batch_first
         self.dropout = dropout
         self.bidirectional = bidirectional
-        self._kind = kind
-        outputs = proj_size or hidden_size
+        kind, outputs = self._kind, self.proj_size or hidden_size
         self._sizes = (outputs, hidden_size) if kind == "lstm" else (outputs,)
         ways = 2 if bidirectional else 1
         for i, suffix in enumerate(suffixes(num_layers, bidirectional)):
-            sizes = (input_size if i < ways else ways * outputs, hidden_size, proj_size)
+            sizes = (input_size if i < ways else ways * outputs, hidden_size, self.proj_size)
             make_weights(self, kind, suffix, sizes, bias, dtype, generator)
         self._weights = weights_of(self, suffixes(num_layers, bidirectional))
 
@@ -127,10 +136,10 @@ class RNN(AbstractRecurrent):
         generator: ef.random.Generator | None = None,
     ) -> None:
         check_nonlinearity("RNN", nonlinearity)
-        self.nonlinearity = nonlinearity
+        self.nonlinearity = self._kind = nonlinearity
         super().__init__(
-            nonlinearity, input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, 0, dtype, generator,
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            dtype=dtype, generator=generator,
         )  # fmt: skip
 
     def forward(
@@ -188,6 +197,8 @@ class LSTM(AbstractRecurrent):
     (True, True)
     """
 
+    _kind = "lstm"
+
     def __init__(
         self,
         input_size: int,
@@ -211,8 +222,8 @@ class LSTM(AbstractRecurrent):
             )
         self.proj_size = proj_size
         super().__init__(
-            "lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, proj_size, dtype, generator,
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            dtype=dtype, generator=generator,
         )  # fmt: skip
 
     def forward(
@@ -269,23 +280,7 @@ class GRU(AbstractRecurrent):
     ((7, 4, 5), True)
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        bias: bool = True,
-        batch_first: bool = False,
-        dropout: float = 0.0,
-        bidirectional: bool = False,
-        *,
-        dtype: Any = None,
-        generator: ef.random.Generator | None = None,
-    ) -> None:
-        super().__init__(
-            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, 0, dtype, generator,
-        )  # fmt: skip
+    _kind = "gru"
 
     def forward(
         self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None

@@ -17,23 +17,28 @@ __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 class AbstractCell(Module):
     """One recurrent step."""
 
+    _kind: str
     weight_ih: ef.Variable
     weight_hh: ef.Variable
     bias_ih: ef.Variable | None
     bias_hh: ef.Variable | None
 
     def __init__(
-        self, kind: str, input_size: int, hidden_size: int, bias: bool, dtype: Any,
-        generator: ef.random.Generator | None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        *,
+        dtype: Any = None,
+        generator: ef.random.Generator | None = None,
+    ) -> None:
         check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
-        self._kind = kind
         if not bias:
             self.bias_ih = self.bias_hh = None
-        make_weights(self, kind, "", (input_size, hidden_size, 0), bias, dtype, generator)
+        make_weights(self, self._kind, "", (input_size, hidden_size, 0), bias, dtype, generator)
 
     def _step(self, x: TensorLike, hx: Any, count: int) -> State:
         """The next state, of so many tensors ``[batch, hidden_size]``."""
@@ -85,8 +90,8 @@ class RNNCell(AbstractCell):
         generator: ef.random.Generator | None = None,
     ) -> None:
         check_nonlinearity("RNNCell", nonlinearity)
-        self.nonlinearity = nonlinearity
-        super().__init__(nonlinearity, input_size, hidden_size, bias, dtype, generator)
+        self.nonlinearity = self._kind = nonlinearity
+        super().__init__(input_size, hidden_size, bias, dtype=dtype, generator=generator)
 
     def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
         """The next state.
@@ -126,16 +131,7 @@ class LSTMCell(AbstractCell):
     (4, 5)
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        generator: ef.random.Generator | None = None,
-    ) -> None:
-        super().__init__("lstm", input_size, hidden_size, bias, dtype, generator)
+    _kind = "lstm"
 
     def forward(
         self, x: TensorLike, hx: tuple[TensorLike, TensorLike] | None = None
@@ -176,16 +172,7 @@ class GRUCell(AbstractCell):
     (5,)
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        *,
-        dtype: Any = None,
-        generator: ef.random.Generator | None = None,
-    ) -> None:
-        super().__init__("gru", input_size, hidden_size, bias, dtype, generator)
+    _kind = "gru"
 
     def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
         """The next state.
