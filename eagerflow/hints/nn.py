@@ -18,7 +18,6 @@ NN: Final = {
     "BCELoss": "use the function ef.nn.functional.binary_cross_entropy",
     "BCEWithLogitsLoss": "use the function ef.nn.functional.binary_cross_entropy_with_logits",
     "Dense": "use ef.nn.Linear",
-    "Dropout2d": "x * ef.nn.functional.dropout(ef.ones((n, channels, 1, 1)), p)",
     "ModuleDict": "a plain dict of modules will do",
     "ModuleList": "a plain list of modules will do",
     "Parameter": "assign an ef.Variable to an attribute",

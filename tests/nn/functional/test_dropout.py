@@ -9,25 +9,35 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.nn import functional as F
 from tests.ops.random import philox
 
 SEED = 5
-X = np.arange(1.0, 13.0, dtype=np.float32).reshape(3, 4)
+#: the function, and how many of the last axes share a draw
+FUNCTIONS = {"dropout": 0, "dropout1d": 1, "dropout2d": 2, "dropout3d": 3}
 
 
+def _x(axes: int) -> Any:
+    shape = (3, 4, 2, 3, 2)[: axes + 2]
+    return np.arange(1.0, math.prod(shape) + 1).reshape(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("p", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("traced", [False, True])
-def test_drops_by_the_numbers_of_its_draw(p: float, traced: bool) -> None:
-    drawn = np.reshape(philox.uniforms(SEED, 0, X.size, 32), X.shape)
-    want = np.where(drawn < np.float32(1 - p), X / (1 - p), 0)
+def test_drops_by_the_numbers_of_its_draw(name: str, p: float, traced: bool) -> None:
+    axes = FUNCTIONS[name]
+    x = _x(axes)
+    shape = (*x.shape[: x.ndim - axes], *(1,) * axes)
+    drawn = np.reshape(philox.uniforms(SEED, 0, math.prod(shape), 32), shape)
+    want = np.where(drawn < np.float32(1 - p), x / (1 - p), 0)
     generator = ef.random.Generator(SEED)
 
     def step(x: Any) -> Any:
-        return F.dropout(x, p=p, generator=generator)
+        return getattr(F, name)(x, p=p, generator=generator)
 
-    got = (ef.trace(step) if traced else step)(ef.tensor(X))
+    got = (ef.trace(step) if traced else step)(ef.tensor(x))
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-6)
 
 
@@ -61,16 +71,17 @@ def test_nothing_is_drawn_without_training() -> None:
 
 
 @pytest.mark.parametrize("first", [0.3, 0.0, 1.0])
-def test_one_trace_is_for_many_probabilities(first: float) -> None:
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_trace_is_for_many_probabilities(name: str, first: float) -> None:
     """The numbers drawn are those of eager mode, whatever the probabilities before."""
-    x = ef.tensor(X - 9)
+    x = ef.tensor(_x(FUNCTIONS[name]) - 9)
     schedule = [first, 0.1, 0.0, 0.5, 1.0, 0.9, 0.7]
     found = []
     for wrap in (lambda f: f, ef.trace):
         generator = ef.random.Generator(SEED)
 
         def step(x: Any, p: float, generator: Any = generator) -> Any:
-            out, pull = ef.vjp(lambda x: F.dropout(x, p, generator=generator), x)
+            out, pull = ef.vjp(lambda x: getattr(F, name)(x, p, generator=generator), x)
             return out, pull(x)[0]
 
         step = wrap(step)
@@ -105,14 +116,14 @@ def test_mean_stays() -> None:
     assert abs(x.mean() - 1) < 7 * math.sqrt(0.3 / 0.7 / x.size)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("p", [-0.1, 1.1, math.nan])
 @pytest.mark.parametrize("training", [False, True])
-def test_probability_is_checked(p: float, training: bool) -> None:
-    with pytest.raises(TensorValueError, match="dropout: the probability is out of range"):
-        F.dropout(ef.tensor(X), p, training)
+def test_probability_is_checked(name: str, p: float, training: bool) -> None:
+    with pytest.raises(TensorValueError, match=f"{name}: the probability is out of range"):
+        getattr(F, name)(ef.tensor(_x(FUNCTIONS[name])), p, training)
 
 
-def test_whole_channels_drop_by_ones_that_broadcast() -> None:
-    channels = F.dropout(ef.ones((2, 50, 1, 1)), 0.5, generator=ef.random.Generator(SEED))
-    values = (ef.ones((2, 50, 3, 3)) * channels).numpy().reshape(100, 9)
-    assert {tuple(set(row)) for row in values} == {(0.0,), (2.0,)}
+def test_channels_need_their_axes() -> None:
+    with pytest.raises(ShapeError, match="dropout2d: expected 3 or 4 axes"):
+        F.dropout2d(ef.ones((3, 4)))

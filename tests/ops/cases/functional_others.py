@@ -89,6 +89,9 @@ IDENTITIES = [
          kwargs={"p": 0.0}),
     _row("dropout", lambda s: (s.array(),), lambda x, **_: x * 0.0, "always", (0,), layouts=_FULL,
          kwargs={"p": 1.0}),
+    *(_row(name, lambda s, axes=axes: (s.array(shape=(*s.shape, *(2, 3, 2)[:axes])),),
+           lambda x, **_: x, "eval", (0,), kwargs={"training": False})
+      for name, axes in (("dropout1d", 1), ("dropout2d", 2), ("dropout3d", 3))),
 ]  # fmt: skip
 
 # --- tables and linear maps -------------------------------------------------------------------
