@@ -19,7 +19,6 @@ from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.arguments import as_index, as_shape
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import (
     BYTES,
     DTYPES,
@@ -87,7 +86,6 @@ _copy = define(
 )
 
 
-@public
 def copy(x: TensorLike, /) -> Tensor:
     """The same values in memory of their own.
 
@@ -100,7 +98,6 @@ def copy(x: TensorLike, /) -> Tensor:
     return bind(_copy, tensor_of(x))
 
 
-@public
 def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A new tensor of ``data``, always copied.
 
@@ -128,7 +125,6 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
     return _copied(data, dtype, device)
 
 
-@public
 def asarray(
     obj: TensorLike,
     /,
@@ -218,7 +214,6 @@ _full = define(
 )
 
 
-@public
 def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
@@ -241,7 +236,6 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-@public
 def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor of ones.
 
@@ -262,7 +256,6 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None =
     )
 
 
-@public
 def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
@@ -279,7 +272,6 @@ def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
     return zeros(shape, dtype=dtype, device=device)
 
 
-@public
 def full(
     shape: int | Shape,
     fill_value: TensorLike,
@@ -322,7 +314,6 @@ def full(
     )
 
 
-@public
 def zeros_like(
     x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -341,7 +332,6 @@ def zeros_like(
     return _zeros_of(like.shape, out_dtype, like.device if device is None else as_device(device))
 
 
-@public
 def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """Ones with the shape, dtype and device of another array.
 
@@ -356,7 +346,6 @@ def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | Non
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-@public
 def empty_like(
     x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -373,7 +362,6 @@ def empty_like(
     return zeros_like(x, dtype=dtype, device=device)
 
 
-@public
 def full_like(
     x: TensorLike,
     /,
@@ -422,7 +410,6 @@ _tril = define(
 )
 
 
-@public
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices: zeros above a diagonal.
 
@@ -451,7 +438,6 @@ _triu = define(
 )
 
 
-@public
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices: zeros below a diagonal.
 

@@ -18,7 +18,7 @@ from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.creation.devices import to_device
 from eagerflow.ops.rules.promotion import cast, promoted_dtype
-from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC, public
+from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
 from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
@@ -26,7 +26,6 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 # --- conversion -----------------------------------------------------------------------------
 
 
-@public
 def astype(
     x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Tensor:
@@ -83,7 +82,6 @@ def _dtype_of(value: Any) -> DType:
     return as_dtype(value)
 
 
-@public
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype that arrays, dtypes and Python numbers promote to together.
 
@@ -110,7 +108,6 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return promoted_dtype([stand_in, *weak])
 
 
-@public
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion alone takes one dtype to another.
 
@@ -152,7 +149,6 @@ def dtypes_of(kind: Any) -> frozenset[DType]:
     return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
 
 
-@public
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind.
 
@@ -212,7 +208,6 @@ class IntInfo:
     dtype: DType
 
 
-@public
 def finfo(type: Any, /) -> FloatInfo:
     """The limits of a floating or complex dtype.
 
@@ -241,7 +236,6 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-@public
 def iinfo(type: Any, /) -> IntInfo:
     """The limits of an integer dtype.
 

@@ -16,7 +16,7 @@ from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
-from eagerflow.ops.rules.type_rules import REAL, public
+from eagerflow.ops.rules.type_rules import REAL
 from eagerflow.types import (
     DTYPES,
     DType,
@@ -62,7 +62,6 @@ _arange = define(
 )
 
 
-@public
 def arange(
     start: Any,
     /,
@@ -150,7 +149,6 @@ _linspace = define(
 )
 
 
-@public
 def linspace(
     start: Any,
     stop: Any,
@@ -212,7 +210,6 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     return cast(functions["floor"](result) if out_dtype.is_integer else result, out_dtype)
 
 
-@public
 def logspace(
     start: Any,
     stop: Any,
@@ -251,7 +248,6 @@ def logspace(
 # --- grids and matrices ---------------------------------------------------------------------
 
 
-@public
 def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     """Coordinate grids of coordinate vectors.
 
@@ -306,7 +302,6 @@ _eye = define(
 )
 
 
-@public
 def eye(
     n_rows: int,
     n_cols: int | None = None,

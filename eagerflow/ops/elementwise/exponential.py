@@ -15,7 +15,7 @@ from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, unary
 
 __all__ = [
     "cbrt",
@@ -45,7 +45,6 @@ _square = unary(
 )
 
 
-@public
 def square(x: TensorLike, /) -> Tensor:
     """Each element times itself.
 
@@ -67,7 +66,6 @@ _sqrt = unary(
 )
 
 
-@public
 def sqrt(x: TensorLike, /) -> Tensor:
     """The square root of each element; NaN for negative numbers.
 
@@ -88,7 +86,6 @@ _rsqrt = unary(
 )
 
 
-@public
 def rsqrt(x: TensorLike, /) -> Tensor:
     """One over the square root of each element.
 
@@ -110,7 +107,6 @@ _cbrt = unary(
 )
 
 
-@public
 def cbrt(x: TensorLike, /) -> Tensor:
     """The cube root of each element.
 
@@ -144,7 +140,6 @@ _pow = define(
 )
 
 
-@public
 def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Elements of ``x1`` to the power of those of ``x2``.
 
@@ -182,7 +177,6 @@ _exp = unary(
 )
 
 
-@public
 def exp(x: TensorLike, /) -> Tensor:
     """The exponential of each element, e to its power.
 
@@ -204,7 +198,6 @@ _exp2 = unary(
 )
 
 
-@public
 def exp2(x: TensorLike, /) -> Tensor:
     """Two to the power of each element.
 
@@ -223,7 +216,6 @@ _expm1 = unary(
 )
 
 
-@public
 def expm1(x: TensorLike, /) -> Tensor:
     """The exponential of each element, minus 1; precise near 0.
 
@@ -241,7 +233,6 @@ def expm1(x: TensorLike, /) -> Tensor:
 _log = unary("log", INEXACT, lambda g, out, x: divide(g, conjugate(x)), saved="inputs", flops=32)
 
 
-@public
 def log(x: TensorLike, /) -> Tensor:
     """The natural logarithm of each element; NaN for negative numbers.
 
@@ -259,7 +250,6 @@ _log1p = unary(
 )
 
 
-@public
 def log1p(x: TensorLike, /) -> Tensor:
     """The natural logarithm of 1 + x; precise near 0.
 
@@ -281,7 +271,6 @@ _log2 = unary(
 )
 
 
-@public
 def log2(x: TensorLike, /) -> Tensor:
     """The logarithm of each element to base 2.
 
@@ -303,7 +292,6 @@ _log10 = unary(
 )
 
 
-@public
 def log10(x: TensorLike, /) -> Tensor:
     """The logarithm of each element to base 10.
 
@@ -333,7 +321,6 @@ _logaddexp = define(
 )
 
 
-@public
 def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 

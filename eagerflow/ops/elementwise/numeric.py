@@ -20,7 +20,6 @@ from eagerflow.ops.rules.type_rules import (
     NUMERIC,
     check_kind,
     elementwise,
-    public,
     real_dtype,
     unary,
 )
@@ -69,7 +68,6 @@ _abs = define(
 )
 
 
-@public
 def abs(x: TensorLike, /) -> Tensor:
     """The magnitude of each element; its derivative is 0 at 0.
 
@@ -98,7 +96,6 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
 _sign = unary("sign", NUMERIC, _sign_vjp)
 
 
-@public
 def sign(x: TensorLike, /) -> Tensor:
     """-1, 0 or 1, as each element is negative, zero or positive; of complex numbers x / abs(x).
 
@@ -121,7 +118,6 @@ _copysign = define(
 )
 
 
-@public
 def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The magnitude of ``x1`` with the sign of ``x2``.
 
@@ -150,7 +146,6 @@ _hypot = define(
 )
 
 
-@public
 def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """sqrt(x1**2 + x2**2), without overflow; its derivative is 0 at 0.
 
@@ -172,7 +167,6 @@ _heaviside = define(
 )
 
 
-@public
 def heaviside(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """0 where ``x1`` is negative, 1 where it is positive, ``x2`` where it is 0.
 
@@ -191,7 +185,6 @@ _nextafter = define(
 )
 
 
-@public
 def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The next number after ``x1`` in its dtype, towards ``x2``.
 
@@ -210,7 +203,6 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def ceil(x: TensorLike, /) -> Tensor:
     """Each element rounded towards positive infinity.
 
@@ -226,7 +218,6 @@ def ceil(x: TensorLike, /) -> Tensor:
 _floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def floor(x: TensorLike, /) -> Tensor:
     """Each element rounded towards negative infinity.
 
@@ -242,7 +233,6 @@ def floor(x: TensorLike, /) -> Tensor:
 _trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def trunc(x: TensorLike, /) -> Tensor:
     """Each element rounded towards zero.
 
@@ -258,7 +248,6 @@ def trunc(x: TensorLike, /) -> Tensor:
 _round = define("round", infer=elementwise(INEXACT), vjp=(None,), idempotent=True)
 
 
-@public
 def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     """Each element rounded to the nearest integer, ties to the even one.
 
@@ -288,7 +277,6 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 _conj = unary("conj", COMPLEX, lambda g, out, x: conj(g), saved="none", involution=True)
 
 
-@public
 def conj(x: TensorLike, /) -> Tensor:
     """The complex conjugate of each element.
 
@@ -323,7 +311,6 @@ _real = define(
 )
 
 
-@public
 def real(x: TensorLike, /) -> Tensor:
     """The real part of each element.
 
@@ -350,7 +337,6 @@ _imag = define(
 )
 
 
-@public
 def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part of each element.
 
@@ -382,7 +368,6 @@ _nan_to_num = unary(
 )
 
 
-@public
 def nan_to_num(
     x: TensorLike,
     /,
@@ -420,7 +405,6 @@ def nan_to_num(
 _gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None))
 
 
-@public
 def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The greatest common divisor.
 
@@ -437,7 +421,6 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None))
 
 
-@public
 def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The least common multiple.
 

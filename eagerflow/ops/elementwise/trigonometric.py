@@ -14,7 +14,7 @@ from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, unary
 
 __all__ = [
     "acos",
@@ -51,7 +51,6 @@ _sin = unary(
 )
 
 
-@public
 def sin(x: TensorLike, /) -> Tensor:
     """The sine of each element, in radians.
 
@@ -73,7 +72,6 @@ _cos = unary(
 )
 
 
-@public
 def cos(x: TensorLike, /) -> Tensor:
     """The cosine of each element, in radians.
 
@@ -95,7 +93,6 @@ _tan = unary(
 )
 
 
-@public
 def tan(x: TensorLike, /) -> Tensor:
     """The tangent of each element, in radians.
 
@@ -122,7 +119,6 @@ _asin = unary(
 )
 
 
-@public
 def asin(x: TensorLike, /) -> Tensor:
     """The inverse sine of each element, from -pi/2 to pi/2; NaN outside of [-1, 1].
 
@@ -144,7 +140,6 @@ _acos = unary(
 )
 
 
-@public
 def acos(x: TensorLike, /) -> Tensor:
     """The inverse cosine of each element, from 0 to pi; NaN outside of [-1, 1].
 
@@ -166,7 +161,6 @@ _atan = unary(
 )
 
 
-@public
 def atan(x: TensorLike, /) -> Tensor:
     """The inverse tangent of each element, from -pi/2 to pi/2.
 
@@ -197,7 +191,6 @@ _atan2 = define(
 )
 
 
-@public
 def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The angle of the point with ordinate ``x1`` and abscissa ``x2``, from -pi to pi.
 
@@ -218,7 +211,6 @@ _sinh = unary(
 )
 
 
-@public
 def sinh(x: TensorLike, /) -> Tensor:
     """The hyperbolic sine of each element.
 
@@ -236,7 +228,6 @@ _cosh = unary(
 )
 
 
-@public
 def cosh(x: TensorLike, /) -> Tensor:
     """The hyperbolic cosine of each element.
 
@@ -258,7 +249,6 @@ _tanh = unary(
 )
 
 
-@public
 def tanh(x: TensorLike, /) -> Tensor:
     """The hyperbolic tangent of each element.
 
@@ -280,7 +270,6 @@ _asinh = unary(
 )
 
 
-@public
 def asinh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic sine of each element.
 
@@ -303,7 +292,6 @@ _acosh = unary(
 )
 
 
-@public
 def acosh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic cosine of each element; NaN below 1.
 
@@ -325,7 +313,6 @@ _atanh = unary(
 )
 
 
-@public
 def atanh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic tangent of each element; NaN outside of [-1, 1].
 
@@ -345,7 +332,6 @@ arctan, arctan2, arctanh = atan, atan2, atanh
 # --- angles ---------------------------------------------------------------------------------
 
 
-@public
 def angle(x: TensorLike, /) -> Tensor:
     """The angle of each complex number, from -pi to pi; its derivative is 0 at 0.
 
@@ -359,7 +345,6 @@ def angle(x: TensorLike, /) -> Tensor:
     return atan2(imag(tensor), real(tensor))
 
 
-@public
 def deg2rad(x: TensorLike, /) -> Tensor:
     """Degrees in radians.
 
@@ -372,7 +357,6 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     return multiply(floating(x), math.pi / 180)
 
 
-@public
 def rad2deg(x: TensorLike, /) -> Tensor:
     """Radians in degrees.
 

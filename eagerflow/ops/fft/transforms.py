@@ -14,7 +14,6 @@ from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.sizes import surely_at_most
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.padding import pad
 
 Norm = Literal["backward", "ortho", "forward"]
@@ -123,7 +122,6 @@ def _hermitian_transform(
 # --- complex data ---------------------------------------------------------------------------
 
 
-@public
 def fft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -148,7 +146,6 @@ def fft(
     return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
 
 
-@public
 def ifft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -172,7 +169,6 @@ def ifft(
     return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
 
 
-@public
 def fftn(
     x: TensorLike,
     /,
@@ -202,7 +198,6 @@ def fftn(
     return _complex_transform("fftn", tensor, axes, sizes, norm, inverse=False)
 
 
-@public
 def ifftn(
     x: TensorLike,
     /,
@@ -235,7 +230,6 @@ def ifftn(
 # --- real data ------------------------------------------------------------------------------
 
 
-@public
 def rfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -258,7 +252,6 @@ def rfft(
     return _real_transform("rfft", x, axis, _points("rfft", n), norm)
 
 
-@public
 def irfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -280,7 +273,6 @@ def irfft(
     return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
-@public
 def rfftn(
     x: TensorLike,
     /,
@@ -312,7 +304,6 @@ def rfftn(
     return _complex_transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
 
 
-@public
 def irfftn(
     x: TensorLike,
     /,
@@ -344,7 +335,6 @@ def irfftn(
     return _hermitian_transform("irfftn", tensor, axes[-1], sizes[-1], norm)
 
 
-@public
 def hfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -367,7 +357,6 @@ def hfft(
     return _hermitian_transform("hfft", conjugated, axis, _points("hfft", n), SWAPPED[norm])
 
 
-@public
 def ihfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:

@@ -17,7 +17,6 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import DTYPES, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
@@ -76,7 +75,6 @@ def _truth(x: TensorLike) -> Tensor:
     return functions["not_equal"](tensor, 0)
 
 
-@public
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Elements of ``x1`` where the condition holds, of ``x2`` where it does not.
 
@@ -108,7 +106,6 @@ def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
     return tuple([as_tensor(x, dtype, condition.device) for x in choices])
 
 
-@public
 def select(
     condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0
 ) -> Tensor:
@@ -153,7 +150,6 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
 _nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None)
 
 
-@public
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, in row-major order.
 
@@ -179,7 +175,6 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     return bind_several(_nonzero, tensor)
 
 
-@public
 def argwhere(x: TensorLike, /) -> Tensor:
     """The indices of the elements that are not zero, a row for each.
 
@@ -202,7 +197,6 @@ def argwhere(x: TensorLike, /) -> Tensor:
     return result
 
 
-@public
 def flatnonzero(x: TensorLike, /) -> Tensor:
     """The indices of the elements that are not zero, in ``x`` laid out along one axis.
 
@@ -219,7 +213,6 @@ def _flat(x: Tensor) -> Tensor:
     return functions["reshape"](x, (-1,))
 
 
-@public
 def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -> Tensor:
     """The slices of ``x`` along an axis where a condition holds.
 
@@ -237,7 +230,6 @@ def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -
     return take(tensor, flatnonzero(chosen), axis=axis)
 
 
-@public
 def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
     """The elements of ``x`` where a condition holds, along one axis.
 
@@ -252,7 +244,6 @@ def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
     return compress(condition, x)
 
 
-@public
 def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: int = -1) -> Tensor:
     """A new axis along which the element at each index is one and all others are zero.
 
@@ -323,7 +314,6 @@ _take = define(
 )
 
 
-@public
 def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
     """The elements (or slices) at indices along an axis.
 
@@ -380,7 +370,6 @@ _take_along = define(
 )
 
 
-@public
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
     """Along an axis, the elements at the indices given for each line of it.
 
@@ -404,7 +393,6 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     return bind(_take_along, tensor, positions, axis=axis)
 
 
-@public
 def put_along_axis(
     x: TensorLike, indices: TensorLike, values: TensorLike, /, axis: int = -1
 ) -> Tensor:
@@ -435,7 +423,6 @@ def put_along_axis(
     return index_update(tensor, tuple(along(tensor, positions, axis)), values)
 
 
-@public
 def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``updates`` in the rows at ``indices``.
 
@@ -454,7 +441,6 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
     return index_update(tensor, _positions("scatter_update", indices, tensor), updates)
 
 
-@public
 def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``updates`` added to the rows at ``indices``.
 

@@ -19,7 +19,7 @@ from eagerflow.ops.rules.extents import check_not_negative, may_be
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import cast, floating, host_check, operands
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import NUMERIC, REAL, check_kind, public
+from eagerflow.ops.rules.type_rules import NUMERIC, REAL, check_kind
 from eagerflow.types import DTYPES, TensorType, same_shape
 
 __all__ = ["bincount", "segment_max", "segment_mean", "segment_min", "segment_sum"]
@@ -149,7 +149,6 @@ def _segment(
     return bind(op, tensor, ids, num_segments=count)
 
 
-@public
 def segment_sum(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -171,7 +170,6 @@ def segment_sum(
     return _segment("segment_sum", _sum, values, segment_ids, num_segments)
 
 
-@public
 def segment_max(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -190,7 +188,6 @@ def segment_max(
     return _segment("segment_max", _max, values, segment_ids, num_segments)
 
 
-@public
 def segment_min(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -209,7 +206,6 @@ def segment_min(
     return _segment("segment_min", _min, values, segment_ids, num_segments)
 
 
-@public
 def segment_mean(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -233,7 +229,6 @@ def segment_mean(
     return functions["divide"](total, sizes)
 
 
-@public
 def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, … occurs, or the sum of weights where it occurs.
 

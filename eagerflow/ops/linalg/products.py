@@ -23,7 +23,6 @@ from eagerflow.ops.rules.type_rules import (
     check_kind,
     elementwise,
     normalize_axis,
-    public,
 )
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
@@ -128,7 +127,6 @@ _matmul: Op = define(
 )
 
 
-@public
 def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The matrix product, also written ``x1 @ x2``.
 
@@ -201,7 +199,6 @@ def _vectors(
     return moveaxis(a, axis, -1), moveaxis(b, axis, -1)
 
 
-@public
 def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The dot products of vectors: the sum of ``conj(x1) * x2`` over one axis.
 
@@ -219,7 +216,6 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     return bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
 
 
-@public
 def vdot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The dot product of all elements, those of ``x1`` conjugated.
 
@@ -256,7 +252,6 @@ _cross = define(
 )
 
 
-@public
 def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The cross products of 3-vectors.
 
@@ -323,7 +318,6 @@ def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
     return x if same_shape(x.shape, shape) else reshape(x, shape)
 
 
-@public
 def tensordot(
     x1: TensorLike,
     x2: TensorLike,
@@ -356,7 +350,6 @@ def tensordot(
     return product if same_shape(product.shape, shape) else reshape(product, shape)
 
 
-@public
 def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The product of each element of one vector with each of another.
 
@@ -372,7 +365,6 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return multiply(reshape(a, (a.size, 1)), reshape(b, (b.size,)))
 
 
-@public
 def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The sum of products over the last axes of both; nothing is conjugated.
 
@@ -389,7 +381,6 @@ def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
-@public
 def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """NumPy's dot product: `matmul` up to matrices, with a batch of each for larger arrays.
 
@@ -408,7 +399,6 @@ def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return tensordot(a, b, axes=((-1,), (normalize_axis(-2, b.ndim),)))
 
 
-@public
 def kron(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The Kronecker product: ``x1`` with each element replaced by its product with ``x2``.
 

@@ -17,7 +17,7 @@ from eagerflow.ops.nn.windows import check_axes, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind, public
+from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind
 from eagerflow.types import DTYPES, Shape, TensorType
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
@@ -135,7 +135,6 @@ _max_pool: Op = define(
 )
 
 
-@public
 def max_pool(
     x: TensorLike,
     kernel_size: Sizes,
@@ -214,7 +213,6 @@ _avg_pool: Op = define(
 )
 
 
-@public
 def avg_pool(
     x: TensorLike,
     kernel_size: Sizes,
@@ -315,7 +313,6 @@ def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
     return per_axis(name, "output_size", filled, axes)
 
 
-@public
 def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
     """The means of windows that share each axis out to a given number of positions.
 
@@ -340,7 +337,6 @@ def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
     return bind(_adaptive_avg_pool, tensor, places=wanted, size=tensor.shape[2:], back=False)
 
 
-@public
 def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: bool = False) -> Any:
     """The largest elements of windows that share each axis out, as in `adaptive_avg_pool`.
 

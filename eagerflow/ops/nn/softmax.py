@@ -19,7 +19,7 @@ from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import count_of, where
 from eagerflow.ops.rules.promotion import cast, floating, operands
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, public, reduced_shape
+from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, reduced_shape
 from eagerflow.types import Shape, TensorType
 
 __all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "standardize"]
@@ -49,7 +49,6 @@ _softmax = define(
 )
 
 
-@public
 def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """exp(x) over its sum along an axis: numbers from 0 to 1 that add up to 1.
 
@@ -81,7 +80,6 @@ _log_softmax = define(
 )
 
 
-@public
 def log_softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, precise also where that is next to 0 or 1.
 
@@ -114,7 +112,6 @@ _check_labels = define(
 )
 
 
-@public
 def check_labels(
     labels: TensorLike,
     /,
@@ -262,7 +259,6 @@ define(
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-@public
 def softmax_cross_entropy(
     x: TensorLike,
     labels: TensorLike,
@@ -364,7 +360,6 @@ _standardize = define(
 )
 
 
-@public
 def standardize(
     x: TensorLike, /, axis: Axis = None, *, eps: float = 1e-5, least: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:

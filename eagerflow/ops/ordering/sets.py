@@ -12,7 +12,7 @@ from eagerflow.dims import unknown
 from eagerflow.ops.indexing.getitem import scatter
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.subscripts import ARRAY
-from eagerflow.ops.rules.type_rules import elementwise, public
+from eagerflow.ops.rules.type_rules import elementwise
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
@@ -129,7 +129,6 @@ _unique_all, _unique_counts, _unique_values = (
 )
 
 
-@public
 def unique_all(x: TensorLike, /) -> UniqueAll:
     """The distinct values, sorted, with where they occur and how often.
 
@@ -146,7 +145,6 @@ def unique_all(x: TensorLike, /) -> UniqueAll:
     return UniqueAll(*bind(_unique_all, tensor_of(x)))
 
 
-@public
 def unique_counts(x: TensorLike, /) -> UniqueCounts:
     """The distinct values, sorted, with how often they occur.
 
@@ -163,7 +161,6 @@ def unique_counts(x: TensorLike, /) -> UniqueCounts:
     return UniqueCounts(*bind(_unique_counts, tensor_of(x)))
 
 
-@public
 def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     """The distinct values, sorted, with which of them each element is.
 
@@ -181,7 +178,6 @@ def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     return UniqueInverse(parts.values, parts.inverse_indices)
 
 
-@public
 def unique_values(x: TensorLike, /) -> Tensor:
     """The distinct values, sorted.
 
@@ -205,7 +201,6 @@ _isin = define(
 )
 
 
-@public
 def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     """Whether each element occurs in another array.
 

@@ -16,7 +16,6 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.promotion import cast, promote
 from eagerflow.ops.rules.sizes import matched, surely_less
 from eagerflow.ops.rules.subscripts import ARRAY, along
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = ["TopK", "argsort", "searchsorted", "sort", "topk"]
@@ -51,7 +50,6 @@ _argsort = define(
 )
 
 
-@public
 def sort(
     x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
@@ -102,7 +100,6 @@ def _ordered(x: Tensor, q: float) -> Tensor:
 functions["_order_statistics"] = _ordered  # for medians, a layer below
 
 
-@public
 def argsort(
     x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
@@ -156,7 +153,6 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
 _topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting)
 
 
-@public
 def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> TopK:
     """The k largest elements along an axis, in order, with their indices.
 
@@ -212,7 +208,6 @@ def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
     return take(matched(line, sorter.shape, line.shape, refusal, given), sorter, axis=0)
 
 
-@public
 def searchsorted(
     x1: TensorLike,
     x2: TensorLike,

@@ -17,7 +17,7 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.extents import joined_shape, may_be
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote, promote_floating
-from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind, public
+from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
@@ -55,7 +55,6 @@ _cumulative_sum = define(
 )
 
 
-@public
 def cumulative_sum(
     x: TensorLike,
     /,
@@ -107,7 +106,6 @@ _cumulative_prod = define(
 )
 
 
-@public
 def cumulative_prod(
     x: TensorLike,
     /,
@@ -157,7 +155,6 @@ def _flat(x: TensorLike) -> Tensor:
     return functions["reshape"](tensor_of(x), (-1,))
 
 
-@public
 def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
 
@@ -175,7 +172,6 @@ def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> T
     return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
-@public
 def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_prod` as NumPy calls it: over all elements in row-major order if axis is None.
 
@@ -220,7 +216,6 @@ def _recurrence_transposed(g: Tensor, a: Tensor, axis: int) -> Tensor:
     return _reverse(linear_recurrence, conjugate(factors), g, axis=axis)
 
 
-@public
 def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor:
     """Solves ``y[i] = a[i] * y[i - 1] + b[i]``, with ``y[0] = b[0]``, along an axis.
 
@@ -252,7 +247,6 @@ _running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), co
 _running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The largest of the elements up to each along an axis; NaN from the first NaN on.
 
@@ -269,7 +263,6 @@ def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
     return _running_extreme(_running_argmax, "cummax", x, axis)
 
 
-@public
 def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The smallest of the elements up to each along an axis; NaN from the first NaN on.
 
@@ -295,7 +288,6 @@ def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
 # --- differences ----------------------------------------------------------------------------
 
 
-@public
 def diff(
     x: TensorLike,
     /,

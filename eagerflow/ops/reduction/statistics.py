@@ -36,7 +36,6 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     check_kind,
     elementwise,
-    public,
     real_dtype,
     reduced_shape,
 )
@@ -102,7 +101,6 @@ _var = define(
 )
 
 
-@public
 def var(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -140,7 +138,6 @@ _std = define(
 )
 
 
-@public
 def std(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -164,7 +161,6 @@ def std(
     return bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
-@public
 def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest element minus the smallest ("peak to peak").
 
@@ -184,7 +180,6 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return subtract(max(tensor, axis, keepdims=keepdims), min(tensor, axis, keepdims=keepdims))
 
 
-@public
 def average(
     x: TensorLike, /, axis: Axis = None, *, weights: TensorLike = None, keepdims: bool = False
 ) -> Tensor:
@@ -245,7 +240,6 @@ _fraction = define(
 )
 
 
-@public
 def quantile(
     x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -298,7 +292,6 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     return functions["reshape"](values, (*fraction.shape, *rest))
 
 
-@public
 def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The element in the middle of the order, or the mean of the two there.
 
@@ -320,7 +313,6 @@ def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 # --- without NaN ----------------------------------------------------------------------------
 
 
-@public
 def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The sum of the elements that are not NaN.
 
@@ -339,7 +331,6 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
 
 
-@public
 def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The mean of the elements that are not NaN.
 
@@ -359,7 +350,6 @@ def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> T
     return divide(nansum(tensor, axis, keepdims=keepdims), cast(count, tensor.dtype))
 
 
-@public
 def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest of the elements that are not NaN; NaN if there are none.
 
@@ -378,7 +368,6 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return _nan_extreme(max, -math.inf, x, axis, keepdims)
 
 
-@public
 def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The smallest of the elements that are not NaN; NaN if there are none.
 

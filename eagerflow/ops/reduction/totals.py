@@ -24,7 +24,6 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     REAL,
     check_kind,
-    public,
     reduced_shape,
     repeats_to,
 )
@@ -100,7 +99,6 @@ _sum = define(
 )
 
 
-@public
 def sum(
     x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
 ) -> Tensor:
@@ -143,7 +141,6 @@ _sum_to = define(
 )
 
 
-@public
 def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     """The sum over the axes along which an array of ``shape`` would be repeated to that of ``x``.
 
@@ -201,7 +198,6 @@ _prod = define(
 )
 
 
-@public
 def prod(
     x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
 ) -> Tensor:
@@ -238,7 +234,6 @@ _mean = define(
 )
 
 
-@public
 def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of elements; NaN for none.
 
@@ -271,7 +266,6 @@ _logsumexp = define(
 )
 
 
-@public
 def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials, without overflow; -inf for no elements.
 
@@ -307,7 +301,6 @@ def _extreme_vjp(
 _max = define("max", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
 
 
-@public
 def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest element; NaN if one is NaN.
 
@@ -330,7 +323,6 @@ def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 _min = define("min", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
 
 
-@public
 def min(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The smallest element; NaN if one is NaN.
 
@@ -365,7 +357,6 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
 _argmax = define("argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the largest element, the first one of several; that of a NaN if there is one.
 
@@ -389,7 +380,6 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
 _argmin = define("argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the smallest element, the first one of several; that of a NaN if there is one.
 
@@ -415,7 +405,6 @@ def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
 _all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Whether all elements are true; true for none.
 
@@ -437,7 +426,6 @@ def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 _any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Whether at least one element is true; false for none.
 
@@ -459,7 +447,6 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 _count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,))
 
 
-@public
 def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """How many elements are not zero.
 

@@ -6,11 +6,11 @@ Messages here do not name the op: `eagerflow.core.op.infer` puts its name and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
-from eagerflow.core.op import Effect, Op, common_device, define, functions
+from eagerflow.core.op import Effect, Op, common_device, define
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
@@ -32,14 +32,6 @@ REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 ANY: Final = NUMERIC | BOOL
 ALL: Final = ANY | {"bytes"}
-
-_F = TypeVar("_F", bound=Callable[..., Any])  # public functions keep their own signature
-
-
-def public(function: _F) -> _F:
-    """Make a public function known to Tensor's methods and operators, under its own name."""
-    functions[function.__name__] = function
-    return function
 
 
 def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
