@@ -13,7 +13,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise.logic import equal
-from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
 from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, unary
 
@@ -36,13 +36,7 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = unary(
-    "square",
-    NUMERIC,
-    lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),
-    saved="inputs",
-    ieee=True,
-)
+_square = unary("square", NUMERIC, times(lambda out, x: multiply(x, 2)), saved="inputs", ieee=True)
 
 
 def square(x: TensorLike, /) -> Tensor:
@@ -81,7 +75,7 @@ def sqrt(x: TensorLike, /) -> Tensor:
 _rsqrt = unary(
     "rsqrt",
     INEXACT,
-    lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),
+    times(lambda out, x: multiply(multiply(out, square(out)), -0.5)),
     saved="outputs",
 )
 
@@ -99,11 +93,7 @@ def rsqrt(x: TensorLike, /) -> Tensor:
 
 
 _cbrt = unary(
-    "cbrt",
-    FLOATING,
-    lambda g, out, x: divide(g, multiply(square(out), 3.0)),
-    saved="outputs",
-    flops=40,
+    "cbrt", FLOATING, over(lambda out, x: multiply(square(out), 3.0)), saved="outputs", flops=40
 )
 
 
@@ -172,9 +162,7 @@ _SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: squa
 
 # --- exponentials ---------------------------------------------------------------------------
 
-_exp = unary(
-    "exp", INEXACT, lambda g, out, x: multiply(g, conjugate(out)), saved="outputs", flops=32
-)
+_exp = unary("exp", INEXACT, times(lambda out, x: out), saved="outputs", flops=32)
 
 
 def exp(x: TensorLike, /) -> Tensor:
@@ -190,11 +178,7 @@ def exp(x: TensorLike, /) -> Tensor:
 
 
 _exp2 = unary(
-    "exp2",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),
-    saved="outputs",
-    flops=32,
+    "exp2", INEXACT, times(lambda out, x: multiply(out, math.log(2))), saved="outputs", flops=32
 )
 
 
@@ -211,9 +195,7 @@ def exp2(x: TensorLike, /) -> Tensor:
 
 
 # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
-_expm1 = unary(
-    "expm1", INEXACT, lambda g, out, x: multiply(g, conjugate(exp(x))), saved="inputs", flops=32
-)
+_expm1 = unary("expm1", INEXACT, times(lambda out, x: exp(x)), saved="inputs", flops=32)
 
 
 def expm1(x: TensorLike, /) -> Tensor:
@@ -230,7 +212,7 @@ def expm1(x: TensorLike, /) -> Tensor:
 
 # --- logarithms -----------------------------------------------------------------------------
 
-_log = unary("log", INEXACT, lambda g, out, x: divide(g, conjugate(x)), saved="inputs", flops=32)
+_log = unary("log", INEXACT, over(lambda out, x: x), saved="inputs", flops=32)
 
 
 def log(x: TensorLike, /) -> Tensor:
@@ -245,9 +227,7 @@ def log(x: TensorLike, /) -> Tensor:
     return bind(_log, floating(x))
 
 
-_log1p = unary(
-    "log1p", INEXACT, lambda g, out, x: divide(g, conjugate(add(x, 1))), saved="inputs", flops=32
-)
+_log1p = unary("log1p", INEXACT, over(lambda out, x: add(x, 1)), saved="inputs", flops=32)
 
 
 def log1p(x: TensorLike, /) -> Tensor:
@@ -263,11 +243,7 @@ def log1p(x: TensorLike, /) -> Tensor:
 
 
 _log2 = unary(
-    "log2",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),
-    saved="inputs",
-    flops=32,
+    "log2", INEXACT, over(lambda out, x: multiply(x, math.log(2))), saved="inputs", flops=32
 )
 
 
@@ -284,11 +260,7 @@ def log2(x: TensorLike, /) -> Tensor:
 
 
 _log10 = unary(
-    "log10",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),
-    saved="inputs",
-    flops=32,
+    "log10", INEXACT, over(lambda out, x: multiply(x, math.log(10))), saved="inputs", flops=32
 )
 
 

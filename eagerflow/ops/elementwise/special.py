@@ -15,7 +15,7 @@ from eagerflow.ops.elementwise.logic import equal, greater, less, logical_and, l
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
-from eagerflow.ops.rules.gradients import where
+from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
 from eagerflow.ops.rules.type_rules import FLOATING, check_kind, unary
 from eagerflow.types import TensorType
@@ -35,7 +35,7 @@ __all__ = [
 
 # --- error functions ------------------------------------------------------------------------
 
-_erf = unary("erf", FLOATING, lambda g, out, x: multiply(g, _bell(x)), saved="inputs", flops=100)
+_erf = unary("erf", FLOATING, times(lambda out, x: _bell(x)), saved="inputs", flops=100)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ def erfc(x: TensorLike, /) -> Tensor:
 _erfinv = unary(
     "erfinv",
     FLOATING,
-    lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
+    times(lambda out, x: multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
     saved="outputs",
     flops=100,
 )
@@ -95,9 +95,7 @@ def erfinv(x: TensorLike, /) -> Tensor:
 
 # --- the gamma function ---------------------------------------------------------------------
 
-_lgamma = unary(
-    "lgamma", FLOATING, lambda g, out, x: multiply(g, digamma(x)), saved="inputs", flops=100
-)
+_lgamma = unary("lgamma", FLOATING, times(lambda out, x: digamma(x)), saved="inputs", flops=100)
 
 
 def lgamma(x: TensorLike, /) -> Tensor:
@@ -162,7 +160,7 @@ def digamma(x: TensorLike, /) -> Tensor:
 _sigmoid = unary(
     "sigmoid",
     FLOATING,
-    lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),
+    times(lambda out, x: multiply(out, subtract(1, out))),
     saved="outputs",
     flops=40,
 )

@@ -12,7 +12,7 @@ from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, negative
 from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
-from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
 from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, unary
 
@@ -46,9 +46,7 @@ __all__ = [
 
 # --- trigonometric functions ----------------------------------------------------------------
 
-_sin = unary(
-    "sin", INEXACT, lambda g, out, x: multiply(g, conjugate(cos(x))), saved="inputs", flops=40
-)
+_sin = unary("sin", INEXACT, times(lambda out, x: cos(x)), saved="inputs", flops=40)
 
 
 def sin(x: TensorLike, /) -> Tensor:
@@ -84,13 +82,7 @@ def cos(x: TensorLike, /) -> Tensor:
     return bind(_cos, floating(x))
 
 
-_tan = unary(
-    "tan",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),
-    saved="outputs",
-    flops=40,
-)
+_tan = unary("tan", INEXACT, times(lambda out, x: add(square(out), 1)), saved="outputs", flops=40)
 
 
 def tan(x: TensorLike, /) -> Tensor:
@@ -111,11 +103,7 @@ def _one_minus_square(x: Tensor) -> Tensor:
 
 
 _asin = unary(
-    "asin",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),
-    saved="inputs",
-    flops=80,
+    "asin", INEXACT, over(lambda out, x: sqrt(_one_minus_square(x))), saved="inputs", flops=80
 )
 
 
@@ -152,13 +140,7 @@ def acos(x: TensorLike, /) -> Tensor:
     return bind(_acos, floating(x))
 
 
-_atan = unary(
-    "atan",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(add(square(x), 1))),
-    saved="inputs",
-    flops=80,
-)
+_atan = unary("atan", INEXACT, over(lambda out, x: add(square(x), 1)), saved="inputs", flops=80)
 
 
 def atan(x: TensorLike, /) -> Tensor:
@@ -206,9 +188,7 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # --- hyperbolic functions -------------------------------------------------------------------
 
-_sinh = unary(
-    "sinh", INEXACT, lambda g, out, x: multiply(g, conjugate(cosh(x))), saved="inputs", flops=40
-)
+_sinh = unary("sinh", INEXACT, times(lambda out, x: cosh(x)), saved="inputs", flops=40)
 
 
 def sinh(x: TensorLike, /) -> Tensor:
@@ -223,9 +203,7 @@ def sinh(x: TensorLike, /) -> Tensor:
     return bind(_sinh, floating(x))
 
 
-_cosh = unary(
-    "cosh", INEXACT, lambda g, out, x: multiply(g, conjugate(sinh(x))), saved="inputs", flops=40
-)
+_cosh = unary("cosh", INEXACT, times(lambda out, x: sinh(x)), saved="inputs", flops=40)
 
 
 def cosh(x: TensorLike, /) -> Tensor:
@@ -241,11 +219,7 @@ def cosh(x: TensorLike, /) -> Tensor:
 
 
 _tanh = unary(
-    "tanh",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),
-    saved="outputs",
-    flops=32,
+    "tanh", INEXACT, times(lambda out, x: subtract(1, square(out))), saved="outputs", flops=32
 )
 
 
@@ -262,11 +236,7 @@ def tanh(x: TensorLike, /) -> Tensor:
 
 
 _asinh = unary(
-    "asinh",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),
-    saved="inputs",
-    flops=80,
+    "asinh", INEXACT, over(lambda out, x: sqrt(add(square(x), 1))), saved="inputs", flops=80
 )
 
 
@@ -286,7 +256,7 @@ def asinh(x: TensorLike, /) -> Tensor:
 _acosh = unary(
     "acosh",
     INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),
+    over(lambda out, x: multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))),
     saved="inputs",
     flops=80,
 )
@@ -305,11 +275,7 @@ def acosh(x: TensorLike, /) -> Tensor:
 
 
 _atanh = unary(
-    "atanh",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),
-    saved="inputs",
-    flops=80,
+    "atanh", INEXACT, over(lambda out, x: _one_minus_square(x)), saved="inputs", flops=80
 )
 
 

@@ -20,7 +20,7 @@ from eagerflow.ops.elementwise.logic import (
 from eagerflow.ops.elementwise.special import sigmoid
 from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number
-from eagerflow.ops.rules.gradients import where
+from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
 
@@ -112,9 +112,7 @@ def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     return bind(_elu, floating(x), alpha=float(as_number(alpha)))
 
 
-_softplus = unary(
-    "softplus", FLOATING, lambda g, out, x: multiply(g, sigmoid(x)), saved="inputs", flops=40
-)
+_softplus = unary("softplus", FLOATING, times(lambda out, x: sigmoid(x)), saved="inputs", flops=40)
 
 
 def softplus(x: TensorLike, /) -> Tensor:

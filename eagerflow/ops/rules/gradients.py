@@ -7,6 +7,7 @@ with it the last bit, must not depend on whether the sizes are known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
@@ -97,3 +98,13 @@ def conjugate(x: Tensor) -> Tensor:
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     """`eagerflow.where`, which is defined above this layer."""
     return functions["where"](condition, x1, x2)
+
+
+def times(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The vjp rule of a function of one input whose derivative is ``slope(out, x)``."""
+    return lambda g, out, x: functions["multiply"](g, conjugate(slope(out, x)))
+
+
+def over(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``."""
+    return lambda g, out, x: functions["divide"](g, conjugate(slope(out, x)))
