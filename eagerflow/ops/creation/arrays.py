@@ -5,18 +5,19 @@ The ops that take no array get the device as an attribute.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, Unpack
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.facts import MOVING, OpFacts, of_family
 from eagerflow.core.interpreter import stack
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.arguments import as_index, as_shape, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import (
@@ -57,33 +58,16 @@ _WEAK: dict[type, DType] = {
 # --- from values ----------------------------------------------------------------------------
 
 
-@of_family(MOVING)
+@of_family({**MOVING, "elementwise": True, "fails_on": "nothing", "linear_rows": True})
 def _same_type(x: TensorType) -> TensorType:
     return x
 
 
+_pass: Final = (lambda g, out, x: g,)
 _identity = define(
-    "identity",
-    infer=_same_type,
-    vjp=(lambda g, out, x: g,),
-    cost=FREE,
-    elementwise=True,
-    storage="same",
-    order="input",
-    fails_on="nothing",
-    linear_rows=True,
+    "identity", infer=_same_type, vjp=_pass, cost=FREE, storage="same", order="input"
 )
-
-_copy = define(
-    "copy",
-    infer=_same_type,
-    vjp=(lambda g, out, x: g,),
-    elementwise=True,
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-    linear_rows=True,
-)
+_copy = define("copy", infer=_same_type, vjp=_pass, storage="fresh", order="rows")
 
 
 def copy(x: TensorLike, /) -> Tensor:
@@ -186,32 +170,19 @@ def _convert(
 # --- from a description ---------------------------------------------------------------------
 
 
+def creating(name: str, infer: Callable[..., TensorType], **facts: Unpack[OpFacts]) -> Op:
+    """An op that makes an array of its attributes alone."""
+    made: OpFacts = {"precision": "exact", "storage": "fresh", "order": "rows", **facts}
+    return define(name, infer=infer, nondifferentiable=True, **made)
+
+
 def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -> TensorType:
     check_not_negative(*shape)
     return TensorType(dtype, shape)
 
 
-_zeros = define(
-    "zeros",
-    infer=_described,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-    fill=lambda attrs: 0,
-)
-
-
-_full = define(
-    "full",
-    infer=_described,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fill=lambda attrs: attrs.get("fill_value"),
-)
+_zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
+_full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
 def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
@@ -393,21 +364,14 @@ def full_like(
 # --- triangles ------------------------------------------------------------------------------
 
 
+@of_family({"saved": "none", "precision": "exact", "storage": "fresh", "fails_on": "nothing"})
 def _triangle_type(x: TensorType, *, k: int) -> TensorType:
     if x.ndim < 2:
         raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
     return x
 
 
-_tril = define(
-    "tril",
-    infer=_triangle_type,
-    vjp=(lambda g, out, x, *, k: tril(g, k=k),),
-    saved="none",
-    precision="exact",
-    storage="fresh",
-    fails_on="nothing",
-)
+_tril = define("tril", infer=_triangle_type, vjp=(lambda g, out, x, *, k: tril(g, k=k),))
 
 
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -424,18 +388,10 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [1., 1.]], f32[2,2]@cpu:0)
     """
-    return bind(_tril, _matrices("tril", x), k=as_index("tril", "k", k))
+    return bind(_tril, matrices_of("tril", x), k=as_index("tril", "k", k))
 
 
-_triu = define(
-    "triu",
-    infer=_triangle_type,
-    vjp=(lambda g, out, x, *, k: triu(g, k=k),),
-    saved="none",
-    precision="exact",
-    storage="fresh",
-    fails_on="nothing",
-)
+_triu = define("triu", infer=_triangle_type, vjp=(lambda g, out, x, *, k: triu(g, k=k),))
 
 
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
@@ -452,15 +408,4 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 1.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    return bind(_triu, _matrices("triu", x), k=as_index("triu", "k", k))
-
-
-def _matrices(name: str, x: TensorLike) -> Tensor:
-    matrices = tensor_of(x)
-    if matrices.ndim < 2:  # NumPy's kernel would take a vector
-        raise ShapeError(
-            f"{name}: needs a matrix or a stack of matrices",
-            given=str(matrices.type),
-            expected="at least two axes",
-        )
-    return matrices
+    return bind(_triu, matrices_of("triu", x), k=as_index("triu", "k", k))

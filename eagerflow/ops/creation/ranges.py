@@ -7,12 +7,13 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import bind, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
+from eagerflow.ops.creation.arrays import creating
 from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
@@ -52,14 +53,7 @@ def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) ->
     return TensorType(dtype, (size,))
 
 
-_arange = define(
-    "arange",
-    infer=_arange_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-)
+_arange = creating("arange", _arange_type)
 
 
 def arange(
@@ -139,14 +133,7 @@ def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -
     return TensorType(dtype, (num,))
 
 
-_linspace = define(
-    "linspace",
-    infer=_linspace_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-)
+_linspace = creating("linspace", _linspace_type)
 
 
 def linspace(
@@ -291,15 +278,7 @@ def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) 
     return TensorType(dtype, (rows, columns))
 
 
-_eye = define(
-    "eye",
-    infer=_eye_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-)
+_eye = creating("eye", _eye_type, fails_on="nothing")
 
 
 def eye(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.facts import ELEMENTWISE, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
@@ -49,6 +50,7 @@ __all__ = [
 # --- sign and magnitude ---------------------------------------------------------------------
 
 
+@of_family(ELEMENTWISE)
 def _magnitude_type(x: TensorType) -> TensorType:
     check_kind(x, NUMERIC)
     return x.like(dtype=real_dtype(x.dtype))
@@ -60,9 +62,6 @@ _abs = define(
     vjp=(lambda g, out, x: multiply(g, sign(x)),),
     saved="inputs",
     fails_on="nothing",
-    elementwise=True,
-    storage="fresh",
-    order="elementwise",
     ieee=True,
     idempotent=True,
 )
@@ -295,20 +294,13 @@ def conj(x: TensorLike, /) -> Tensor:
 conjugate = conj
 
 
+@of_family({"saved": "none", "fails_on": "nothing", "elementwise": True, "storage": "either"})
 def _part_type(x: TensorType) -> TensorType:
     check_kind(x, COMPLEX)
     return x.like(dtype=real_dtype(x.dtype))
 
 
-_real = define(
-    "real",
-    infer=_part_type,
-    vjp=(lambda g, out, x: cast(g, x.dtype),),
-    saved="none",
-    fails_on="nothing",
-    elementwise=True,
-    storage="either",
-)
+_real = define("real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),))
 
 
 def real(x: TensorLike, /) -> Tensor:
@@ -326,15 +318,7 @@ def real(x: TensorLike, /) -> Tensor:
     return bind(_real, tensor)
 
 
-_imag = define(
-    "imag",
-    infer=_part_type,
-    vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),),
-    saved="none",
-    fails_on="nothing",
-    elementwise=True,
-    storage="either",
-)
+_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),))
 
 
 def imag(x: TensorLike, /) -> Tensor:

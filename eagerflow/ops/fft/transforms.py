@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.fft.spectra import SWAPPED, transform, transform_hermitian, transform_real
+from eagerflow.ops.fft.spectra import (
+    FFT,
+    IRFFT,
+    RFFT,
+    SWAPPED,
+)
 from eagerflow.ops.linalg.matrices import complex_dtype
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate
@@ -88,7 +94,7 @@ def _complex_transform(
     inverse: bool,
 ) -> Tensor:
     x = _resized(name, x, axes, sizes)
-    return transform(x, axes=axes, norm=norm, inverse=inverse)
+    return bind(FFT, x, axes=axes, norm=norm, inverse=inverse)
 
 
 def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
@@ -98,7 +104,7 @@ def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm:
             f"{name}: x is complex", given=f"x={type_of(tensor)}", expected="a real dtype"
         )
     axis = axis_of(name, tensor, axis)
-    return transform_real(_resized(name, tensor, (axis,), (size,)), axis=axis, norm=norm)
+    return bind(RFFT, _resized(name, tensor, (axis,), (size,)), axis=axis, norm=norm)
 
 
 def _hermitian_transform(
@@ -116,7 +122,7 @@ def _hermitian_transform(
             hint="half a spectrum has n // 2 + 1 points; by default n is taken to be even",
         )
     tensor = _resized(name, tensor, (axis,), (count // 2 + 1,))
-    return transform_hermitian(tensor, axis=axis, n=count, norm=norm)
+    return bind(IRFFT, tensor, axis=axis, n=count, norm=norm)
 
 
 # --- complex data ---------------------------------------------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import picking
+from eagerflow.core.facts import ELEMENTWISE, MOVING, OpFacts, of_family
 from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -41,6 +42,7 @@ _BOOL = DTYPES["bool"]
 # --- conditions -----------------------------------------------------------------------------
 
 
+@of_family(ELEMENTWISE)
 def _where_type(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     if condition.dtype is not _BOOL:
         raise DTypeError("the condition is not of dtype bool")
@@ -60,10 +62,6 @@ _where = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
-    elementwise=True,
-    storage="fresh",
-    order="elementwise",
-    fails_on="sizes",
 )
 
 
@@ -300,17 +298,15 @@ def _take_vjp(
     return rows(g, indices, x.shape)
 
 
+_PICKING: Final[OpFacts] = {
+    **MOVING, "saved": "indices", "cost": picking, "storage": "fresh", "raises": (TensorIndexError,)
+}  # fmt: skip
 _take = define(
     "take",
     infer=_take_type,
     vjp=(_take_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
-    saved="indices",
-    precision="exact",
-    takes_bytes=True,
-    cost=picking,
-    storage="fresh",
-    raises=(TensorIndexError,),
+    **_PICKING,
 )
 
 
@@ -361,12 +357,7 @@ _take_along = define(
     infer=_take_along_type,
     vjp=(_take_along_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
-    saved="indices",
-    precision="exact",
-    takes_bytes=True,
-    cost=picking,
-    storage="fresh",
-    raises=(TensorIndexError,),
+    **_PICKING,
 )
 
 

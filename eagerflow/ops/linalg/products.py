@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import product
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
@@ -39,10 +41,15 @@ __all__ = [
     "vecdot",
 ]
 
+_PRODUCT: Final[OpFacts] = {
+    "saved": "inputs", "precision": "accumulate", "cost": product, "storage": "fresh",
+    "fails_on": "sizes",
+}  # fmt: skip
 
 # --- matmul ---------------------------------------------------------------------------------
 
 
+@of_family(_PRODUCT)
 def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
     check_kind(x1, ANY)
     check_same_dtype(x1, x2)
@@ -91,6 +98,7 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     return sum_to_like(matmul(matrix_transpose(factor), g), x2)
 
 
+@of_family(_PRODUCT)
 def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> TensorType:
     return _matmul_type(x1, x2)
 
@@ -106,24 +114,14 @@ _matmul_like = define(
         None,
     ),
     jvp=lambda t, out, x1, x2, like: multilinear_jvp(_matmul, t[:2], (x1, x2), {}),
-    saved="inputs",
-    precision="accumulate",
-    cost=product,
-    storage="fresh",
     order="last input",
-    fails_on="sizes",
 )
 _matmul: Op = define(
     "matmul",
     infer=_matmul_type,
     vjp=(_matmul_vjp_x1, _matmul_vjp_x2),
     jvp=lambda t, out, *xs: multilinear_jvp(_matmul, t, xs, {}),
-    saved="inputs",
-    precision="accumulate",
-    cost=product,
-    storage="fresh",
     order="product",
-    fails_on="sizes",
 )
 
 

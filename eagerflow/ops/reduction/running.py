@@ -7,6 +7,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
+from eagerflow.core.facts import of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, ShapeError, TensorValueError
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 
+@of_family({
+    "precision": "accumulate", "cost": per_input(4), "storage": "fresh", "fails_on": "nothing"
+})  # fmt: skip
 def _running_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=wide(x.dtype))
 
@@ -48,10 +52,6 @@ _cumulative_sum = define(
     infer=_running_type,
     vjp=(lambda g, out, x, *, axis: _reverse(cumulative_sum, g, axis=axis),),
     saved="none",
-    precision="accumulate",
-    cost=per_input(4),
-    storage="fresh",
-    fails_on="nothing",
 )
 
 
@@ -95,15 +95,7 @@ def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
     return functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
 
 
-_cumulative_prod = define(
-    "cumulative_prod",
-    infer=_running_type,
-    vjp=(_cumulative_prod_vjp,),
-    precision="accumulate",
-    cost=per_input(4),
-    storage="fresh",
-    fails_on="nothing",
-)
+_cumulative_prod = define("cumulative_prod", infer=_running_type, vjp=(_cumulative_prod_vjp,))
 
 
 def cumulative_prod(

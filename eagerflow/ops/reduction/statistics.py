@@ -11,6 +11,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.cost_rules import per_input
+from eagerflow.core.facts import of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest
@@ -57,6 +58,7 @@ __all__ = [
 # --- spread ---------------------------------------------------------------------------------
 
 
+@of_family({"precision": "accumulate", "cost": per_input(4)})
 def _variance_type(
     x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> TensorType:
@@ -96,8 +98,6 @@ _var = define(
         ),
     ),
     saved="inputs",
-    precision="accumulate",
-    cost=per_input(4),
 )
 
 
@@ -133,9 +133,7 @@ def _std_vjp(
     return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
 
 
-_std = define(
-    "std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate", cost=per_input(4)
-)
+_std = define("std", infer=_variance_type, vjp=(_std_vjp,))
 
 
 def std(

@@ -85,7 +85,7 @@ def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tens
 # --- sums and products ----------------------------------------------------------------------
 
 
-@of_family(REDUCTION)
+@of_family({**REDUCTION, "precision": "accumulate"})
 def _total_type(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
     return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=wide(x.dtype))
 
@@ -95,7 +95,6 @@ _sum = define(
     infer=_total_type,
     vjp=(lambda g, out, x, *, axis, keepdims: spread(g, x, axis, keepdims),),
     saved="none",
-    precision="accumulate",
 )
 
 
@@ -194,7 +193,6 @@ _prod = define(
         ),
     ),
     saved="inputs",
-    precision="accumulate",
 )
 
 

@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
@@ -146,6 +146,26 @@ def _worded(name: str, x: Tensor, axis: Any, error: AxisError) -> AxisError:
     return AxisError(
         f"{name}: {error.wrong}", given=f"x={type_of(x)}, axis={axis!r}", expected=error.expected
     )
+
+
+def matrices_of(name: str, x: TensorLike) -> Tensor:
+    """``x`` as a tensor, of two axes at the least; kernels of NumPy would take a vector.
+
+    Args:
+        name: of the public function, for messages.
+        x: the argument.
+
+    Raises:
+        ShapeError: it has fewer axes.
+    """
+    matrices = tensor_of(x)
+    if matrices.ndim < 2:
+        raise ShapeError(
+            f"{name}: needs a matrix or a stack of matrices",
+            given=str(matrices.type),
+            expected="at least two axes",
+        )
+    return matrices
 
 
 def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:

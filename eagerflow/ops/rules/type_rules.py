@@ -6,7 +6,7 @@ Messages here do not name the op: `eagerflow.core.op.infer` puts its name and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
@@ -18,8 +18,6 @@ from eagerflow.resources.kinds import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from eagerflow.core.tensor import Tensor
 
 BOOL: Final = frozenset({"bool"})

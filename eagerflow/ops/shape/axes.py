@@ -16,7 +16,7 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import exact_quotient, maximum, may_equal, same
 from eagerflow.errors import AxisError, EagerflowError, ShapeError
-from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
+from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative, is_symbolic
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.type_rules import repeats_to
@@ -295,14 +295,8 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     >>> ef.matrix_transpose(ef.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
-    tensor = tensor_of(x)
+    tensor = matrices_of("matrix_transpose", x)
     n = tensor.ndim
-    if n < 2:
-        raise ShapeError(
-            "matrix_transpose: needs a matrix or a stack of matrices",
-            given=str(tensor.type),
-            expected="at least two axes",
-        )
     return bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
 
 
