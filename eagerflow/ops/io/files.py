@@ -9,11 +9,11 @@ from typing import Any, Final
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import MOVING, of_family
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind, common_device, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
 from eagerflow.ops.rules.extents import may_be
-from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.ops.rules.type_rules import check_kind, effect_op
 from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.types import TensorType
 
@@ -76,16 +76,10 @@ def _write_type(
     return ()
 
 
-_write_file = define(
-    "write_file",
-    infer=_write_type,
-    nondifferentiable=True,
-    effect="writes",
-    precision="exact",
-    resource=FileSystem,
-    takes_bytes=True,
+_write_file = effect_op(
+    "write_file", FileSystem, _write_type, "writes", devices=common_device, takes_bytes=True,
     outputs=None,
-)
+)  # fmt: skip
 
 
 def write_file(path: TensorLike | os.PathLike[str], contents: TensorLike, /) -> None:

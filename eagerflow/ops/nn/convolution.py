@@ -59,9 +59,7 @@ def _check_positions(counts: Shape, expected: Shape) -> None:
         _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
 
 
-def _convolution_type(
-    x: TensorType, w: TensorType, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
-) -> TensorType:
+def _convolution_type(x: TensorType, w: TensorType, *, groups: int, **sliding: Any) -> TensorType:
     _check_operands(x, w)
     _check_equal(
         x.shape[1],
@@ -70,19 +68,12 @@ def _convolution_type(
         f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
     )
     _check_groups(w.shape[0], groups, "the result")
-    counts = positions(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    counts = positions(x.shape[2:], w.shape[2:], **sliding)
     return x.like(shape=(x.shape[0], w.shape[0], *counts))
 
 
 def _transpose_type(
-    y: TensorType,
-    w: TensorType,
-    *,
-    size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    groups: int,
+    y: TensorType, w: TensorType, *, size: Shape, groups: int, **sliding: Any
 ) -> TensorType:
     _check_operands(y, w)
     _check_equal(
@@ -94,25 +85,18 @@ def _transpose_type(
     _check_groups(w.shape[0], groups, "y")
     if any(surely_less(n, 1) for n in size):
         raise ShapeError(f"nothing is left of the result {size}", expected="less padding")
-    _check_positions(y.shape[2:], positions(size, w.shape[2:], stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(size, w.shape[2:], **sliding))
     return y.like(shape=(y.shape[0], w.shape[1] * groups, *size))
 
 
 def _weights_type(
-    x: TensorType,
-    y: TensorType,
-    *,
-    size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    groups: int,
+    x: TensorType, y: TensorType, *, size: Shape, groups: int, **sliding: Any
 ) -> TensorType:
     _check_operands(x, y)
     _check_equal(x.shape[0], y.shape[0], "the batches differ", "as many of x as of y")
     _check_groups(x.shape[1], groups, "x")
     _check_groups(y.shape[1], groups, "y")
-    _check_positions(y.shape[2:], positions(x.shape[2:], size, stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(x.shape[2:], size, **sliding))
     channels: Any = exact_quotient(x.shape[1], groups)
     return x.like(shape=(y.shape[1], channels, *size))
 

@@ -47,14 +47,8 @@ _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
 default_state: Final = GeneratorState()
 
 
-def _key_type(*, resource: GeneratorState, device: Device | None = None) -> TensorType:
+def _key_type(*, resource: GeneratorState, **attrs: object) -> TensorType:
     return TensorType(_UINT64, (2,))
-
-
-def _set_key_type(
-    *, resource: GeneratorState, seed: Any, ticket: Any, device: Device | None = None
-) -> TensorType:
-    return _key_type(resource=resource, device=device)
 
 
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
@@ -94,7 +88,7 @@ _NEXT_KEY: Final = define(
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define(
     "set_key",
-    infer=_set_key_type,
+    infer=_key_type,
     vjp=(),
     effect="fence",
     precision="exact",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.facts import Raised
+from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -137,11 +137,11 @@ def waiting_op(
     name: str,
     kind: type,
     outputs: Callable[..., tuple[TensorType, ...]],
+    /,
     *,
     counted: bool = False,
     devices: Callable[..., Any] = of_state,
-    raises: Raised = WAITING,
-    holds: bool = False,
+    **facts: Unpack[OpFacts],
 ) -> Op:
     """An op that may have to wait for what a resource gives, and takes nothing else.
 
@@ -151,8 +151,7 @@ def waiting_op(
         outputs: ``outputs(resource, **attrs)`` gives the types of what is taken.
         counted: whether it says how many; then ``count`` is an attribute or an input.
         devices: its device rule.
-        raises: what it raises in an ordinary run.
-        holds: whether it takes hold of its resource.
+        facts: what else is not as with others (see `eagerflow.core.op.define`).
     """
 
     def rule(
@@ -162,9 +161,8 @@ def waiting_op(
         check_asked(asked, timed, counted and attrs.get("count") is None)
         return outputs(resource, **attrs)
 
-    return effect_op(
-        name, kind, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
-    )
+    waits: OpFacts = {"outputs": None, "raises": WAITING, **facts}
+    return effect_op(name, kind, rule, "blocks", devices=devices, **waits)
 
 
 def check_asked(
