@@ -10,14 +10,12 @@ import ml_dtypes
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.creation.devices import to_device
-from eagerflow.ops.rules.promotion import cast, promoted_dtype
+from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
 from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
 
@@ -63,12 +61,6 @@ def astype(
 
 # --- questions ------------------------------------------------------------------------------
 
-_NUMBERS: Final = (bool, int, float, complex, Dim)
-
-
-def _is_weak(value: Any) -> bool:
-    return type(value) in _NUMBERS or issubclass(type(value), AbstractNumber)
-
 
 def _dtype_of(value: Any) -> DType:
     """The dtype of an array, or the dtype that ``value`` names."""
@@ -95,8 +87,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
     int16
     """
-    weak = [v for v in arrays_and_dtypes if _is_weak(v)]
-    strong = [_dtype_of(v) for v in arrays_and_dtypes if not _is_weak(v)]
+    weak = [v for v in arrays_and_dtypes if is_python_number(v)]
+    strong = [_dtype_of(v) for v in arrays_and_dtypes if not is_python_number(v)]
     if not strong:
         raise DTypeError("result_type: needs at least one array or dtype")
     joint = promote_dtypes(*strong)

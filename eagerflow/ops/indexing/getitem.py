@@ -16,14 +16,19 @@ from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import FailsOn, Raised, RowSum
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims import Dim, may_equal
+from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
-from eagerflow.ops.rules.promotion import cast, fits_kind, promoted_dtype, weak_fits
+from eagerflow.ops.rules.promotion import (
+    cast,
+    fits_kind,
+    is_python_number,
+    promoted_dtype,
+    weak_fits,
+)
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
 from eagerflow.ops.rules.type_rules import repeats_to
 from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
@@ -273,7 +278,7 @@ def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
-    number = _is_number(value)
+    number = is_python_number(value)
     if number or isinstance(value, (list, tuple)):
         if not weak_fits(value, x.dtype):
             raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
@@ -288,11 +293,6 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     tensor = _stripped(tensor, shape)
     _check_value(shape, type_of(tensor).type, f"x={type_of(x)}, value={type_of(tensor)}")
     return cast(tensor, x.dtype)
-
-
-def _is_number(value: TensorLike) -> bool:
-    kind = type(value)
-    return kind in _NUMBERS or kind is Dim or issubclass(kind, AbstractNumber)
 
 
 def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:

@@ -15,7 +15,7 @@ from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import exact_quotient, maximum, may_equal, same
-from eagerflow.errors import AxisError, EagerflowError, ShapeError
+from eagerflow.errors import AxisError, ShapeError, strip
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative, is_symbolic
 from eagerflow.ops.rules.gradients import sum_to_like
@@ -195,10 +195,9 @@ def broadcast_shapes(*shapes: int | Shape) -> Shape:
 def _joint(name: str, shapes: Sequence[Shape]) -> Shape:
     try:
         return joint_shape((), *shapes)
-    except EagerflowError as error:
-        raise ShapeError(
-            f"{name}: {error.wrong}", given=error.given, expected=error.expected
-        ) from None
+    except ShapeError as error:
+        error.reword(f"{name}: {error.wrong}")
+        raise strip(error) from None
 
 
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:

@@ -12,7 +12,7 @@ from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
-from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, strip
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
 from eagerflow.ops.rules.extents import is_symbolic, with_size
@@ -214,10 +214,8 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     try:
         return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=axis)
     except (ShapeError, TensorValueError) as error:
-        wrong = error.wrong.removeprefix("repeat_each: ")
-        raise type(error)(
-            f"repeat: {wrong}", given=error.given, expected=error.expected, hint=error.hint
-        ) from None
+        error.reword(f"repeat: {error.wrong.removeprefix('repeat_each: ')}")
+        raise strip(error) from None
 
 
 def _one_number(repeats: TensorLike) -> int | None:

@@ -13,7 +13,7 @@ from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
-from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
+from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
@@ -305,12 +305,9 @@ def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: A
         infer_specs(op, list(map(type_of, inputs)), {"resource": resource, **attrs})
     except EagerflowError as error:
         given = ", ".join(str(type_of(x)) for x in inputs)
-        raise type(error)(
-            f"{what}: {error.wrong.removeprefix(f'{op.name}: ')}",
-            given=f"{given} for {resource!r}",
-            expected=error.expected,
-            hint=error.hint,
-        ) from None
+        wrong = error.wrong.removeprefix(f"{op.name}: ")
+        error.reword(f"{what}: {wrong}", f"{given} for {resource!r}")
+        raise strip(error) from None
 
 
 def told(op: Op, resource: Any, value: _T) -> _T:
