@@ -93,11 +93,13 @@ def _complex_transform(
     norm: str,
     inverse: bool,
 ) -> Tensor:
+    _check_norm(name, norm)
     x = _resized(name, x, axes, sizes)
     return bind(FFT, x, axes=axes, norm=norm, inverse=inverse)
 
 
 def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
+    _check_norm(name, norm)
     tensor = floating(x)
     if tensor.dtype.is_complex:
         raise DTypeError(
@@ -110,6 +112,7 @@ def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm:
 def _hermitian_transform(
     name: str, x: TensorLike, axis: int, size: int | None, norm: str
 ) -> Tensor:
+    _check_norm(name, norm)
     tensor = floating(x)
     tensor = cast(tensor, complex_dtype(tensor.dtype))
     axis = axis_of(name, tensor, axis)
@@ -146,10 +149,9 @@ def fft(
     >>> ef.fft.fft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4]@cpu:0)
     """
-    _check_norm("fft", norm)
     tensor = floating(x)
-    axes = (axis_of("fft", tensor, axis),)
-    return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
+    one = (axis_of("fft", tensor, axis),), [_points("fft", n)]
+    return _complex_transform("fft", tensor, *one, norm, inverse=False)
 
 
 def ifft(
@@ -169,10 +171,9 @@ def ifft(
     >>> ef.fft.ifft(ef.tensor([4.0, 0.0, 0.0, 0.0]))
     Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4]@cpu:0)
     """
-    _check_norm("ifft", norm)
     tensor = floating(x)
-    axes = (axis_of("ifft", tensor, axis),)
-    return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
+    one = (axis_of("ifft", tensor, axis),), [_points("ifft", n)]
+    return _complex_transform("ifft", tensor, *one, norm, inverse=True)
 
 
 def fftn(
@@ -198,10 +199,10 @@ def fftn(
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("fftn", norm)
     tensor = floating(x)
-    axes, sizes = _several("fftn", tensor, s, axes)
-    return _complex_transform("fftn", tensor, axes, sizes, norm, inverse=False)
+    return _complex_transform(
+        "fftn", tensor, *_several("fftn", tensor, s, axes), norm, inverse=False
+    )
 
 
 def ifftn(
@@ -227,10 +228,10 @@ def ifftn(
     Tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("ifftn", norm)
     tensor = floating(x)
-    axes, sizes = _several("ifftn", tensor, s, axes)
-    return _complex_transform("ifftn", tensor, axes, sizes, norm, inverse=True)
+    return _complex_transform(
+        "ifftn", tensor, *_several("ifftn", tensor, s, axes), norm, inverse=True
+    )
 
 
 # --- real data ------------------------------------------------------------------------------
@@ -254,7 +255,6 @@ def rfft(
     >>> ef.fft.rfft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
     """
-    _check_norm("rfft", norm)
     return _real_transform("rfft", x, axis, _points("rfft", n), norm)
 
 
@@ -275,7 +275,6 @@ def irfft(
     >>> ef.fft.irfft(ef.tensor([10.0, -2.0 + 2.0j, -2.0]))
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
     """
-    _check_norm("irfft", norm)
     return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
@@ -303,7 +302,6 @@ def rfftn(
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("rfftn", norm)
     tensor = tensor_of(x)
     axes, sizes = _at_least_one("rfftn", tensor, s, axes)
     tensor = _real_transform("rfftn", tensor, axes[-1], sizes[-1], norm)
@@ -334,7 +332,6 @@ def irfftn(
     Tensor([[1., 2.],
             [3., 4.]], f32[2,2]@cpu:0)
     """
-    _check_norm("irfftn", norm)
     tensor = floating(x)
     axes, sizes = _at_least_one("irfftn", tensor, s, axes)
     tensor = _complex_transform("irfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=True)

@@ -24,7 +24,6 @@ from eagerflow.ops.rules.type_rules import (
     NUMERIC,
     check_kind,
     elementwise,
-    normalize_axis,
 )
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
@@ -394,7 +393,7 @@ def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         return multiply(a, b)
     if b.ndim < 3:
         return matmul(a, b)
-    return tensordot(a, b, axes=((-1,), (normalize_axis(-2, b.ndim),)))
+    return tensordot(a, b, axes=((-1,), (b.ndim - 2,)))
 
 
 def kron(x1: TensorLike, x2: TensorLike, /) -> Tensor:

@@ -141,15 +141,13 @@ def normalize_axis(axis: int, ndim: int) -> int:
     return axis + ndim if axis < 0 else axis
 
 
-def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """All axes that ``axis`` names, counted from the front; all there are for None.
+def normalize_axes(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """All axes that ``axis`` names, counted from the front.
 
     Raises:
         AxisError: one is out of range or named twice.
     """
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(normalize_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    axes = tuple(normalize_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
         raise AxisError(f"axis {axis} names an axis twice")
     return axes
