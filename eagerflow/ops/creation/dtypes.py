@@ -243,7 +243,5 @@ def iinfo(type: Any, /) -> IntInfo:
     dtype = _dtype_of(type)
     if not dtype.is_integer:
         raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype")
-    bits = 8 * dtype.itemsize
-    if dtype.kind == "unsigned integer":
-        return IntInfo(bits, 2**bits - 1, 0, dtype)
-    return IntInfo(bits, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), dtype)
+    info: Any = ml_dtypes.iinfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    return IntInfo(info.bits, int(info.max), int(info.min), dtype)

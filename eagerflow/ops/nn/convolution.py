@@ -59,7 +59,9 @@ def _check_positions(counts: Shape, expected: Shape) -> None:
         _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
 
 
-def _convolution_type(x: TensorType, w: TensorType, *, groups: int, **sliding: Any) -> TensorType:
+def _convolution_type(
+    x: TensorType, w: TensorType, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> TensorType:
     _check_operands(x, w)
     _check_equal(
         x.shape[1],
@@ -68,12 +70,19 @@ def _convolution_type(x: TensorType, w: TensorType, *, groups: int, **sliding: A
         f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
     )
     _check_groups(w.shape[0], groups, "the result")
-    counts = positions(x.shape[2:], w.shape[2:], **sliding)
+    counts = positions(x.shape[2:], w.shape[2:], stride, padding, dilation)
     return x.like(shape=(x.shape[0], w.shape[0], *counts))
 
 
 def _transpose_type(
-    y: TensorType, w: TensorType, *, size: Shape, groups: int, **sliding: Any
+    y: TensorType,
+    w: TensorType,
+    *,
+    size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    groups: int,
 ) -> TensorType:
     _check_operands(y, w)
     _check_equal(
@@ -85,18 +94,25 @@ def _transpose_type(
     _check_groups(w.shape[0], groups, "y")
     if any(surely_less(n, 1) for n in size):
         raise ShapeError(f"nothing is left of the result {size}", expected="less padding")
-    _check_positions(y.shape[2:], positions(size, w.shape[2:], **sliding))
+    _check_positions(y.shape[2:], positions(size, w.shape[2:], stride, padding, dilation))
     return y.like(shape=(y.shape[0], w.shape[1] * groups, *size))
 
 
 def _weights_type(
-    x: TensorType, y: TensorType, *, size: Shape, groups: int, **sliding: Any
+    x: TensorType,
+    y: TensorType,
+    *,
+    size: Shape,
+    stride: Shape,
+    padding: Pairs,
+    dilation: Shape,
+    groups: int,
 ) -> TensorType:
     _check_operands(x, y)
     _check_equal(x.shape[0], y.shape[0], "the batches differ", "as many of x as of y")
     _check_groups(x.shape[1], groups, "x")
     _check_groups(y.shape[1], groups, "y")
-    _check_positions(y.shape[2:], positions(x.shape[2:], size, **sliding))
+    _check_positions(y.shape[2:], positions(x.shape[2:], size, stride, padding, dilation))
     channels: Any = exact_quotient(x.shape[1], groups)
     return x.like(shape=(y.shape[1], channels, *size))
 

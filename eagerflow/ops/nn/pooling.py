@@ -186,10 +186,18 @@ def max_pool(
 
 
 def _avg_pool_type(
-    x: TensorType, *, size: Shape, back: bool, divisor: Any, inside: bool, **sliding: Any
+    x: TensorType,
+    *,
+    kernel: Shape,
+    stride: Shape,
+    padding: Shape,
+    ceil: bool,
+    size: Shape,
+    back: bool,
+    **attrs: Any,
 ) -> TensorType:
     check_kind(x, INEXACT)
-    counts = _placed(size, dilation=(1,) * len(size), **sliding)
+    counts = _placed(size, kernel, stride, padding, (1,) * len(kernel), ceil)
     _check_shape(x.shape[2:], counts if back else size, "x")
     return x.like(shape=(*x.shape[:2], *(size if back else counts)))
 

@@ -301,9 +301,7 @@ def _standardized_type(
     x: TensorType, *, axis: tuple[int, ...], eps: float, least: int
 ) -> tuple[TensorType, ...]:
     check_kind(x, FLOATING)
-    count: Any = 1
-    for a in axis:
-        count *= x.shape[a]
+    count = count_of(x, axis)
     if surely_less(count, least) and not may_equal(x.size, 0):
         raise TensorValueError(
             f"too few values for each mean and variance: {count}",

@@ -5,10 +5,12 @@ What users see is in `eagerflow.ops.names.random`, which also says what a draw i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import per_output
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.symbols import AbstractNumber
@@ -47,10 +49,22 @@ _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
 default_state: Final = GeneratorState()
 
 
-def _key_type(*, resource: GeneratorState, **attrs: object) -> TensorType:
+_OF_GENERATOR: Final[OpFacts] = {"precision": "exact", "resource": GeneratorState}
+
+
+@of_family(_OF_GENERATOR)
+def _key_type(*, resource: GeneratorState, device: Device | None = None) -> TensorType:
     return TensorType(_UINT64, (2,))
 
 
+@of_family(_OF_GENERATOR)
+def _set_key_type(
+    *, resource: GeneratorState, seed: Any, ticket: Any, device: Device | None = None
+) -> TensorType:
+    return _key_type(resource=resource, device=device)
+
+
+@of_family({"precision": "exact", "storage": "fresh"})
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
@@ -65,42 +79,16 @@ def _integers_type(
     return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
 
 
-def _define(name: str, flops: float) -> Op:
-    return define(
-        name,
-        infer=_draw_type,
-        vjp=(None,),
-        precision="exact",
-        cost=per_output(flops),
-        storage="fresh",
-    )
-
-
-_NEXT_KEY: Final = define(
-    "next_key",
-    infer=_key_type,
-    vjp=(),
-    effect="writes",
-    precision="exact",
-    draws=True,
-    resource=GeneratorState,
-)
+_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", draws=True)
 #: only in a trace, where setting a generator is a step of the graph
-_SET_KEY: Final = define(
-    "set_key",
-    infer=_key_type,
-    vjp=(),
-    effect="fence",
-    precision="exact",
-    resource=GeneratorState,
-    outputs=None,
-)
-BITS: Final = _define("random_bits", 20)
-UNIFORM: Final = _define("random_uniform", 20)
-NORMAL: Final = _define("random_normal", 100)
-EXPONENTIAL: Final = _define("random_exponential", 50)
-GUMBEL: Final = _define("random_gumbel", 50)
-TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
+_SET_KEY: Final = define("set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None)
+_drawing = partial(define, infer=_draw_type, vjp=(None,))
+BITS: Final = _drawing("random_bits", cost=per_output(20))
+UNIFORM: Final = _drawing("random_uniform", cost=per_output(20))
+NORMAL: Final = _drawing("random_normal", cost=per_output(100))
+EXPONENTIAL: Final = _drawing("random_exponential", cost=per_output(50))
+GUMBEL: Final = _drawing("random_gumbel", cost=per_output(50))
+TRUNCATED_NORMAL: Final = _drawing("random_truncated_normal", cost=per_output(100))
 INTEGERS: Final = define(
     "random_integers", infer=_integers_type, vjp=(None,) * 3, precision="exact", cost=per_output(20)
 )
@@ -207,13 +195,9 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
 # --- parameters in range ----------------------------------------------------------------------
 
 
-def _checked_type(x: TensorType, *parameters: TensorType, claim: str, refusal: str) -> TensorType:
-    return x
-
-
 _check_parameters: Final = define(
     "check_parameters",
-    infer=_checked_type,
+    infer=lambda x, *parameters, claim, refusal: x,
     vjp=lambda i, g, out, x, *parameters, claim, refusal: None if i else g,
     saved="none",
     precision="exact",

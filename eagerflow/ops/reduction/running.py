@@ -43,8 +43,7 @@ def _running_type(x: TensorType, *, axis: int) -> TensorType:
 def _reverse(function: Callable[..., Tensor], *arrays: Tensor, axis: int) -> Tensor:
     """``function`` applied from the end of ``axis``."""
     flip = functions["flip"]
-    result: Tensor = flip(function(*(flip(x, axis=axis) for x in arrays), axis=axis), axis=axis)
-    return result
+    return flip(function(*(flip(x, axis=axis) for x in arrays), axis=axis), axis=axis)
 
 
 _cumulative_sum = define(

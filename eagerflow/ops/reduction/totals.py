@@ -179,9 +179,7 @@ def lines(x: Tensor, axis: tuple[int, ...]) -> tuple[tuple[int, ...], Shape, Ten
 
 def _products_before(x: Tensor) -> Tensor:
     """For each element, the product of those before it along the last axis."""
-    running = functions["cumulative_prod"](x, axis=-1, include_initial=True)
-    result: Tensor = running[..., :-1]
-    return result
+    return functions["cumulative_prod"](x, axis=-1, include_initial=True)[..., :-1]
 
 
 _prod = define(

@@ -24,7 +24,7 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     whole = g.shape
     if _same(whole, shape):
         return _sum_to(g, shape) if _matters(g) else g
-    axes = _repeated(whole, shape) if stack.installed else _repeated_now(whole, shape)
+    axes = _repeated(whole, shape)
     if axes is None:
         return _sum_to(g, shape)
     result = functions["sum"](g, axis=axes, keepdims=False)
@@ -35,13 +35,6 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
 
 def _sum_to(g: Tensor, shape: Shape) -> Tensor:
     return functions["sum_to"](g, shape)
-
-
-def _repeated_now(whole: Shape, shape: Shape) -> tuple[int, ...]:
-    lead = len(whole) - len(shape)
-    return tuple(range(lead)) + tuple(
-        lead + i for i, d in enumerate(shape) if d == 1 and whole[lead + i] != 1
-    )
 
 
 def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:
@@ -78,14 +71,12 @@ def _matters(g: Tensor) -> bool:
     return stack.installed and (is_traced() or is_followed(g))
 
 
-def count_of(like: AbstractArray, axis: tuple[int, ...], least: int = 0) -> int:
+def count_of(like: Any, axis: tuple[int, ...], least: int = 0) -> Any:
     """How many elements of ``like`` are reduced to one over ``axis``, but not below ``least``."""
     count: Any = 1
     for a in axis:
         count *= like.shape[a]
-    size: Any = max(count, least) if type(count) is int else maximum(count, least)
-    result: int = size  # a Dim does arithmetic as an int does
-    return result
+    return max(count, least) if type(count) is int else maximum(count, least)
 
 
 def conjugate(x: Tensor) -> Tensor:

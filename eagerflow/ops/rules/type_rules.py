@@ -67,7 +67,7 @@ def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(DTYPES["int64"], ())
 
 
-def nothing_type(*, resource: Any, **attrs: object) -> tuple[TensorType, ...]:
+def nothing_type(*, resource: Any, device: Device | None = None) -> tuple[TensorType, ...]:
     """The type of an op that only changes a resource."""
     return ()
 

@@ -12,7 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
+from eagerflow.ops.rules.type_rules import count_type, effect_op
 from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
 from eagerflow.ops.state.waits import (
     bind_wait,
@@ -254,11 +254,17 @@ def _joined_types(
     return (keys, *[kind.like(shape=(size, *kind.shape)) for kind in resource.types])
 
 
+def _close_type(
+    *, resource: BarrierState, cancel: bool, device: Device | None = None
+) -> tuple[TensorType, ...]:
+    return ()
+
+
 _insert_many = effect_op(
     "barrier_insert_many", BarrierState, _insert_type, "fence", takes_bytes=True, outputs=None
 )
 _take_many = waiting_op("barrier_take_many", BarrierState, _joined_types, counted=True)
-_close = effect_op("barrier_close", BarrierState, nothing_type, "fence", outputs=None)
+_close = effect_op("barrier_close", BarrierState, _close_type, "fence", outputs=None)
 _ready_size = effect_op("barrier_ready_size", BarrierState, count_type, "fence")
 _incomplete_size = effect_op("barrier_incomplete_size", BarrierState, count_type, "fence")
 

@@ -76,18 +76,30 @@ def _check_seen(windows: Windows) -> None:
 
 
 @portable("max_pool")
-def max_pool(xp: Any, x: Array, **sliding: Any) -> Array:
+def max_pool(
+    xp: Any, x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
+) -> Array:
     """The largest element of each window; NaN if one is."""
-    windows = _slide(x.shape[2:], **sliding)
+    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
     _check_seen(windows)
     least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
     return _reduced(xp, xp.maximum, least, x, windows)
 
 
 @portable("max_pool_indices")
-def max_pool_indices(xp: Any, x: Array, out: Array, **sliding: Any) -> Array:
+def max_pool_indices(
+    xp: Any,
+    x: Array,
+    out: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    ceil: bool,
+) -> Array:
     """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
-    windows = _slide(x.shape[2:], **sliding)
+    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
     if out.shape != (*x.shape[:2], *windows.positions):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
@@ -148,10 +160,20 @@ def _counts(xp: Any, windows: Windows, inside: bool) -> Array:
 
 @portable("avg_pool")
 def avg_pool(
-    xp: Any, x: Array, *, inside: bool, divisor: Any, size: Sizes, back: bool, **sliding: Any
+    xp: Any,
+    x: Array,
+    *,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    ceil: bool,
+    inside: bool,
+    divisor: int | None,
+    size: Sizes,
+    back: bool,
 ) -> Array:
     """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
-    windows = _slide(size, dilation=(1,) * len(size), **sliding)
+    windows = _slide(size, kernel, stride, padding, (1,) * len(kernel), ceil)
     if x.shape[2:] != (windows.positions if back else size):
         raise ValueError("the sizes do not belong together")
     counts = divisor
