@@ -18,7 +18,7 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
-from eagerflow.types import DTYPES, Shape, TensorType, as_dtype, broadcast_shapes
+from eagerflow.types import DTYPES, INT64, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
     "argwhere",
@@ -36,7 +36,6 @@ __all__ = [
     "where",
 ]
 
-_INT64 = DTYPES["int64"]
 _BOOL = DTYPES["bool"]
 
 # --- conditions -----------------------------------------------------------------------------
@@ -189,7 +188,7 @@ def argwhere(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor.shape:
         count = flatnonzero(tensor).shape[0]
-        result = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
+        result = functions["zeros"]((count, 0), dtype=INT64, device=tensor.device)
     else:
         result = functions["stack"](nonzero(tensor), axis=1)
     return result
@@ -258,7 +257,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     tensor = integers("one_hot", indices)
     size = as_index("one_hot", "num_classes", num_classes)
     axis = axis_of("one_hot", tensor, axis, extra=1)
-    kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
+    kind = tensor.dtype if tensor.dtype.name == "uint64" else INT64
     classes = functions["arange"](size, dtype=kind, device=tensor.device)
     classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
     hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
@@ -275,7 +274,7 @@ def integers(
     on = None if like is None or isinstance(indices, AbstractArray) else like.device
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
     if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
-        tensor = cast(tensor, _INT64)
+        tensor = cast(tensor, INT64)
     if not tensor._lane.dtype.is_integer:
         raise DTypeError(f"{name}: the {what} must be integers", given=f"{what}={type_of(tensor)}")
     return tensor

@@ -18,13 +18,11 @@ from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.sizes import surely_less
 from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind
-from eagerflow.types import DTYPES, Shape, TensorType
+from eagerflow.types import INT64, Shape, TensorType
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
 
 Sizes = int | tuple[int, ...]
-
-_INT64 = DTYPES["int64"]
 
 
 def _windows(
@@ -94,7 +92,7 @@ def _sees(n: int, k: int, s: int, p: int, d: int, position: int) -> bool:
 def _indices_type(x: TensorType, out: TensorType, **attrs: Any) -> TensorType:
     check_kind(x, REAL)
     _check_shape(out.shape[2:], _placed(x.shape[2:], **attrs), "the maxima")
-    return out.like(dtype=_INT64)
+    return out.like(dtype=INT64)
 
 
 def _pick_type(x: TensorType, indices: TensorType, *, size: Shape, back: bool) -> TensorType:
@@ -290,7 +288,7 @@ _adaptive_avg_pool: Op = define(
 def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
     check_kind(x, REAL)
     _check_shares(x.shape[2:], places)
-    return x.like(shape=(*x.shape[:2], *places), dtype=_INT64)
+    return x.like(shape=(*x.shape[:2], *places), dtype=INT64)
 
 
 _adaptive_max_indices: Op = define(

@@ -13,7 +13,7 @@ from eagerflow.ops.indexing.getitem import scatter
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.subscripts import ARRAY
 from eagerflow.ops.rules.type_rules import elementwise
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, INT64, TensorType
 
 __all__ = [
     "UniqueAll",
@@ -76,7 +76,6 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-_INT64 = DTYPES["int64"]
 _BOOL = DTYPES["bool"]
 
 
@@ -91,12 +90,12 @@ def _values_type(x: TensorType) -> TensorType:
 
 def _counts_type(x: TensorType) -> tuple[TensorType, ...]:
     values = _values_type(x)
-    return values, values.like(dtype=_INT64)
+    return values, values.like(dtype=INT64)
 
 
 def _all_type(x: TensorType) -> tuple[TensorType, ...]:
     values, counts = _counts_type(x)
-    return values, counts, x.like(dtype=_INT64), counts
+    return values, counts, x.like(dtype=INT64), counts
 
 
 def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:

@@ -26,6 +26,8 @@ from eagerflow.ops.rules.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
     DTYPES,
+    FLOAT32,
+    FLOAT64,
     DType,
     Shape,
     TensorType,
@@ -38,8 +40,6 @@ from eagerflow_kernels.portable.random import CLAIMS
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
-_FLOAT32: Final = DTYPES["float32"]
-_FLOAT64: Final = DTYPES["float64"]
 _UINT64: Final = DTYPES["uint64"]
 #: significant bits of the floating dtypes
 _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
@@ -148,8 +148,8 @@ def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
         if not out_dtype.is_floating:
             raise DTypeError(f"{name}: {out_dtype.name} is no real floating dtype")
         return out_dtype
-    common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else _FLOAT32
-    return common if common.is_floating else _FLOAT32
+    common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else FLOAT32
+    return common if common.is_floating else FLOAT32
 
 
 def parameters(
@@ -168,7 +168,7 @@ def draw(
     op: Op, shape: Shape, dtype: DType, device: Device, generator: Generator | None, **attrs: Any
 ) -> Tensor:
     """A floating draw; dtypes that are narrower than float32 are rounded from it."""
-    made = dtype if dtype.itemsize >= 4 else _FLOAT32
+    made = dtype if dtype.itemsize >= 4 else FLOAT32
     result = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
     return cast(result, dtype)
 
@@ -188,7 +188,7 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     if not is_deferred(loc):
         return moved
     # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
-    exact = scalar(loc, values.device.lanes[_FLOAT64])
+    exact = scalar(loc, values.device.lanes[FLOAT64])
     return where(not_equal(exact, 0.0), moved, values)
 
 

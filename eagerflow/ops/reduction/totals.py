@@ -27,7 +27,7 @@ from eagerflow.ops.rules.type_rules import (
     reduced_shape,
     repeats_to,
 )
-from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype
+from eagerflow.types import DTYPES, INT64, DType, Shape, TensorType, as_dtype
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
            "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
@@ -35,7 +35,6 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "l
 Axis = int | tuple[int, ...] | None
 
 _BOOL = DTYPES["bool"]
-_INT64 = DTYPES["int64"]
 
 
 def reduction(
@@ -345,7 +344,7 @@ amin = min
 def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> TensorType:
     check_kind(x, REAL | BOOL)
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
-    out = x.like(shape=reduced_shape(x.shape, axes, keepdims), dtype=_INT64)
+    out = x.like(shape=reduced_shape(x.shape, axes, keepdims), dtype=INT64)
     _check_elements(x, out)
     return out
 
@@ -440,7 +439,7 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
 
 
-_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,))
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, INT64), vjp=(None,))
 
 
 def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:

@@ -18,9 +18,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, LIST, DType, Shape, TensorSpec, TensorType
+from eagerflow.types import INT64, LIST, DType, Shape, TensorSpec, TensorType
 
-_INT64 = DTYPES["int64"]
 _list_op = partial(define, precision="exact")
 
 
@@ -217,7 +216,7 @@ def _cut_to(values: Tensor, size: Tensor) -> Tensor:
 
 
 def _size_type(values: TensorType) -> TensorType:
-    return _list(values).like(dtype=_INT64)
+    return _list(values).like(dtype=INT64)
 
 
 _size = _list_op("list_size", infer=_size_type, vjp=(None,), cost=FREE)

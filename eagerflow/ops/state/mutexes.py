@@ -15,15 +15,13 @@ from eagerflow.hardware import current_device
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.waits import bind_wait, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import INT64, TensorType
 
 __all__ = ["Mutex"]
 
-_INT64 = DTYPES["int64"]
-
 
 def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
-    if hold.dtype is not _INT64 or hold.shape:
+    if hold.dtype is not INT64 or hold.shape:
         raise DTypeError("a hold is an int64 without axes", expected="i64[]")
     return ()
 
@@ -31,7 +29,7 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
 _acquire = waiting_op(
     "mutex_acquire",
     MutexState,
-    lambda mutex: (TensorType(_INT64, ()),),
+    lambda mutex: (TensorType(INT64, ()),),
     devices=common_device,
     raises=(),
     holds=True,

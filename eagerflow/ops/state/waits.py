@@ -26,12 +26,10 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.type_rules import REAL, effect_op, of_state
 from eagerflow.resources.requests import check_count, check_seconds
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import FLOAT64, INT64, TensorType
 
 #: what ops raise that wait for others
 WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
-_COUNT: Final = DTYPES["int64"]
-_SECONDS: Final = DTYPES["float64"]
 
 
 def integer(what: str, value: Any) -> int:
@@ -61,7 +59,7 @@ def checked_count(what: str, n: Any) -> Any:
     try:
         count = integer(what, n)
     except TraceError:
-        return as_tensor(n, _COUNT)  # an integer, or another error would have come first
+        return as_tensor(n, INT64)  # an integer, or another error would have come first
     check_count(what, count)
     return count
 
@@ -78,7 +76,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     if type(seconds) is float or type(seconds) is int:
         return check_seconds(what, seconds)
     if issubclass(type(seconds), AbstractNumber) or type(seconds) is Dim:
-        return as_tensor(seconds, _SECONDS)
+        return as_tensor(seconds, FLOAT64)
     array = isinstance(seconds, AbstractArray)
     if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):
         raise DTypeError(
@@ -89,7 +87,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     try:
         return check_seconds(what, float(seconds))
     except TraceError:
-        return as_tensor(seconds, _SECONDS)
+        return as_tensor(seconds, FLOAT64)
 
 
 def _is_real(value: Any) -> bool:
@@ -180,11 +178,11 @@ def check_asked(
     """
     if timed:
         *others, last = inputs
-        _check(last, _SECONDS, "a timeout")
+        _check(last, FLOAT64, "a timeout")
         inputs = tuple(others)
     if counted:
         first, *others = inputs
-        _check(first, _COUNT, "a number of elements")
+        _check(first, INT64, "a number of elements")
         inputs = tuple(others)
     return inputs
 
