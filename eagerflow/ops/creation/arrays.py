@@ -22,7 +22,6 @@ from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import (
     BYTES,
-    DTYPES,
     DType,
     Shape,
     TensorType,
@@ -48,12 +47,6 @@ __all__ = [
 ]
 
 _FLOAT = default_dtype("real floating")
-_WEAK: dict[type, DType] = {
-    bool: DTYPES["bool"],
-    int: default_dtype("signed integer"),
-    float: _FLOAT,
-    complex: default_dtype("complex floating"),
-}
 
 # --- from values ----------------------------------------------------------------------------
 
@@ -266,13 +259,13 @@ def full(
             [7, 7]], i64[2,2]@cpu:0)
     """
     sizes = as_shape("full", shape)
-    weak = _WEAK.get(type(fill_value))
-    if weak is None:
+    if type(fill_value) not in (bool, int, float, complex):
         spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         # a number of a trace gives memory as a number does
         return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
+    weak = as_dtype(type(fill_value))
     out_dtype = weak if dtype is None else number_dtype(dtype)
-    if weak is _WEAK[int]:
+    if weak.is_integer:
         _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
         raise DTypeError(f"full: {fill_value} is complex, {out_dtype.name} is not")

@@ -133,9 +133,8 @@ class _Producer:
         self.dtype = relabelled_dtype(capsule)
         return capsule
 
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        device: tuple[Any, int] = self.array.__dlpack_device__()
-        return device
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
 
 
 def from_dlpack(

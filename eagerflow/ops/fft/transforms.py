@@ -9,12 +9,7 @@ from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.fft.spectra import (
-    FFT,
-    IRFFT,
-    RFFT,
-    SWAPPED,
-)
+from eagerflow.ops.fft.spectra import FFT, IRFFT, RFFT, SWAPPED
 from eagerflow.ops.linalg.matrices import complex_dtype
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate

@@ -67,7 +67,6 @@ _vector_norm = define(
     "vector_norm",
     infer=_vector_norm_type,
     vjp=(_vector_norm_vjp,),
-    saved="all",
     precision="accumulate",
     cost=per_input(4),
 )

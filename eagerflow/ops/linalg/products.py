@@ -19,12 +19,7 @@ from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import (
-    ANY,
-    NUMERIC,
-    check_kind,
-    elementwise,
-)
+from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, elementwise
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 

@@ -140,9 +140,8 @@ def _cost(y: int, w: int) -> CostRule:
 # `_weights` that of w. They are bilinear as well, and have each other as gradients.
 
 
-def _sizes(x: Any) -> Shape:
-    sizes: Shape = x.shape[2:]
-    return sizes
+def _sizes(x: Tensor) -> Shape:
+    return x.shape[2:]
 
 
 _convolution: Op = define(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import searching, sorting
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
@@ -79,6 +80,12 @@ class UniqueInverse(NamedTuple):
 _BOOL = DTYPES["bool"]
 
 
+_FACTS: Final[OpFacts] = {
+    "saved": "inputs", "precision": "exact", "cost": sorting, "storage": "fresh"
+}  # fmt: skip
+
+
+@of_family(_FACTS)
 def _values_type(x: TensorType) -> TensorType:
     count = unknown(
         "k",
@@ -88,11 +95,13 @@ def _values_type(x: TensorType) -> TensorType:
     return x.like(shape=(count,))
 
 
+@of_family(_FACTS)
 def _counts_type(x: TensorType) -> tuple[TensorType, ...]:
     values = _values_type(x)
     return values, values.like(dtype=INT64)
 
 
+@of_family(_FACTS)
 def _all_type(x: TensorType) -> tuple[TensorType, ...]:
     values, counts = _counts_type(x)
     return values, counts, x.like(dtype=INT64), counts
@@ -109,23 +118,9 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
     return functions["reshape"](flat, x.shape)
 
 
-_unique_all, _unique_counts, _unique_values = (
-    define(
-        name,
-        infer=rule,
-        vjp=(_values_vjp,),
-        saved="inputs",
-        precision="exact",
-        cost=sorting,
-        outputs=outputs,
-        storage="fresh",
-    )
-    for name, rule, outputs in (
-        ("unique_all", _all_type, 4),
-        ("unique_counts", _counts_type, 2),
-        ("unique_values", _values_type, 1),
-    )
-)
+_unique_values = define("unique_values", infer=_values_type, vjp=(_values_vjp,))
+_unique_counts = define("unique_counts", infer=_counts_type, vjp=(_values_vjp,), outputs=2)
+_unique_all = define("unique_all", infer=_all_type, vjp=(_values_vjp,), outputs=4)
 
 
 def unique_all(x: TensorLike, /) -> UniqueAll:

@@ -240,10 +240,3 @@ def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, o
     lane = on.lanes[dtype]
     first, *rest = (scalar(v, lane) if is_weak(v) else v for v in (x, *parameters))
     return bind(_check_parameters, first, *rest, claim=claim, refusal=refusal)
-
-
-def checked_scale(name: str, scale: Any, dtype: DType, on: Device) -> Any:
-    """``scale``, if it is neither negative nor NaN."""
-    if is_number(scale) and scale >= 0:
-        return scale
-    return in_range(scale, "scale", f"{name}: scale is negative or NaN", scale, dtype=dtype, on=on)

@@ -23,18 +23,14 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     shape = like.shape
     whole = g.shape
     if _same(whole, shape):
-        return _sum_to(g, shape) if _matters(g) else g
+        return functions["sum_to"](g, shape) if _matters(g) else g
     axes = _repeated(whole, shape)
     if axes is None:
-        return _sum_to(g, shape)
+        return functions["sum_to"](g, shape)
     result = functions["sum"](g, axis=axes, keepdims=False)
     if not _same(result.shape, shape):
         result = functions["reshape"](result, shape)
     return result
-
-
-def _sum_to(g: Tensor, shape: Shape) -> Tensor:
-    return functions["sum_to"](g, shape)
 
 
 def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:

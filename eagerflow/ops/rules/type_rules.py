@@ -29,7 +29,8 @@ INEXACT: Final = FLOATING | COMPLEX
 REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 ANY: Final = NUMERIC | BOOL
-ALL: Final = ANY | {"bytes"}
+BYTE_STRINGS: Final = frozenset({"bytes"})
+ALL: Final = ANY | BYTE_STRINGS
 
 
 def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:

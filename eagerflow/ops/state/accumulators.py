@@ -18,6 +18,7 @@ from eagerflow.ops.state.waits import (
     bind_wait,
     checked_count,
     integer,
+    named,
     size_of,
     timeout_of,
     waiting_op,
@@ -134,10 +135,9 @@ class Accumulator:
 
     def __repr__(self) -> str:
         state = self.resource
-        name = "" if state.name is None else f"{state.name!r}, "
         types = ", ".join(map(str, state.specs))
         sparse = ", sparse" if state.sparse else ""
-        return f"Accumulator({name}{types}{sparse}, {state.count} at step {state.step})"
+        return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
     def add(self, value: Any, step: TensorLike) -> Tensor:
         """Add a value, unless it is of an earlier step than the accumulator.
@@ -320,10 +320,9 @@ class Barrier:
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
-        name = "" if state.name is None else f"{state.name!r}, "
         closed = ", closed" if state.closed else ""
         ready, incomplete = state.ready_size(), state.incomplete_size()
-        return f"Barrier({name}({types}), {ready} ready, {incomplete} incomplete{closed})"
+        return f"Barrier({named(state)}({types}), {ready} ready, {incomplete} incomplete{closed})"
 
     def insert_many(self, i: int, keys: TensorLike, values: TensorLike) -> None:
         """Put in one component of several elements: all of them, or none if there is an error.

@@ -64,20 +64,12 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
         kinds: the types.
         why: says what the sizes depend on.
     """
-    names: dict[str, Any] = {}
-    types = []
-    for kind in kinds:
-        shape: list[Any] = []
-        for size in kind.shape:
-            if isinstance(size, Dim):
-                name = str(size)
-                if name not in names:
-                    names[name] = unknown(name, f"the size {name} depends on {why}")
-                shape.append(names[name])
-            else:
-                shape.append(size)
-        types.append(kind.like(shape=tuple(shape)))
-    return types
+    named = [str(size) for kind in kinds for size in kind.shape if isinstance(size, Dim)]
+    fresh: Any = {n: unknown(n, f"the size {n} depends on {why}") for n in dict.fromkeys(named)}
+    return [
+        kind.like(shape=tuple([fresh.get(str(size), size) for size in kind.shape]))
+        for kind in kinds
+    ]
 
 
 def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:

@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device
 from eagerflow.ops.rules.type_rules import effect_op
-from eagerflow.ops.state.waits import bind_wait, timeout_of, waiting_op
+from eagerflow.ops.state.waits import bind_wait, named, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
 from eagerflow.types import INT64, TensorType
 
@@ -82,8 +82,7 @@ class Mutex:
 
     def __repr__(self) -> str:
         state = self.resource
-        name = "" if state.name is None else f"{state.name!r}, "
-        return f"Mutex({name}{'held' if state.holder else 'free'})"
+        return f"Mutex({named(state)}{'held' if state.holder else 'free'})"
 
     def acquire(self, *, timeout: TensorLike = None) -> None:
         """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.

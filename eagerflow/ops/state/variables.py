@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
@@ -34,8 +34,6 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import numpy as np
 
 __all__ = ["Variable"]

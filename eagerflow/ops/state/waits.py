@@ -32,6 +32,11 @@ from eagerflow.types import FLOAT64, INT64, TensorType
 WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
 
 
+def named(resource: Any) -> str:
+    """The name of a resource, as texts of it begin; empty if it has none."""
+    return "" if resource.name is None else f"{resource.name!r}, "
+
+
 def integer(what: str, value: Any) -> int:
     """An option that is an integer.
 
