@@ -8,6 +8,7 @@ Tensor(14., f32[]@cpu:0)
 
 from importlib import import_module as _import_module
 from threading import RLock as _RLock
+from types import FunctionType as _FunctionType
 
 from eagerflow import errors as errors
 from eagerflow import events as events
@@ -72,6 +73,9 @@ from eagerflow_kernels import portable as _portable
 
 __version__ = "0.1.0"
 
+_op.functions.update(
+    {n: f for n, f in globals().items() if type(f) is _FunctionType and n[0] != "_"}
+)
 globals().update(_DTYPES, bytes=_BYTES)
 
 

@@ -115,9 +115,9 @@ class EagerflowError(Exception):
         state = {**self.__dict__, "source": None if self.source is None else str(self.source)}
         return _restored, (type(self), self.args, state)
 
-    def reword(self, wrong: str) -> None:
-        """Say in other words what is wrong."""
-        self.wrong = wrong
+    def reword(self, wrong: str, given: str | None = None) -> None:
+        """Say in other words what is wrong, and what was given if that is told."""
+        self.wrong, self.given = wrong, given or self.given
         self.args = (self._message(), *self.args[1:])
 
     def __str__(self) -> str:

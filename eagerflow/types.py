@@ -116,6 +116,9 @@ BYTES: Final = DType("bytes", "bytes", "bytes", np.object_)
 
 #: every dtype by its name
 DTYPES: Final[dict[str, DType]] = {d.name: d for d in _TABLE}
+INT64: Final = DTYPES["int64"]
+FLOAT32: Final = DTYPES["float32"]
+FLOAT64: Final = DTYPES["float64"]
 
 _aliases: Final[dict[Any, DType]] = {
     **{d.name: d for d in _TABLE},

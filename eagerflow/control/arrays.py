@@ -20,9 +20,7 @@ from eagerflow.ops.state.lists import (
     list_unstack,
     list_write,
 )
-from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
-
-_INT64 = DTYPES["int64"]
+from eagerflow.types import LIST, TensorSpec, TensorType
 
 
 @final

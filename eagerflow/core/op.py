@@ -196,7 +196,8 @@ OPS_OF_BYTES: Final = (
 
 _ops: Final[dict[str, Op]] = {}
 
-#: public functions by name: what Tensor's methods and operators call. `eagerflow.ops` fills it.
+#: public functions by name: what Tensor's methods and operators call. `eagerflow/__init__.py` fills
+#: it with what it exports.
 #: The type is that of nearly all of them.
 functions: Final[dict[str, Callable[..., Tensor]]] = {}
 

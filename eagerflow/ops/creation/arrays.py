@@ -5,24 +5,23 @@ The ops that take no array get the device as an attribute.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, Unpack
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, of_family
+from eagerflow.core.facts import MOVING, OpFacts, of_family
 from eagerflow.core.interpreter import stack
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.arguments import as_index, as_shape, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import (
     BYTES,
-    DTYPES,
     DType,
     Shape,
     TensorType,
@@ -48,46 +47,22 @@ __all__ = [
 ]
 
 _FLOAT = default_dtype("real floating")
-_WEAK: dict[type, DType] = {
-    bool: DTYPES["bool"],
-    int: default_dtype("signed integer"),
-    float: _FLOAT,
-    complex: default_dtype("complex floating"),
-}
 
 # --- from values ----------------------------------------------------------------------------
 
 
-@of_family(MOVING)
+@of_family({**MOVING, "elementwise": True, "fails_on": "nothing", "linear_rows": True})
 def _same_type(x: TensorType) -> TensorType:
     return x
 
 
+_pass: Final = (lambda g, out, x: g,)
 _identity = define(
-    "identity",
-    infer=_same_type,
-    vjp=(lambda g, out, x: g,),
-    cost=FREE,
-    elementwise=True,
-    storage="same",
-    order="input",
-    fails_on="nothing",
-    linear_rows=True,
+    "identity", infer=_same_type, vjp=_pass, cost=FREE, storage="same", order="input"
 )
-
-_copy = define(
-    "copy",
-    infer=_same_type,
-    vjp=(lambda g, out, x: g,),
-    elementwise=True,
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-    linear_rows=True,
-)
+_copy = define("copy", infer=_same_type, vjp=_pass, storage="fresh", order="rows")
 
 
-@public
 def copy(x: TensorLike, /) -> Tensor:
     """The same values in memory of their own.
 
@@ -100,7 +75,6 @@ def copy(x: TensorLike, /) -> Tensor:
     return bind(_copy, tensor_of(x))
 
 
-@public
 def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A new tensor of ``data``, always copied.
 
@@ -128,7 +102,6 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
     return _copied(data, dtype, device)
 
 
-@public
 def asarray(
     obj: TensorLike,
     /,
@@ -190,35 +163,21 @@ def _convert(
 # --- from a description ---------------------------------------------------------------------
 
 
+def creating(name: str, infer: Callable[..., TensorType], **facts: Unpack[OpFacts]) -> Op:
+    """An op that makes an array of its attributes alone."""
+    made: OpFacts = {"precision": "exact", "storage": "fresh", "order": "rows", **facts}
+    return define(name, infer=infer, nondifferentiable=True, **made)
+
+
 def _described(*, shape: Shape, dtype: DType, device: Device, **attrs: object) -> TensorType:
     check_not_negative(*shape)
     return TensorType(dtype, shape)
 
 
-_zeros = define(
-    "zeros",
-    infer=_described,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-    fill=lambda attrs: 0,
-)
+_zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
+_full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
-_full = define(
-    "full",
-    infer=_described,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fill=lambda attrs: attrs.get("fill_value"),
-)
-
-
-@public
 def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
@@ -241,7 +200,6 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-@public
 def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor of ones.
 
@@ -262,7 +220,6 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None =
     )
 
 
-@public
 def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
@@ -279,7 +236,6 @@ def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
     return zeros(shape, dtype=dtype, device=device)
 
 
-@public
 def full(
     shape: int | Shape,
     fill_value: TensorLike,
@@ -303,13 +259,13 @@ def full(
             [7, 7]], i64[2,2]@cpu:0)
     """
     sizes = as_shape("full", shape)
-    weak = _WEAK.get(type(fill_value))
-    if weak is None:
+    if type(fill_value) not in (bool, int, float, complex):
         spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
         # a number of a trace gives memory as a number does
         return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
+    weak = as_dtype(type(fill_value))
     out_dtype = weak if dtype is None else number_dtype(dtype)
-    if weak is _WEAK[int]:
+    if weak.is_integer:
         _convert(fill_value, out_dtype, "cpu:0", None)  # raises for one that does not fit
     if weak.is_complex and not (out_dtype.is_complex or out_dtype.kind == "bool"):
         raise DTypeError(f"full: {fill_value} is complex, {out_dtype.name} is not")
@@ -322,7 +278,6 @@ def full(
     )
 
 
-@public
 def zeros_like(
     x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -341,7 +296,6 @@ def zeros_like(
     return _zeros_of(like.shape, out_dtype, like.device if device is None else as_device(device))
 
 
-@public
 def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
     """Ones with the shape, dtype and device of another array.
 
@@ -356,7 +310,6 @@ def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | Non
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-@public
 def empty_like(
     x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -373,7 +326,6 @@ def empty_like(
     return zeros_like(x, dtype=dtype, device=device)
 
 
-@public
 def full_like(
     x: TensorLike,
     /,
@@ -405,24 +357,16 @@ def full_like(
 # --- triangles ------------------------------------------------------------------------------
 
 
+@of_family({"saved": "none", "precision": "exact", "storage": "fresh", "fails_on": "nothing"})
 def _triangle_type(x: TensorType, *, k: int) -> TensorType:
     if x.ndim < 2:
         raise ShapeError("needs a matrix or a stack of matrices", expected="at least two axes")
     return x
 
 
-_tril = define(
-    "tril",
-    infer=_triangle_type,
-    vjp=(lambda g, out, x, *, k: tril(g, k=k),),
-    saved="none",
-    precision="exact",
-    storage="fresh",
-    fails_on="nothing",
-)
+_tril = define("tril", infer=_triangle_type, vjp=(lambda g, out, x, *, k: tril(g, k=k),))
 
 
-@public
 def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The lower triangle of matrices: zeros above a diagonal.
 
@@ -437,21 +381,12 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 0.],
             [1., 1.]], f32[2,2]@cpu:0)
     """
-    return bind(_tril, _matrices("tril", x), k=as_index("tril", "k", k))
+    return bind(_tril, matrices_of("tril", x), k=as_index("tril", "k", k))
 
 
-_triu = define(
-    "triu",
-    infer=_triangle_type,
-    vjp=(lambda g, out, x, *, k: triu(g, k=k),),
-    saved="none",
-    precision="exact",
-    storage="fresh",
-    fails_on="nothing",
-)
+_triu = define("triu", infer=_triangle_type, vjp=(lambda g, out, x, *, k: triu(g, k=k),))
 
 
-@public
 def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     """The upper triangle of matrices: zeros below a diagonal.
 
@@ -466,15 +401,4 @@ def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
     Tensor([[1., 1.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    return bind(_triu, _matrices("triu", x), k=as_index("triu", "k", k))
-
-
-def _matrices(name: str, x: TensorLike) -> Tensor:
-    matrices = tensor_of(x)
-    if matrices.ndim < 2:  # NumPy's kernel would take a vector
-        raise ShapeError(
-            f"{name}: needs a matrix or a stack of matrices",
-            given=str(matrices.type),
-            expected="at least two axes",
-        )
-    return matrices
+    return bind(_triu, matrices_of("triu", x), k=as_index("triu", "k", k))

@@ -10,7 +10,6 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import TensorType
 
 __all__ = ["to_device"]
@@ -37,7 +36,6 @@ _transfer = define(
 )
 
 
-@public
 def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
     """``x`` on another device; the same tensor if it is there already.
 

@@ -12,7 +12,6 @@ from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, Un
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
 from eagerflow.ops.creation.devices import to_device
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import BYTES, DType
 
 __all__ = ["from_dlpack"]
@@ -134,12 +133,10 @@ class _Producer:
         self.dtype = relabelled_dtype(capsule)
         return capsule
 
-    def __dlpack_device__(self) -> tuple[Any, int]:
-        device: tuple[Any, int] = self.array.__dlpack_device__()
-        return device
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
 
 
-@public
 def from_dlpack(
     x: Any, /, *, device: Device | str | None = None, copy: bool | None = None
 ) -> Tensor:

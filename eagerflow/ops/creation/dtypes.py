@@ -10,15 +10,13 @@ import ml_dtypes
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.creation.devices import to_device
-from eagerflow.ops.rules.promotion import cast, promoted_dtype
-from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC, public
+from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
+from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
 from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
@@ -26,7 +24,6 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 # --- conversion -----------------------------------------------------------------------------
 
 
-@public
 def astype(
     x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None
 ) -> Tensor:
@@ -64,12 +61,6 @@ def astype(
 
 # --- questions ------------------------------------------------------------------------------
 
-_NUMBERS: Final = (bool, int, float, complex, Dim)
-
-
-def _is_weak(value: Any) -> bool:
-    return type(value) in _NUMBERS or issubclass(type(value), AbstractNumber)
-
 
 def _dtype_of(value: Any) -> DType:
     """The dtype of an array, or the dtype that ``value`` names."""
@@ -83,7 +74,6 @@ def _dtype_of(value: Any) -> DType:
     return as_dtype(value)
 
 
-@public
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype that arrays, dtypes and Python numbers promote to together.
 
@@ -97,8 +87,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     >>> ef.result_type(ef.int8, ef.tensor([1], dtype=ef.int16), 3)
     int16
     """
-    weak = [v for v in arrays_and_dtypes if _is_weak(v)]
-    strong = [_dtype_of(v) for v in arrays_and_dtypes if not _is_weak(v)]
+    weak = [v for v in arrays_and_dtypes if is_python_number(v)]
+    strong = [_dtype_of(v) for v in arrays_and_dtypes if not is_python_number(v)]
     if not strong:
         raise DTypeError("result_type: needs at least one array or dtype")
     joint = promote_dtypes(*strong)
@@ -110,7 +100,6 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return promoted_dtype([stand_in, *weak])
 
 
-@public
 def can_cast(from_: Any, to: Any, /) -> bool:
     """Whether promotion alone takes one dtype to another.
 
@@ -152,7 +141,6 @@ def dtypes_of(kind: Any) -> frozenset[DType]:
     return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
 
 
-@public
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind.
 
@@ -212,7 +200,6 @@ class IntInfo:
     dtype: DType
 
 
-@public
 def finfo(type: Any, /) -> FloatInfo:
     """The limits of a floating or complex dtype.
 
@@ -241,7 +228,6 @@ def finfo(type: Any, /) -> FloatInfo:
     )
 
 
-@public
 def iinfo(type: Any, /) -> IntInfo:
     """The limits of an integer dtype.
 
@@ -257,7 +243,5 @@ def iinfo(type: Any, /) -> IntInfo:
     dtype = _dtype_of(type)
     if not dtype.is_integer:
         raise DTypeError(f"iinfo: {dtype.name} is not an integer dtype")
-    bits = 8 * dtype.itemsize
-    if dtype.kind == "unsigned integer":
-        return IntInfo(bits, 2**bits - 1, 0, dtype)
-    return IntInfo(bits, 2 ** (bits - 1) - 1, -(2 ** (bits - 1)), dtype)
+    info: Any = ml_dtypes.iinfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    return IntInfo(info.bits, int(info.max), int(info.min), dtype)

@@ -7,16 +7,17 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.op import bind, define, functions
+from eagerflow.core.op import bind, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
+from eagerflow.ops.creation.arrays import creating
 from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
-from eagerflow.ops.rules.type_rules import REAL, public
+from eagerflow.ops.rules.type_rules import REAL
 from eagerflow.types import (
     DTYPES,
     DType,
@@ -52,17 +53,9 @@ def _arange_type(*, size: int, dtype: DType, device: Device, **attrs: object) ->
     return TensorType(dtype, (size,))
 
 
-_arange = define(
-    "arange",
-    infer=_arange_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-)
+_arange = creating("arange", _arange_type)
 
 
-@public
 def arange(
     start: Any,
     /,
@@ -140,17 +133,9 @@ def _linspace_type(*, num: int, dtype: DType, device: Device, **attrs: object) -
     return TensorType(dtype, (num,))
 
 
-_linspace = define(
-    "linspace",
-    infer=_linspace_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-)
+_linspace = creating("linspace", _linspace_type)
 
 
-@public
 def linspace(
     start: Any,
     stop: Any,
@@ -212,7 +197,6 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     return cast(functions["floor"](result) if out_dtype.is_integer else result, out_dtype)
 
 
-@public
 def logspace(
     start: Any,
     stop: Any,
@@ -251,7 +235,6 @@ def logspace(
 # --- grids and matrices ---------------------------------------------------------------------
 
 
-@public
 def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     """Coordinate grids of coordinate vectors.
 
@@ -295,18 +278,9 @@ def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) 
     return TensorType(dtype, (rows, columns))
 
 
-_eye = define(
-    "eye",
-    infer=_eye_type,
-    nondifferentiable=True,
-    precision="exact",
-    storage="fresh",
-    order="rows",
-    fails_on="nothing",
-)
+_eye = creating("eye", _eye_type, fails_on="nothing")
 
 
-@public
 def eye(
     n_rows: int,
     n_cols: int | None = None,

@@ -24,7 +24,7 @@ from eagerflow.ops.elementwise.logic import (
 )
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
-from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, public, unary
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, unary
 
 __all__ = [
     "add",
@@ -59,7 +59,6 @@ _add = define(
 )
 
 
-@public
 def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The sum of two arrays, element by element.
 
@@ -86,7 +85,6 @@ _subtract = define(
 )
 
 
-@public
 def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The difference of two arrays, element by element.
 
@@ -114,7 +112,6 @@ _multiply = define(
 )
 
 
-@public
 def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The product of two arrays, element by element.
 
@@ -142,7 +139,6 @@ _divide = define(
 )
 
 
-@public
 def divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The quotient of two arrays, element by element; integers are divided as float32.
 
@@ -163,7 +159,6 @@ _floor_divide = define(
 )
 
 
-@public
 def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The quotient of two arrays, rounded towards negative infinity.
 
@@ -188,7 +183,6 @@ _remainder = define(
 )
 
 
-@public
 def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """What division leaves, with the sign of ``x2``: ``x1 - floor_divide(x1, x2) * x2``.
 
@@ -217,7 +211,6 @@ _fmod = define(
 )
 
 
-@public
 def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """What division leaves, with the sign of ``x1`` (as in C).
 
@@ -242,7 +235,6 @@ _negative = unary(
 )
 
 
-@public
 def negative(x: TensorLike, /) -> Tensor:
     """Each element with its sign changed.
 
@@ -268,7 +260,6 @@ _positive = define(
 )
 
 
-@public
 def positive(x: TensorLike, /) -> Tensor:
     """Each element as it is; the tensor is a new one, of the same value.
 
@@ -289,7 +280,6 @@ _reciprocal = unary(
 )
 
 
-@public
 def reciprocal(x: TensorLike, /) -> Tensor:
     """One over each element.
 
@@ -329,7 +319,6 @@ def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor
 _maximum = _extreme("maximum", greater, less)
 
 
-@public
 def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The larger of two elements; NaN if either is NaN.
 
@@ -346,7 +335,6 @@ def maximum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _minimum = _extreme("minimum", less, greater)
 
 
-@public
 def minimum(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The smaller of two elements; NaN if either is NaN.
 
@@ -399,7 +387,6 @@ _clip_max = define(
 )
 
 
-@public
 def clip(x: TensorLike, /, min: TensorLike = None, max: TensorLike = None) -> Tensor:
     """Each element limited to a range; on its ends the derivative is still 1.
 

@@ -13,9 +13,9 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
 from eagerflow.ops.elementwise.logic import equal
-from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, unary
 
 __all__ = [
     "cbrt",
@@ -36,16 +36,9 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = unary(
-    "square",
-    NUMERIC,
-    lambda g, out, x: multiply(g, conjugate(multiply(x, 2))),
-    saved="inputs",
-    ieee=True,
-)
+_square = unary("square", NUMERIC, times(lambda out, x: multiply(x, 2)), saved="inputs", ieee=True)
 
 
-@public
 def square(x: TensorLike, /) -> Tensor:
     """Each element times itself.
 
@@ -67,7 +60,6 @@ _sqrt = unary(
 )
 
 
-@public
 def sqrt(x: TensorLike, /) -> Tensor:
     """The square root of each element; NaN for negative numbers.
 
@@ -83,12 +75,11 @@ def sqrt(x: TensorLike, /) -> Tensor:
 _rsqrt = unary(
     "rsqrt",
     INEXACT,
-    lambda g, out, x: multiply(g, conjugate(multiply(multiply(out, square(out)), -0.5))),
+    times(lambda out, x: multiply(multiply(out, square(out)), -0.5)),
     saved="outputs",
 )
 
 
-@public
 def rsqrt(x: TensorLike, /) -> Tensor:
     """One over the square root of each element.
 
@@ -102,15 +93,10 @@ def rsqrt(x: TensorLike, /) -> Tensor:
 
 
 _cbrt = unary(
-    "cbrt",
-    FLOATING,
-    lambda g, out, x: divide(g, multiply(square(out), 3.0)),
-    saved="outputs",
-    flops=40,
+    "cbrt", FLOATING, over(lambda out, x: multiply(square(out), 3.0)), saved="outputs", flops=40
 )
 
 
-@public
 def cbrt(x: TensorLike, /) -> Tensor:
     """The cube root of each element.
 
@@ -144,7 +130,6 @@ _pow = define(
 )
 
 
-@public
 def pow(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Elements of ``x1`` to the power of those of ``x2``.
 
@@ -177,12 +162,9 @@ _SIMPLER: Final[dict[float, Callable[[Tensor], Tensor]]] = {1: positive, 2: squa
 
 # --- exponentials ---------------------------------------------------------------------------
 
-_exp = unary(
-    "exp", INEXACT, lambda g, out, x: multiply(g, conjugate(out)), saved="outputs", flops=32
-)
+_exp = unary("exp", INEXACT, times(lambda out, x: out), saved="outputs", flops=32)
 
 
-@public
 def exp(x: TensorLike, /) -> Tensor:
     """The exponential of each element, e to its power.
 
@@ -196,15 +178,10 @@ def exp(x: TensorLike, /) -> Tensor:
 
 
 _exp2 = unary(
-    "exp2",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(multiply(out, math.log(2)))),
-    saved="outputs",
-    flops=32,
+    "exp2", INEXACT, times(lambda out, x: multiply(out, math.log(2))), saved="outputs", flops=32
 )
 
 
-@public
 def exp2(x: TensorLike, /) -> Tensor:
     """Two to the power of each element.
 
@@ -218,12 +195,9 @@ def exp2(x: TensorLike, /) -> Tensor:
 
 
 # the exponential itself: of small ones, `out + 1` would leave rounding errors alone
-_expm1 = unary(
-    "expm1", INEXACT, lambda g, out, x: multiply(g, conjugate(exp(x))), saved="inputs", flops=32
-)
+_expm1 = unary("expm1", INEXACT, times(lambda out, x: exp(x)), saved="inputs", flops=32)
 
 
-@public
 def expm1(x: TensorLike, /) -> Tensor:
     """The exponential of each element, minus 1; precise near 0.
 
@@ -238,10 +212,9 @@ def expm1(x: TensorLike, /) -> Tensor:
 
 # --- logarithms -----------------------------------------------------------------------------
 
-_log = unary("log", INEXACT, lambda g, out, x: divide(g, conjugate(x)), saved="inputs", flops=32)
+_log = unary("log", INEXACT, over(lambda out, x: x), saved="inputs", flops=32)
 
 
-@public
 def log(x: TensorLike, /) -> Tensor:
     """The natural logarithm of each element; NaN for negative numbers.
 
@@ -254,12 +227,9 @@ def log(x: TensorLike, /) -> Tensor:
     return bind(_log, floating(x))
 
 
-_log1p = unary(
-    "log1p", INEXACT, lambda g, out, x: divide(g, conjugate(add(x, 1))), saved="inputs", flops=32
-)
+_log1p = unary("log1p", INEXACT, over(lambda out, x: add(x, 1)), saved="inputs", flops=32)
 
 
-@public
 def log1p(x: TensorLike, /) -> Tensor:
     """The natural logarithm of 1 + x; precise near 0.
 
@@ -273,15 +243,10 @@ def log1p(x: TensorLike, /) -> Tensor:
 
 
 _log2 = unary(
-    "log2",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(2)))),
-    saved="inputs",
-    flops=32,
+    "log2", INEXACT, over(lambda out, x: multiply(x, math.log(2))), saved="inputs", flops=32
 )
 
 
-@public
 def log2(x: TensorLike, /) -> Tensor:
     """The logarithm of each element to base 2.
 
@@ -295,15 +260,10 @@ def log2(x: TensorLike, /) -> Tensor:
 
 
 _log10 = unary(
-    "log10",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(x, math.log(10)))),
-    saved="inputs",
-    flops=32,
+    "log10", INEXACT, over(lambda out, x: multiply(x, math.log(10))), saved="inputs", flops=32
 )
 
 
-@public
 def log10(x: TensorLike, /) -> Tensor:
     """The logarithm of each element to base 10.
 
@@ -333,7 +293,6 @@ _logaddexp = define(
 )
 
 
-@public
 def logaddexp(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """log(exp(x1) + exp(x2)), without overflow.
 

@@ -20,7 +20,6 @@ from eagerflow.ops.rules.type_rules import (
     INTEGER_OR_BOOL,
     REAL,
     elementwise,
-    public,
 )
 from eagerflow.types import DTYPES
 
@@ -87,7 +86,6 @@ def _told(x: TensorLike, other: TensorLike) -> TensorLike:
 _equal = define("equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
-@public
 def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements are equal; NaN is equal to nothing.
 
@@ -104,7 +102,6 @@ def equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _not_equal = define("not_equal", infer=elementwise(ALL, _BOOL), vjp=(None, None), takes_bytes=True)
 
 
-@public
 def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements differ; NaN differs from everything.
 
@@ -121,7 +118,6 @@ def not_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _less = define("less", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
-@public
 def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements of ``x1`` are less than those of ``x2``.
 
@@ -138,7 +134,6 @@ def less(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _less_equal = define("less_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
-@public
 def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements of ``x1`` are at most those of ``x2``.
 
@@ -155,7 +150,6 @@ def less_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _greater = define("greater", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
-@public
 def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements of ``x1`` are greater than those of ``x2``.
 
@@ -172,7 +166,6 @@ def greater(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _greater_equal = define("greater_equal", infer=elementwise(REAL | BOOL, _BOOL), vjp=(None, None))
 
 
-@public
 def greater_equal(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether elements of ``x1`` are at least those of ``x2``.
 
@@ -198,7 +191,6 @@ def _truths(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, Tensor]:
 _logical_and = define("logical_and", infer=elementwise(BOOL), vjp=(None, None), **_AND)
 
 
-@public
 def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether both elements are true.
 
@@ -215,7 +207,6 @@ def logical_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _logical_or = define("logical_or", infer=elementwise(BOOL), vjp=(None, None), **_OR)
 
 
-@public
 def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether at least one of both elements is true.
 
@@ -232,7 +223,6 @@ def logical_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _logical_xor = define("logical_xor", infer=elementwise(BOOL), vjp=(None, None), **_XOR)
 
 
-@public
 def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Whether exactly one of both elements is true.
 
@@ -249,7 +239,6 @@ def logical_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _logical_not = define("logical_not", infer=elementwise(BOOL), vjp=(None,), involution=True)
 
 
-@public
 def logical_not(x: TensorLike, /) -> Tensor:
     """Whether each element is false.
 
@@ -267,7 +256,6 @@ def logical_not(x: TensorLike, /) -> Tensor:
 _bitwise_and = define("bitwise_and", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_AND)
 
 
-@public
 def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The bits that are set in both elements.
 
@@ -284,7 +272,6 @@ def bitwise_and(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _bitwise_or = define("bitwise_or", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_OR)
 
 
-@public
 def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The bits that are set in at least one of both elements.
 
@@ -301,7 +288,6 @@ def bitwise_or(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _bitwise_xor = define("bitwise_xor", infer=elementwise(INTEGER_OR_BOOL), vjp=(None, None), **_XOR)
 
 
-@public
 def bitwise_xor(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The bits that are set in exactly one of both elements.
 
@@ -320,7 +306,6 @@ _bitwise_invert = define(
 )
 
 
-@public
 def bitwise_invert(x: TensorLike, /) -> Tensor:
     """Each element with all bits flipped.
 
@@ -338,7 +323,6 @@ _bitwise_left_shift = define(
 )
 
 
-@public
 def bitwise_left_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Bits moved to the left: ``x1`` times two to the power of ``x2``.
 
@@ -357,7 +341,6 @@ _bitwise_right_shift = define(
 )
 
 
-@public
 def bitwise_right_shift(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Bits moved to the right, the sign kept: ``x1`` over two to the power of ``x2``.
 
@@ -380,7 +363,6 @@ right_shift = bitwise_right_shift
 _isfinite = define("isfinite", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def isfinite(x: TensorLike, /) -> Tensor:
     """Whether elements are neither infinite nor NaN.
 
@@ -396,7 +378,6 @@ def isfinite(x: TensorLike, /) -> Tensor:
 _isinf = define("isinf", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def isinf(x: TensorLike, /) -> Tensor:
     """Whether elements are infinite.
 
@@ -412,7 +393,6 @@ def isinf(x: TensorLike, /) -> Tensor:
 _isnan = define("isnan", infer=elementwise(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def isnan(x: TensorLike, /) -> Tensor:
     """Whether elements are NaN.
 
@@ -428,7 +408,6 @@ def isnan(x: TensorLike, /) -> Tensor:
 _signbit = define("signbit", infer=elementwise(FLOATING, _BOOL), vjp=(None,))
 
 
-@public
 def signbit(x: TensorLike, /) -> Tensor:
     """Whether the sign bit is set: for negative numbers, -0 and some NaNs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.facts import ELEMENTWISE, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
@@ -20,7 +21,6 @@ from eagerflow.ops.rules.type_rules import (
     NUMERIC,
     check_kind,
     elementwise,
-    public,
     real_dtype,
     unary,
 )
@@ -50,6 +50,7 @@ __all__ = [
 # --- sign and magnitude ---------------------------------------------------------------------
 
 
+@of_family(ELEMENTWISE)
 def _magnitude_type(x: TensorType) -> TensorType:
     check_kind(x, NUMERIC)
     return x.like(dtype=real_dtype(x.dtype))
@@ -61,15 +62,11 @@ _abs = define(
     vjp=(lambda g, out, x: multiply(g, sign(x)),),
     saved="inputs",
     fails_on="nothing",
-    elementwise=True,
-    storage="fresh",
-    order="elementwise",
     ieee=True,
     idempotent=True,
 )
 
 
-@public
 def abs(x: TensorLike, /) -> Tensor:
     """The magnitude of each element; its derivative is 0 at 0.
 
@@ -98,7 +95,6 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
 _sign = unary("sign", NUMERIC, _sign_vjp)
 
 
-@public
 def sign(x: TensorLike, /) -> Tensor:
     """-1, 0 or 1, as each element is negative, zero or positive; of complex numbers x / abs(x).
 
@@ -121,7 +117,6 @@ _copysign = define(
 )
 
 
-@public
 def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The magnitude of ``x1`` with the sign of ``x2``.
 
@@ -150,7 +145,6 @@ _hypot = define(
 )
 
 
-@public
 def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """sqrt(x1**2 + x2**2), without overflow; its derivative is 0 at 0.
 
@@ -172,7 +166,6 @@ _heaviside = define(
 )
 
 
-@public
 def heaviside(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """0 where ``x1`` is negative, 1 where it is positive, ``x2`` where it is 0.
 
@@ -191,7 +184,6 @@ _nextafter = define(
 )
 
 
-@public
 def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The next number after ``x1`` in its dtype, towards ``x2``.
 
@@ -210,7 +202,6 @@ def nextafter(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _ceil = define("ceil", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def ceil(x: TensorLike, /) -> Tensor:
     """Each element rounded towards positive infinity.
 
@@ -226,7 +217,6 @@ def ceil(x: TensorLike, /) -> Tensor:
 _floor = define("floor", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def floor(x: TensorLike, /) -> Tensor:
     """Each element rounded towards negative infinity.
 
@@ -242,7 +232,6 @@ def floor(x: TensorLike, /) -> Tensor:
 _trunc = define("trunc", infer=elementwise(FLOATING), vjp=(None,), idempotent=True)
 
 
-@public
 def trunc(x: TensorLike, /) -> Tensor:
     """Each element rounded towards zero.
 
@@ -258,7 +247,6 @@ def trunc(x: TensorLike, /) -> Tensor:
 _round = define("round", infer=elementwise(INEXACT), vjp=(None,), idempotent=True)
 
 
-@public
 def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     """Each element rounded to the nearest integer, ties to the even one.
 
@@ -288,7 +276,6 @@ def _rounded(op: Op, x: TensorLike) -> Tensor:
 _conj = unary("conj", COMPLEX, lambda g, out, x: conj(g), saved="none", involution=True)
 
 
-@public
 def conj(x: TensorLike, /) -> Tensor:
     """The complex conjugate of each element.
 
@@ -307,23 +294,15 @@ def conj(x: TensorLike, /) -> Tensor:
 conjugate = conj
 
 
+@of_family({"saved": "none", "fails_on": "nothing", "elementwise": True, "storage": "either"})
 def _part_type(x: TensorType) -> TensorType:
     check_kind(x, COMPLEX)
     return x.like(dtype=real_dtype(x.dtype))
 
 
-_real = define(
-    "real",
-    infer=_part_type,
-    vjp=(lambda g, out, x: cast(g, x.dtype),),
-    saved="none",
-    fails_on="nothing",
-    elementwise=True,
-    storage="either",
-)
+_real = define("real", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype),))
 
 
-@public
 def real(x: TensorLike, /) -> Tensor:
     """The real part of each element.
 
@@ -339,18 +318,9 @@ def real(x: TensorLike, /) -> Tensor:
     return bind(_real, tensor)
 
 
-_imag = define(
-    "imag",
-    infer=_part_type,
-    vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),),
-    saved="none",
-    fails_on="nothing",
-    elementwise=True,
-    storage="either",
-)
+_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),))
 
 
-@public
 def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part of each element.
 
@@ -382,7 +352,6 @@ _nan_to_num = unary(
 )
 
 
-@public
 def nan_to_num(
     x: TensorLike,
     /,
@@ -420,7 +389,6 @@ def nan_to_num(
 _gcd = define("gcd", infer=elementwise(INTEGER), vjp=(None, None))
 
 
-@public
 def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The greatest common divisor.
 
@@ -437,7 +405,6 @@ def gcd(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _lcm = define("lcm", infer=elementwise(INTEGER), vjp=(None, None))
 
 
-@public
 def lcm(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The least common multiple.
 

@@ -15,9 +15,9 @@ from eagerflow.ops.elementwise.logic import equal, greater, less, logical_and, l
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
-from eagerflow.ops.rules.gradients import where
+from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, check_kind, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, check_kind, unary
 from eagerflow.types import TensorType
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
 
 # --- error functions ------------------------------------------------------------------------
 
-_erf = unary("erf", FLOATING, lambda g, out, x: multiply(g, _bell(x)), saved="inputs", flops=100)
+_erf = unary("erf", FLOATING, times(lambda out, x: _bell(x)), saved="inputs", flops=100)
 
 
 def _bell(x: Tensor) -> Tensor:
@@ -43,7 +43,6 @@ def _bell(x: Tensor) -> Tensor:
     return multiply(exp(negative(square(x))), 2 / math.sqrt(math.pi))
 
 
-@public
 def erf(x: TensorLike, /) -> Tensor:
     """The error function of each element.
 
@@ -61,7 +60,6 @@ _erfc = unary(
 )
 
 
-@public
 def erfc(x: TensorLike, /) -> Tensor:
     """1 - erf(x), precise for large x.
 
@@ -77,13 +75,12 @@ def erfc(x: TensorLike, /) -> Tensor:
 _erfinv = unary(
     "erfinv",
     FLOATING,
-    lambda g, out, x: multiply(g, multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
+    times(lambda out, x: multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
     saved="outputs",
     flops=100,
 )
 
 
-@public
 def erfinv(x: TensorLike, /) -> Tensor:
     """The inverse of erf; infinite at -1 and 1, NaN beyond.
 
@@ -98,12 +95,9 @@ def erfinv(x: TensorLike, /) -> Tensor:
 
 # --- the gamma function ---------------------------------------------------------------------
 
-_lgamma = unary(
-    "lgamma", FLOATING, lambda g, out, x: multiply(g, digamma(x)), saved="inputs", flops=100
-)
+_lgamma = unary("lgamma", FLOATING, times(lambda out, x: digamma(x)), saved="inputs", flops=100)
 
 
-@public
 def lgamma(x: TensorLike, /) -> Tensor:
     """The natural logarithm of the magnitude of the gamma function.
 
@@ -130,7 +124,6 @@ _polygamma = define(
 )
 
 
-@public
 def polygamma(n: int, x: TensorLike, /) -> Tensor:
     """The derivative of order ``n`` of the digamma function.
 
@@ -150,7 +143,6 @@ def polygamma(n: int, x: TensorLike, /) -> Tensor:
     return bind(_polygamma, floating(x), n=order)
 
 
-@public
 def digamma(x: TensorLike, /) -> Tensor:
     """The derivative of the logarithm of the gamma function.
 
@@ -168,13 +160,12 @@ def digamma(x: TensorLike, /) -> Tensor:
 _sigmoid = unary(
     "sigmoid",
     FLOATING,
-    lambda g, out, x: multiply(g, multiply(out, subtract(1, out))),
+    times(lambda out, x: multiply(out, subtract(1, out))),
     saved="outputs",
     flops=40,
 )
 
 
-@public
 def sigmoid(x: TensorLike, /) -> Tensor:
     """The logistic function 1 / (1 + exp(-x)).
 
@@ -187,7 +178,6 @@ def sigmoid(x: TensorLike, /) -> Tensor:
     return bind(_sigmoid, floating(x))
 
 
-@public
 def logit(x: TensorLike, /) -> Tensor:
     """The inverse of the logistic function, log(x / (1 - x)).
 
@@ -201,7 +191,6 @@ def logit(x: TensorLike, /) -> Tensor:
     return subtract(log(tensor), log1p(negative(tensor)))
 
 
-@public
 def xlogy(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """x1 * log(x2), 0 where ``x1`` is 0 unless ``x2`` is NaN.
 
@@ -234,7 +223,6 @@ def _sinc_slope(x: Tensor, out: Tensor) -> Tensor:
 _sinc = unary("sinc", FLOATING, lambda g, out, x: multiply(g, _sinc_slope(x, out)), flops=40)
 
 
-@public
 def sinc(x: TensorLike, /) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0.
 

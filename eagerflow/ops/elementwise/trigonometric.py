@@ -12,9 +12,9 @@ from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, negative
 from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
-from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
+from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, unary
 
 __all__ = [
     "acos",
@@ -46,12 +46,9 @@ __all__ = [
 
 # --- trigonometric functions ----------------------------------------------------------------
 
-_sin = unary(
-    "sin", INEXACT, lambda g, out, x: multiply(g, conjugate(cos(x))), saved="inputs", flops=40
-)
+_sin = unary("sin", INEXACT, times(lambda out, x: cos(x)), saved="inputs", flops=40)
 
 
-@public
 def sin(x: TensorLike, /) -> Tensor:
     """The sine of each element, in radians.
 
@@ -73,7 +70,6 @@ _cos = unary(
 )
 
 
-@public
 def cos(x: TensorLike, /) -> Tensor:
     """The cosine of each element, in radians.
 
@@ -86,16 +82,9 @@ def cos(x: TensorLike, /) -> Tensor:
     return bind(_cos, floating(x))
 
 
-_tan = unary(
-    "tan",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(add(square(out), 1))),
-    saved="outputs",
-    flops=40,
-)
+_tan = unary("tan", INEXACT, times(lambda out, x: add(square(out), 1)), saved="outputs", flops=40)
 
 
-@public
 def tan(x: TensorLike, /) -> Tensor:
     """The tangent of each element, in radians.
 
@@ -114,15 +103,10 @@ def _one_minus_square(x: Tensor) -> Tensor:
 
 
 _asin = unary(
-    "asin",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(sqrt(_one_minus_square(x)))),
-    saved="inputs",
-    flops=80,
+    "asin", INEXACT, over(lambda out, x: sqrt(_one_minus_square(x))), saved="inputs", flops=80
 )
 
 
-@public
 def asin(x: TensorLike, /) -> Tensor:
     """The inverse sine of each element, from -pi/2 to pi/2; NaN outside of [-1, 1].
 
@@ -144,7 +128,6 @@ _acos = unary(
 )
 
 
-@public
 def acos(x: TensorLike, /) -> Tensor:
     """The inverse cosine of each element, from 0 to pi; NaN outside of [-1, 1].
 
@@ -157,16 +140,9 @@ def acos(x: TensorLike, /) -> Tensor:
     return bind(_acos, floating(x))
 
 
-_atan = unary(
-    "atan",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(add(square(x), 1))),
-    saved="inputs",
-    flops=80,
-)
+_atan = unary("atan", INEXACT, over(lambda out, x: add(square(x), 1)), saved="inputs", flops=80)
 
 
-@public
 def atan(x: TensorLike, /) -> Tensor:
     """The inverse tangent of each element, from -pi/2 to pi/2.
 
@@ -197,7 +173,6 @@ _atan2 = define(
 )
 
 
-@public
 def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The angle of the point with ordinate ``x1`` and abscissa ``x2``, from -pi to pi.
 
@@ -213,12 +188,9 @@ def atan2(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 # --- hyperbolic functions -------------------------------------------------------------------
 
-_sinh = unary(
-    "sinh", INEXACT, lambda g, out, x: multiply(g, conjugate(cosh(x))), saved="inputs", flops=40
-)
+_sinh = unary("sinh", INEXACT, times(lambda out, x: cosh(x)), saved="inputs", flops=40)
 
 
-@public
 def sinh(x: TensorLike, /) -> Tensor:
     """The hyperbolic sine of each element.
 
@@ -231,12 +203,9 @@ def sinh(x: TensorLike, /) -> Tensor:
     return bind(_sinh, floating(x))
 
 
-_cosh = unary(
-    "cosh", INEXACT, lambda g, out, x: multiply(g, conjugate(sinh(x))), saved="inputs", flops=40
-)
+_cosh = unary("cosh", INEXACT, times(lambda out, x: sinh(x)), saved="inputs", flops=40)
 
 
-@public
 def cosh(x: TensorLike, /) -> Tensor:
     """The hyperbolic cosine of each element.
 
@@ -250,15 +219,10 @@ def cosh(x: TensorLike, /) -> Tensor:
 
 
 _tanh = unary(
-    "tanh",
-    INEXACT,
-    lambda g, out, x: multiply(g, conjugate(subtract(1, square(out)))),
-    saved="outputs",
-    flops=32,
+    "tanh", INEXACT, times(lambda out, x: subtract(1, square(out))), saved="outputs", flops=32
 )
 
 
-@public
 def tanh(x: TensorLike, /) -> Tensor:
     """The hyperbolic tangent of each element.
 
@@ -272,15 +236,10 @@ def tanh(x: TensorLike, /) -> Tensor:
 
 
 _asinh = unary(
-    "asinh",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(sqrt(add(square(x), 1)))),
-    saved="inputs",
-    flops=80,
+    "asinh", INEXACT, over(lambda out, x: sqrt(add(square(x), 1))), saved="inputs", flops=80
 )
 
 
-@public
 def asinh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic sine of each element.
 
@@ -297,13 +256,12 @@ def asinh(x: TensorLike, /) -> Tensor:
 _acosh = unary(
     "acosh",
     INEXACT,
-    lambda g, out, x: divide(g, conjugate(multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1))))),
+    over(lambda out, x: multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))),
     saved="inputs",
     flops=80,
 )
 
 
-@public
 def acosh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic cosine of each element; NaN below 1.
 
@@ -317,15 +275,10 @@ def acosh(x: TensorLike, /) -> Tensor:
 
 
 _atanh = unary(
-    "atanh",
-    INEXACT,
-    lambda g, out, x: divide(g, conjugate(_one_minus_square(x))),
-    saved="inputs",
-    flops=80,
+    "atanh", INEXACT, over(lambda out, x: _one_minus_square(x)), saved="inputs", flops=80
 )
 
 
-@public
 def atanh(x: TensorLike, /) -> Tensor:
     """The inverse hyperbolic tangent of each element; NaN outside of [-1, 1].
 
@@ -345,7 +298,6 @@ arctan, arctan2, arctanh = atan, atan2, atanh
 # --- angles ---------------------------------------------------------------------------------
 
 
-@public
 def angle(x: TensorLike, /) -> Tensor:
     """The angle of each complex number, from -pi to pi; its derivative is 0 at 0.
 
@@ -359,7 +311,6 @@ def angle(x: TensorLike, /) -> Tensor:
     return atan2(imag(tensor), real(tensor))
 
 
-@public
 def deg2rad(x: TensorLike, /) -> Tensor:
     """Degrees in radians.
 
@@ -372,7 +323,6 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     return multiply(floating(x), math.pi / 180)
 
 
-@public
 def rad2deg(x: TensorLike, /) -> Tensor:
     """Radians in degrees.
 

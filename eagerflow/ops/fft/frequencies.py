@@ -12,7 +12,6 @@ from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.elementwise.arithmetic import divide
 from eagerflow.ops.rules.arguments import as_index, axes_of
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.movement import roll
 from eagerflow.types import DType, TensorType, default_dtype, number_dtype
 
@@ -39,7 +38,6 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
     return divide(numbers, count * d)
 
 
-@public
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -60,7 +58,6 @@ def fftfreq(
     return _frequencies("fftfreq", n, False, d, dtype, device)
 
 
-@public
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -81,7 +78,6 @@ def rfftfreq(
     return _frequencies("rfftfreq", n, True, d, dtype, device)
 
 
-@public
 def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """The frequency 0 moved to the middle.
 
@@ -100,7 +96,6 @@ def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Te
     return roll(tensor, tuple(tensor.shape[a] // 2 for a in axes), axis=axes)
 
 
-@public
 def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
     """The inverse of `fftshift`: the frequency 0 moved from the middle to the front.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from eagerflow.core.cost_rules import fourier
+from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
@@ -29,6 +30,8 @@ SWAPPED: Final[dict[str, str]] = {
     "forward": "backward",
 }
 
+_FACTS: Final[OpFacts] = {"saved": "none", "precision": "accumulate", "cost": fourier}
+
 
 def _check_points(count: int) -> None:
     if type(count) is int and count < 1:
@@ -45,13 +48,11 @@ def _fft_type(x: TensorType, *, axes: tuple[int, ...], norm: str, inverse: bool)
 def _fft_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool
 ) -> Tensor:
-    result = transform(g, axes=axes, norm=SWAPPED[norm], inverse=not inverse)
+    result = bind(FFT, g, axes=axes, norm=SWAPPED[norm], inverse=not inverse)
     return result if x.dtype.is_complex else real(result)
 
 
-_fft = define(
-    "fft", infer=_fft_type, vjp=(_fft_vjp,), saved="none", precision="accumulate", cost=fourier
-)
+FFT: Final = define("fft", infer=_fft_type, vjp=(_fft_vjp,), **_FACTS)
 
 
 def _rfft_type(x: TensorType, *, axis: int, norm: str) -> TensorType:
@@ -74,12 +75,10 @@ def _weighted(x: Tensor, weight: float, n: int, axis: int) -> Tensor:
 
 def _rfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, norm: str) -> Tensor:
     n = x.shape[axis]
-    return transform_hermitian(_weighted(g, 0.5, n, axis), axis=axis, n=n, norm=SWAPPED[norm])
+    return bind(IRFFT, _weighted(g, 0.5, n, axis), axis=axis, n=n, norm=SWAPPED[norm])
 
 
-_rfft = define(
-    "rfft", infer=_rfft_type, vjp=(_rfft_vjp,), saved="none", precision="accumulate", cost=fourier
-)
+RFFT: Final = define("rfft", infer=_rfft_type, vjp=(_rfft_vjp,), **_FACTS)
 
 
 def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
@@ -94,29 +93,7 @@ def _irfft_type(x: TensorType, *, axis: int, n: int, norm: str) -> TensorType:
 
 
 def _irfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
-    return _weighted(transform_real(g, axis=axis, norm=SWAPPED[norm]), 2.0, n, axis)
+    return _weighted(bind(RFFT, g, axis=axis, norm=SWAPPED[norm]), 2.0, n, axis)
 
 
-_irfft = define(
-    "irfft",
-    infer=_irfft_type,
-    vjp=(_irfft_vjp,),
-    saved="none",
-    precision="accumulate",
-    cost=fourier,
-)
-
-
-def transform(x: Tensor, *, axes: tuple[int, ...], norm: str, inverse: bool) -> Tensor:
-    """The transform of data of any dtype, along any axes."""
-    return bind(_fft, x, axes=axes, norm=norm, inverse=inverse)
-
-
-def transform_real(x: Tensor, *, axis: int, norm: str) -> Tensor:
-    """The first half of the spectrum of real data; the rest is its mirror image."""
-    return bind(_rfft, x, axis=axis, norm=norm)
-
-
-def transform_hermitian(x: Tensor, *, axis: int, n: int, norm: str) -> Tensor:
-    """The ``n`` real points that half a spectrum stands for: the inverse of `transform_real`."""
-    return bind(_irfft, x, axis=axis, n=n, norm=norm)
+IRFFT: Final = define("irfft", infer=_irfft_type, vjp=(_irfft_vjp,), **_FACTS)

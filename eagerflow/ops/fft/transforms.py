@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.fft.spectra import SWAPPED, transform, transform_hermitian, transform_real
+from eagerflow.ops.fft.spectra import FFT, IRFFT, RFFT, SWAPPED
 from eagerflow.ops.linalg.matrices import complex_dtype
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.sizes import surely_at_most
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.padding import pad
 
 Norm = Literal["backward", "ortho", "forward"]
@@ -88,23 +88,26 @@ def _complex_transform(
     norm: str,
     inverse: bool,
 ) -> Tensor:
+    _check_norm(name, norm)
     x = _resized(name, x, axes, sizes)
-    return transform(x, axes=axes, norm=norm, inverse=inverse)
+    return bind(FFT, x, axes=axes, norm=norm, inverse=inverse)
 
 
 def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
+    _check_norm(name, norm)
     tensor = floating(x)
     if tensor.dtype.is_complex:
         raise DTypeError(
             f"{name}: x is complex", given=f"x={type_of(tensor)}", expected="a real dtype"
         )
     axis = axis_of(name, tensor, axis)
-    return transform_real(_resized(name, tensor, (axis,), (size,)), axis=axis, norm=norm)
+    return bind(RFFT, _resized(name, tensor, (axis,), (size,)), axis=axis, norm=norm)
 
 
 def _hermitian_transform(
     name: str, x: TensorLike, axis: int, size: int | None, norm: str
 ) -> Tensor:
+    _check_norm(name, norm)
     tensor = floating(x)
     tensor = cast(tensor, complex_dtype(tensor.dtype))
     axis = axis_of(name, tensor, axis)
@@ -117,13 +120,12 @@ def _hermitian_transform(
             hint="half a spectrum has n // 2 + 1 points; by default n is taken to be even",
         )
     tensor = _resized(name, tensor, (axis,), (count // 2 + 1,))
-    return transform_hermitian(tensor, axis=axis, n=count, norm=norm)
+    return bind(IRFFT, tensor, axis=axis, n=count, norm=norm)
 
 
 # --- complex data ---------------------------------------------------------------------------
 
 
-@public
 def fft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -142,13 +144,11 @@ def fft(
     >>> ef.fft.fft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], c64[4]@cpu:0)
     """
-    _check_norm("fft", norm)
     tensor = floating(x)
-    axes = (axis_of("fft", tensor, axis),)
-    return _complex_transform("fft", tensor, axes, [_points("fft", n)], norm, inverse=False)
+    one = (axis_of("fft", tensor, axis),), [_points("fft", n)]
+    return _complex_transform("fft", tensor, *one, norm, inverse=False)
 
 
-@public
 def ifft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -166,13 +166,11 @@ def ifft(
     >>> ef.fft.ifft(ef.tensor([4.0, 0.0, 0.0, 0.0]))
     Tensor([1.+0.j, 1.+0.j, 1.+0.j, 1.+0.j], c64[4]@cpu:0)
     """
-    _check_norm("ifft", norm)
     tensor = floating(x)
-    axes = (axis_of("ifft", tensor, axis),)
-    return _complex_transform("ifft", tensor, axes, [_points("ifft", n)], norm, inverse=True)
+    one = (axis_of("ifft", tensor, axis),), [_points("ifft", n)]
+    return _complex_transform("ifft", tensor, *one, norm, inverse=True)
 
 
-@public
 def fftn(
     x: TensorLike,
     /,
@@ -196,13 +194,12 @@ def fftn(
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("fftn", norm)
     tensor = floating(x)
-    axes, sizes = _several("fftn", tensor, s, axes)
-    return _complex_transform("fftn", tensor, axes, sizes, norm, inverse=False)
+    return _complex_transform(
+        "fftn", tensor, *_several("fftn", tensor, s, axes), norm, inverse=False
+    )
 
 
-@public
 def ifftn(
     x: TensorLike,
     /,
@@ -226,16 +223,15 @@ def ifftn(
     Tensor([[1.+0.j, 1.+0.j],
             [1.+0.j, 1.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("ifftn", norm)
     tensor = floating(x)
-    axes, sizes = _several("ifftn", tensor, s, axes)
-    return _complex_transform("ifftn", tensor, axes, sizes, norm, inverse=True)
+    return _complex_transform(
+        "ifftn", tensor, *_several("ifftn", tensor, s, axes), norm, inverse=True
+    )
 
 
 # --- real data ------------------------------------------------------------------------------
 
 
-@public
 def rfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -254,11 +250,9 @@ def rfft(
     >>> ef.fft.rfft(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor([10.+0.j, -2.+2.j, -2.+0.j], c64[3]@cpu:0)
     """
-    _check_norm("rfft", norm)
     return _real_transform("rfft", x, axis, _points("rfft", n), norm)
 
 
-@public
 def irfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -276,11 +270,9 @@ def irfft(
     >>> ef.fft.irfft(ef.tensor([10.0, -2.0 + 2.0j, -2.0]))
     Tensor([1., 2., 3., 4.], f32[4]@cpu:0)
     """
-    _check_norm("irfft", norm)
     return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
-@public
 def rfftn(
     x: TensorLike,
     /,
@@ -305,14 +297,12 @@ def rfftn(
     Tensor([[10.+0.j, -2.+0.j],
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
-    _check_norm("rfftn", norm)
     tensor = tensor_of(x)
     axes, sizes = _at_least_one("rfftn", tensor, s, axes)
     tensor = _real_transform("rfftn", tensor, axes[-1], sizes[-1], norm)
     return _complex_transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
 
 
-@public
 def irfftn(
     x: TensorLike,
     /,
@@ -337,14 +327,12 @@ def irfftn(
     Tensor([[1., 2.],
             [3., 4.]], f32[2,2]@cpu:0)
     """
-    _check_norm("irfftn", norm)
     tensor = floating(x)
     axes, sizes = _at_least_one("irfftn", tensor, s, axes)
     tensor = _complex_transform("irfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=True)
     return _hermitian_transform("irfftn", tensor, axes[-1], sizes[-1], norm)
 
 
-@public
 def hfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
@@ -367,7 +355,6 @@ def hfft(
     return _hermitian_transform("hfft", conjugated, axis, _points("hfft", n), SWAPPED[norm])
 
 
-@public
 def ihfft(
     x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import picking
+from eagerflow.core.facts import ELEMENTWISE, MOVING, OpFacts, of_family
 from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -17,8 +18,7 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
-from eagerflow.ops.rules.type_rules import public
-from eagerflow.types import DTYPES, Shape, TensorType, as_dtype, broadcast_shapes
+from eagerflow.types import DTYPES, INT64, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
     "argwhere",
@@ -36,12 +36,12 @@ __all__ = [
     "where",
 ]
 
-_INT64 = DTYPES["int64"]
 _BOOL = DTYPES["bool"]
 
 # --- conditions -----------------------------------------------------------------------------
 
 
+@of_family(ELEMENTWISE)
 def _where_type(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     if condition.dtype is not _BOOL:
         raise DTypeError("the condition is not of dtype bool")
@@ -61,10 +61,6 @@ _where = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
-    elementwise=True,
-    storage="fresh",
-    order="elementwise",
-    fails_on="sizes",
 )
 
 
@@ -76,7 +72,6 @@ def _truth(x: TensorLike) -> Tensor:
     return functions["not_equal"](tensor, 0)
 
 
-@public
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """Elements of ``x1`` where the condition holds, of ``x2`` where it does not.
 
@@ -108,7 +103,6 @@ def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
     return tuple([as_tensor(x, dtype, condition.device) for x in choices])
 
 
-@public
 def select(
     condlist: Sequence[TensorLike], choicelist: Sequence[TensorLike], default: TensorLike = 0
 ) -> Tensor:
@@ -153,7 +147,6 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
 _nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None)
 
 
-@public
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are not zero, in row-major order.
 
@@ -179,7 +172,6 @@ def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
     return bind_several(_nonzero, tensor)
 
 
-@public
 def argwhere(x: TensorLike, /) -> Tensor:
     """The indices of the elements that are not zero, a row for each.
 
@@ -196,13 +188,12 @@ def argwhere(x: TensorLike, /) -> Tensor:
     tensor = tensor_of(x)
     if not tensor.shape:
         count = flatnonzero(tensor).shape[0]
-        result = functions["zeros"]((count, 0), dtype=_INT64, device=tensor.device)
+        result = functions["zeros"]((count, 0), dtype=INT64, device=tensor.device)
     else:
         result = functions["stack"](nonzero(tensor), axis=1)
     return result
 
 
-@public
 def flatnonzero(x: TensorLike, /) -> Tensor:
     """The indices of the elements that are not zero, in ``x`` laid out along one axis.
 
@@ -219,7 +210,6 @@ def _flat(x: Tensor) -> Tensor:
     return functions["reshape"](x, (-1,))
 
 
-@public
 def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -> Tensor:
     """The slices of ``x`` along an axis where a condition holds.
 
@@ -237,7 +227,6 @@ def compress(condition: TensorLike, x: TensorLike, /, axis: int | None = None) -
     return take(tensor, flatnonzero(chosen), axis=axis)
 
 
-@public
 def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
     """The elements of ``x`` where a condition holds, along one axis.
 
@@ -252,7 +241,6 @@ def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
     return compress(condition, x)
 
 
-@public
 def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: int = -1) -> Tensor:
     """A new axis along which the element at each index is one and all others are zero.
 
@@ -269,7 +257,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     tensor = integers("one_hot", indices)
     size = as_index("one_hot", "num_classes", num_classes)
     axis = axis_of("one_hot", tensor, axis, extra=1)
-    kind = tensor.dtype if tensor.dtype.name == "uint64" else _INT64
+    kind = tensor.dtype if tensor.dtype.name == "uint64" else INT64
     classes = functions["arange"](size, dtype=kind, device=tensor.device)
     classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
     hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
@@ -286,7 +274,7 @@ def integers(
     on = None if like is None or isinstance(indices, AbstractArray) else like.device
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
     if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
-        tensor = cast(tensor, _INT64)
+        tensor = cast(tensor, INT64)
     if not tensor._lane.dtype.is_integer:
         raise DTypeError(f"{name}: the {what} must be integers", given=f"{what}={type_of(tensor)}")
     return tensor
@@ -309,21 +297,18 @@ def _take_vjp(
     return rows(g, indices, x.shape)
 
 
+_PICKING: Final[OpFacts] = {
+    **MOVING, "saved": "indices", "cost": picking, "storage": "fresh", "raises": (TensorIndexError,)
+}  # fmt: skip
 _take = define(
     "take",
     infer=_take_type,
     vjp=(_take_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
-    saved="indices",
-    precision="exact",
-    takes_bytes=True,
-    cost=picking,
-    storage="fresh",
-    raises=(TensorIndexError,),
+    **_PICKING,
 )
 
 
-@public
 def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
     """The elements (or slices) at indices along an axis.
 
@@ -371,16 +356,10 @@ _take_along = define(
     infer=_take_along_type,
     vjp=(_take_along_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
-    saved="indices",
-    precision="exact",
-    takes_bytes=True,
-    cost=picking,
-    storage="fresh",
-    raises=(TensorIndexError,),
+    **_PICKING,
 )
 
 
-@public
 def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
     """Along an axis, the elements at the indices given for each line of it.
 
@@ -404,7 +383,6 @@ def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) ->
     return bind(_take_along, tensor, positions, axis=axis)
 
 
-@public
 def put_along_axis(
     x: TensorLike, indices: TensorLike, values: TensorLike, /, axis: int = -1
 ) -> Tensor:
@@ -435,7 +413,6 @@ def put_along_axis(
     return index_update(tensor, tuple(along(tensor, positions, axis)), values)
 
 
-@public
 def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``updates`` in the rows at ``indices``.
 
@@ -454,7 +431,6 @@ def scatter_update(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -
     return index_update(tensor, _positions("scatter_update", indices, tensor), updates)
 
 
-@public
 def scatter_add(x: TensorLike, indices: TensorLike, updates: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``updates`` added to the rows at ``indices``.
 

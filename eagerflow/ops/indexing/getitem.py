@@ -16,16 +16,21 @@ from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import FailsOn, Raised, RowSum
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims import Dim, may_equal
+from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
-from eagerflow.ops.rules.promotion import cast, fits_kind, promoted_dtype, weak_fits
+from eagerflow.ops.rules.promotion import (
+    cast,
+    fits_kind,
+    is_python_number,
+    promoted_dtype,
+    weak_fits,
+)
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
-from eagerflow.ops.rules.type_rules import public, repeats_to
+from eagerflow.ops.rules.type_rules import repeats_to
 from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
 
 __all__ = ["index_add", "index_scatter", "index_update"]
@@ -189,7 +194,6 @@ _add = define("index_add", infer=_add_type, vjp=_add_vjp, saved="indices", preci
 # --- reading --------------------------------------------------------------------------------
 
 
-@public
 def getitem(x: TensorLike, key: Any, /) -> Tensor:
     """What an index expression selects, ``x[key]``, by NumPy's rules.
 
@@ -274,7 +278,7 @@ def _of_index(error: EagerflowError, x: Tensor) -> EagerflowError:
 
 def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     """``value`` in the dtype of ``x``, so that it broadcasts to ``shape`` if it can."""
-    number = _is_number(value)
+    number = is_python_number(value)
     if number or isinstance(value, (list, tuple)):
         if not weak_fits(value, x.dtype):
             raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
@@ -289,11 +293,6 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
     tensor = _stripped(tensor, shape)
     _check_value(shape, type_of(tensor).type, f"x={type_of(x)}, value={type_of(tensor)}")
     return cast(tensor, x.dtype)
-
-
-def _is_number(value: TensorLike) -> bool:
-    kind = type(value)
-    return kind in _NUMBERS or kind is Dim or issubclass(kind, AbstractNumber)
 
 
 def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
@@ -331,7 +330,6 @@ def _put(op: Op, x: Tensor, key: Any, value: TensorLike) -> Tensor:
     return result if len(index.shape) == len(shape) else functions["reshape"](result, shape)
 
 
-@public
 def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` at ``key``: ``x[key] = value`` without a change of x.
 
@@ -354,7 +352,6 @@ def index_update(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     return _put(_update, tensor_of(x), key, value)
 
 
-@public
 def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     """A new tensor like ``x`` with ``value`` added at ``key``; values for one element add up.
 
@@ -373,7 +370,6 @@ def index_add(x: TensorLike, key: Any, value: TensorLike, /) -> Tensor:
     return _put(_add, tensor_of(x), key, value)
 
 
-@public
 def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     """Zeros of a shape with ``value`` added at ``key``: the transpose of ``x[key]``.
 
@@ -397,7 +393,6 @@ def index_scatter(value: TensorLike, key: Any, shape: Shape, /) -> Tensor:
     return result if len(index.shape) == len(whole) else functions["reshape"](result, whole)
 
 
-@public
 def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
     """Put a new value into the handle ``x``, with ``value`` at ``key``: ``x[key] = value``.
 
@@ -452,3 +447,6 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
         return False
     x._mark = None
     return True
+
+
+functions.update(getitem=getitem, setitem=setitem)  # type: ignore[arg-type]  # one gives nothing

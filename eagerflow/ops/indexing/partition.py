@@ -15,7 +15,6 @@ from eagerflow.ops.indexing.getitem import index_update
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import operands
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import DType, Shape, TensorType
 
 __all__ = ["dynamic_partition", "dynamic_stitch"]
@@ -53,7 +52,6 @@ def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:
     return functions["reshape"](x, (indices.size, *x.shape[lead:]))
 
 
-@public
 def dynamic_partition(
     x: TensorLike, partitions: TensorLike, num_partitions: int, /
 ) -> list[Tensor]:
@@ -77,7 +75,6 @@ def dynamic_partition(
     return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
 
 
-@public
 def dynamic_stitch(
     indices: Sequence[TensorLike], data: Sequence[TensorLike], /, *, size: int | None = None
 ) -> Tensor:

@@ -19,12 +19,11 @@ from eagerflow.ops.rules.extents import check_not_negative, may_be
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import cast, floating, host_check, operands
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import NUMERIC, REAL, check_kind, public
-from eagerflow.types import DTYPES, TensorType, same_shape
+from eagerflow.ops.rules.type_rules import NUMERIC, REAL, check_kind
+from eagerflow.types import INT64, TensorType, same_shape
 
 __all__ = ["bincount", "segment_max", "segment_mean", "segment_min", "segment_sum"]
 
-_INT64 = DTYPES["int64"]
 
 # --- ops ------------------------------------------------------------------------------------
 
@@ -82,7 +81,7 @@ def _together(values: TensorLike, ids: TensorLike) -> tuple[Tensor, TensorLike]:
 
 
 def _ids(name: str, segment_ids: TensorLike, like: AbstractArray | None) -> Tensor:
-    return cast(integers(name, segment_ids, like, "ids"), _INT64)
+    return cast(integers(name, segment_ids, like, "ids"), INT64)
 
 
 def _counted_type(ids: TensorType, *, least: int, natural: bool) -> tuple[TensorType, TensorType]:
@@ -131,7 +130,7 @@ def _segment(
 ) -> Tensor:
     tensor, segment_ids = _together(values, segment_ids)
     if tensor._lane.dtype.kind == "bool" and op is _sum:
-        tensor = cast(tensor, _INT64)
+        tensor = cast(tensor, INT64)
     ids = _ids(name, segment_ids, tensor)
     lead = len(ids.shape)
     front = tensor.shape[:lead]
@@ -149,7 +148,6 @@ def _segment(
     return bind(op, tensor, ids, num_segments=count)
 
 
-@public
 def segment_sum(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -171,7 +169,6 @@ def segment_sum(
     return _segment("segment_sum", _sum, values, segment_ids, num_segments)
 
 
-@public
 def segment_max(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -190,7 +187,6 @@ def segment_max(
     return _segment("segment_max", _max, values, segment_ids, num_segments)
 
 
-@public
 def segment_min(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -209,7 +205,6 @@ def segment_min(
     return _segment("segment_min", _min, values, segment_ids, num_segments)
 
 
-@public
 def segment_mean(
     values: TensorLike, segment_ids: TensorLike, num_segments: int | None = None
 ) -> Tensor:
@@ -227,13 +222,12 @@ def segment_mean(
     tensor = floating(tensor)
     total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
     ids = _ids("segment_mean", segment_ids, tensor)
-    ones = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
+    ones = functions["ones"](ids.shape, dtype=INT64, device=ids.device)
     sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
     return functions["divide"](total, sizes)
 
 
-@public
 def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:
     """How often each of 0, 1, 2, … occurs, or the sum of weights where it occurs.
 
@@ -255,6 +249,6 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
     if not host_check(lambda values: values >= 0, ids):
         raise TensorValueError("bincount: x has negative elements", given=f"x={type_of(ids)}")
     if weights is None:
-        weights = functions["ones"](ids.shape, dtype=_INT64, device=ids.device)
+        weights = functions["ones"](ids.shape, dtype=INT64, device=ids.device)
     ids, size = _counted(ids, as_index("bincount", "minlength", minlength), natural=True)
     return segment_sum(weights, ids, size)

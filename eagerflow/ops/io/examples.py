@@ -13,11 +13,10 @@ from eagerflow.dims import Dim, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.io.parsing import default_of
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind
 from eagerflow.ops.state.elements import as_spec
 from eagerflow.types import BYTES, DTYPES, DType, TensorSpec, TensorType
 
-_BYTES: Final = frozenset({"bytes"})
 _KINDS: Final = (BYTES, DTYPES["float32"], DTYPES["int64"])
 
 
@@ -26,7 +25,7 @@ def _parse_type(
     x: TensorType, *, names: Sequence[str], dtypes: Sequence[DType],
     shapes: Sequence[Sequence[int | None]], defaults: Sequence[Any],
 ) -> tuple[TensorType, ...]:  # fmt: skip
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     types = []
     for name, dtype, shape in zip(names, dtypes, shapes, strict=True):
         why = f"how many values {name!r} has depends on the example"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import MOVING, of_family
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind, common_device, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
 from eagerflow.ops.rules.extents import may_be
-from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind, effect_op
 from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.types import TensorType
-
-_BYTES: Final = frozenset({"bytes"})
 
 
 def _paths(path: Any) -> Tensor:
@@ -31,7 +29,7 @@ def _paths(path: Any) -> Tensor:
 
 @of_family(MOVING)
 def _read_type(path: TensorType, *, resource: FileSystem) -> TensorType:
-    check_kind(path, _BYTES)
+    check_kind(path, BYTE_STRINGS)
     return path
 
 
@@ -69,23 +67,17 @@ def read_file(path: TensorLike | os.PathLike[str], /) -> Tensor:
 def _write_type(
     path: TensorType, contents: TensorType, *, resource: FileSystem
 ) -> tuple[TensorType, ...]:
-    check_kind(path, _BYTES)
-    check_kind(contents, _BYTES)
+    check_kind(path, BYTE_STRINGS)
+    check_kind(contents, BYTE_STRINGS)
     if not may_be(path.shape, contents.shape):
         raise ShapeError("there is one name for each of the contents", expected="one shape")
     return ()
 
 
-_write_file = define(
-    "write_file",
-    infer=_write_type,
-    nondifferentiable=True,
-    effect="writes",
-    precision="exact",
-    resource=FileSystem,
-    takes_bytes=True,
+_write_file = effect_op(
+    "write_file", FileSystem, _write_type, "writes", devices=common_device, takes_bytes=True,
     outputs=None,
-)
+)  # fmt: skip
 
 
 def write_file(path: TensorLike | os.PathLike[str], contents: TensorLike, /) -> None:

@@ -14,16 +14,15 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.rules.promotion import known_number
-from eagerflow.ops.rules.type_rules import check_kind
+from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
 
-_BYTES: Final = frozenset({"bytes"})
 _CHANNELS: Final = (None, 1, 3, 4)
 
 
 @of_family(MOVING)
 def _length_type(x: TensorType) -> TensorType:
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     return x.like(dtype=DTYPES["int64"])
 
 
@@ -47,7 +46,7 @@ def length(x: TensorLike, /) -> Tensor:
 
 @of_family(MOVING)
 def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     size = unknown("k", "how many elements there are depends on the lengths of the bytes")
     return x.like(shape=(*x.shape, size), dtype=dtype)
 
@@ -89,7 +88,7 @@ def decode_raw(
 
 @of_family(MOVING)
 def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     return x.like(dtype=dtype)
 
 
@@ -135,7 +134,7 @@ def parse_numbers(x: TensorLike, /, dtype: Any = "float32") -> Tensor:
 def _csv_type(
     x: TensorType, *, dtypes: Sequence[DType], defaults: Sequence[Any], delimiter: str
 ) -> tuple[TensorType, ...]:
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     return tuple([x.like(dtype=dtype) for dtype in dtypes])
 
 
@@ -206,7 +205,7 @@ def default_of(dtype: DType, value: Any) -> Any:
 def _image_type(
     x: TensorType, *, channels: int | None, dtype: DType, size: tuple[int, int] | None
 ) -> TensorType:
-    check_kind(x, _BYTES)
+    check_kind(x, BYTE_STRINGS)
     why = "the size of a picture depends on its bytes"
     height, width = size or (unknown("h", why), unknown("w", why))
     depth = channels or unknown("c", "the number of channels depends on the bytes of a picture")

@@ -17,7 +17,7 @@ from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.elements import told
 from eagerflow.ops.state.queues import Queue
-from eagerflow.ops.state.waits import bind_wait, checked_count, timeout_of, waiting_op
+from eagerflow.ops.state.waits import bind_wait, checked_count, named, timeout_of, waiting_op
 from eagerflow.resources.reader import (
     AbstractFormat,
     BlockFormat,
@@ -81,8 +81,7 @@ class AbstractReader:
 
     def __repr__(self) -> str:
         state = self.resource
-        name = "" if state.name is None else f"{state.name!r}, "
-        return f"{type(self).__name__}({name}{state.count} read)"
+        return f"{type(self).__name__}({named(state)}{state.count} read)"
 
     @property
     def count(self) -> int:

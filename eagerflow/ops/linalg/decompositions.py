@@ -34,7 +34,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.linalg.solvers import solve, square_type, triangular_solve
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
-from eagerflow.ops.rules.type_rules import public, real_dtype
+from eagerflow.ops.rules.type_rules import real_dtype
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType
@@ -70,7 +70,6 @@ _cholesky = matrix_op(
 )
 
 
-@public
 def cholesky(x: TensorLike, /, *, upper: bool = False) -> Tensor:
     """The triangular factor ``l`` of positive definite matrices: ``x == l @ conj(l).mT``.
 
@@ -146,7 +145,6 @@ def _qr_vjp(
 _qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, outputs=2)
 
 
-@public
 def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Orthonormal columns ``Q`` and an upper triangle ``R`` with ``x == Q @ R``.
 
@@ -206,7 +204,6 @@ def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor)
 _eigh = matrix_op("eigh", _eigh_type, joint(_eigh_vjp), saved="outputs", flops=9, outputs=2)
 
 
-@public
 def eigh(x: TensorLike, /) -> EighResult:
     """The eigenvalues and eigenvectors of Hermitian (or symmetric) matrices.
 
@@ -233,7 +230,6 @@ def _eigvalsh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 _eigvalsh = matrix_op("eigvalsh", _eigvalsh_type, (_eigvalsh_vjp,), saved="inputs", flops=4)
 
 
-@public
 def eigvalsh(x: TensorLike, /) -> Tensor:
     """The eigenvalues of Hermitian (or symmetric) matrices, in ascending order.
 
@@ -289,7 +285,6 @@ def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) 
 _eig = matrix_op("eig", _eig_type, joint(_eig_vjp), saved="outputs", flops=25, outputs=2)
 
 
-@public
 def eig(x: TensorLike, /) -> EigResult:
     """The eigenvalues and right eigenvectors of square matrices.
 
@@ -316,7 +311,6 @@ def _eigvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 _eigvals = matrix_op("eigvals", _eigvals_type, (_eigvals_vjp,), saved="inputs", flops=20)
 
 
-@public
 def eigvals(x: TensorLike, /) -> Tensor:
     """The eigenvalues of square matrices, complex and in no particular order.
 

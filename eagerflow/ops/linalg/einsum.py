@@ -24,7 +24,6 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, permute_dims
 from eagerflow.ops.shape.diagonals import diag_embed
 from eagerflow.types import Shape, TensorType, same_shape
@@ -257,7 +256,6 @@ def _contract(subscripts: str, xs: Sequence[Tensor], optimize: bool | str) -> Te
     return bind(_einsum, *xs, subscripts=subscripts, optimize=optimize)
 
 
-@public
 def einsum(*args: Any, optimize: bool | str = "auto") -> Tensor:
     """Products of arrays, summed over the axes that the output does not name.
 

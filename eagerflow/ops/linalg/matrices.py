@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.facts import OpFacts
@@ -18,9 +18,6 @@ from eagerflow.ops.rules.gradients import conjugate, where
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
 from eagerflow.types import DTYPES, DType, TensorType
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 _COMPLEX = {"float64": "complex128", "complex128": "complex128"}
 
@@ -42,10 +39,8 @@ def matrix_op(
         flops: what it costs: so many times n**3 for an n x n matrix.
         facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
     """
-    linear_algebra: OpFacts = {
-        "precision": "accumulate", "cost": decomposition(flops), **facts,
-    }  # fmt: skip
-    return define(name, infer=infer, vjp=vjp, **linear_algebra)
+    known: OpFacts = {"precision": "accumulate", "cost": decomposition(flops), **facts}
+    return define(name, infer=infer, vjp=vjp, **known)
 
 
 def complex_dtype(dtype: DType) -> DType:

@@ -19,7 +19,7 @@ from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import axes_of
 from eagerflow.ops.rules.gradients import spread, where
 from eagerflow.ops.rules.promotion import cast, floating
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public, real_dtype, reduced_shape
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, real_dtype, reduced_shape
 from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
 from eagerflow.types import TensorType
 
@@ -67,7 +67,6 @@ _vector_norm = define(
     "vector_norm",
     infer=_vector_norm_type,
     vjp=(_vector_norm_vjp,),
-    saved="all",
     precision="accumulate",
     cost=per_input(4),
 )
@@ -79,7 +78,6 @@ def _order(name: str, ord: object) -> float:
     raise TensorValueError(f"{name}: {ord!r} is not an order", expected="a number")
 
 
-@public
 def vector_norm(
     x: TensorLike,
     /,
@@ -139,7 +137,6 @@ def _kept_matrix_norm(x: Tensor, ord: object) -> Tensor:
     return _extreme_sum(x, axis=-2 if ord in (1, -1) else -1, largest=ord in (1, _INF))
 
 
-@public
 def matrix_norm(
     x: TensorLike,
     /,
@@ -177,7 +174,6 @@ def matrix_norm(
     return result if keepdims else reshape(result, tensor.shape[:-2])
 
 
-@public
 def norm(
     x: TensorLike,
     ord: float | Literal["fro", "nuc"] | None = None,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import product
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
@@ -17,14 +19,7 @@ from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import (
-    ANY,
-    NUMERIC,
-    check_kind,
-    elementwise,
-    normalize_axis,
-    public,
-)
+from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, elementwise
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 
@@ -40,10 +35,15 @@ __all__ = [
     "vecdot",
 ]
 
+_PRODUCT: Final[OpFacts] = {
+    "saved": "inputs", "precision": "accumulate", "cost": product, "storage": "fresh",
+    "fails_on": "sizes",
+}  # fmt: skip
 
 # --- matmul ---------------------------------------------------------------------------------
 
 
+@of_family(_PRODUCT)
 def _matmul_type(x1: TensorType, x2: TensorType) -> TensorType:
     check_kind(x1, ANY)
     check_same_dtype(x1, x2)
@@ -92,6 +92,7 @@ def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     return sum_to_like(matmul(matrix_transpose(factor), g), x2)
 
 
+@of_family(_PRODUCT)
 def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> TensorType:
     return _matmul_type(x1, x2)
 
@@ -107,28 +108,17 @@ _matmul_like = define(
         None,
     ),
     jvp=lambda t, out, x1, x2, like: multilinear_jvp(_matmul, t[:2], (x1, x2), {}),
-    saved="inputs",
-    precision="accumulate",
-    cost=product,
-    storage="fresh",
     order="last input",
-    fails_on="sizes",
 )
 _matmul: Op = define(
     "matmul",
     infer=_matmul_type,
     vjp=(_matmul_vjp_x1, _matmul_vjp_x2),
     jvp=lambda t, out, *xs: multilinear_jvp(_matmul, t, xs, {}),
-    saved="inputs",
-    precision="accumulate",
-    cost=product,
-    storage="fresh",
     order="product",
-    fails_on="sizes",
 )
 
 
-@public
 def matmul(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The matrix product, also written ``x1 @ x2``.
 
@@ -201,7 +191,6 @@ def _vectors(
     return moveaxis(a, axis, -1), moveaxis(b, axis, -1)
 
 
-@public
 def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The dot products of vectors: the sum of ``conj(x1) * x2`` over one axis.
 
@@ -219,7 +208,6 @@ def vecdot(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     return bind(_vecdot, *_vectors("vecdot", x1, x2, axis))
 
 
-@public
 def vdot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The dot product of all elements, those of ``x1`` conjugated.
 
@@ -256,7 +244,6 @@ _cross = define(
 )
 
 
-@public
 def cross(x1: TensorLike, x2: TensorLike, /, *, axis: int = -1) -> Tensor:
     """The cross products of 3-vectors.
 
@@ -323,7 +310,6 @@ def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
     return x if same_shape(x.shape, shape) else reshape(x, shape)
 
 
-@public
 def tensordot(
     x1: TensorLike,
     x2: TensorLike,
@@ -356,7 +342,6 @@ def tensordot(
     return product if same_shape(product.shape, shape) else reshape(product, shape)
 
 
-@public
 def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The product of each element of one vector with each of another.
 
@@ -372,7 +357,6 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return multiply(reshape(a, (a.size, 1)), reshape(b, (b.size,)))
 
 
-@public
 def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The sum of products over the last axes of both; nothing is conjugated.
 
@@ -389,7 +373,6 @@ def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
-@public
 def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """NumPy's dot product: `matmul` up to matrices, with a batch of each for larger arrays.
 
@@ -405,10 +388,9 @@ def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
         return multiply(a, b)
     if b.ndim < 3:
         return matmul(a, b)
-    return tensordot(a, b, axes=((-1,), (normalize_axis(-2, b.ndim),)))
+    return tensordot(a, b, axes=((-1,), (b.ndim - 2,)))
 
 
-@public
 def kron(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The Kronecker product: ``x1`` with each element replaced by its product with ``x2``.
 

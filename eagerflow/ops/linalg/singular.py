@@ -27,7 +27,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
-from eagerflow.ops.rules.type_rules import public, real_dtype
+from eagerflow.ops.rules.type_rules import real_dtype
 from eagerflow.ops.shape.axes import expand_dims, squeeze
 from eagerflow.ops.shape.diagonals import diag_embed, matrix_diagonal
 from eagerflow.types import TensorType, broadcast_shapes
@@ -104,7 +104,6 @@ def _svd_vjp(
 _svd = matrix_op("svd", _svd_type, joint(_svd_vjp), saved="outputs", flops=20, outputs=3)
 
 
-@public
 def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition ``x == (U * S) @ Vh``.
 
@@ -133,7 +132,6 @@ def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 _svdvals = matrix_op("svdvals", _svdvals_type, (_svdvals_vjp,), saved="inputs", flops=6)
 
 
-@public
 def svdvals(x: TensorLike, /) -> Tensor:
     """The singular values of each matrix, in descending order.
 
@@ -187,7 +185,6 @@ def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
     return promote(rtol, dtype=dtype)[0]
 
 
-@public
 def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     """The pseudo-inverse of each matrix, which solves least squares problems.
 
@@ -209,7 +206,6 @@ def pinv(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     return bind(_pinv, tensor, _tolerance("pinv", tensor, rtol))
 
 
-@public
 def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     """The rank of each matrix: how many singular values are not (nearly) zero.
 
@@ -247,7 +243,6 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-@public
 def lstsq(a: TensorLike, b: TensorLike, /, *, rtol: TensorLike | None = None) -> LstsqResult:
     """The least squares solution of ``a @ x == b``.
 

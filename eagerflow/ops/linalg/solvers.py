@@ -26,7 +26,7 @@ from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import public, real_dtype
+from eagerflow.ops.rules.type_rules import real_dtype
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType, broadcast_shapes
@@ -56,7 +56,6 @@ _inv = matrix_op(
 )
 
 
-@public
 def inv(x: TensorLike, /) -> Tensor:
     """The inverse of each matrix.
 
@@ -74,7 +73,6 @@ def inv(x: TensorLike, /) -> Tensor:
     return bind(_inv, floating(x))
 
 
-@public
 def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     """Each matrix multiplied with itself ``n`` times; its inverse, if ``n`` is negative.
 
@@ -124,7 +122,6 @@ def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 _expm = matrix_op("expm", square_type, (_expm_vjp,), saved="inputs", flops=30)
 
 
-@public
 def expm(x: TensorLike, /) -> Tensor:
     """The exponential function of each matrix: ``1 + x + x @ x / 2 + …``.
 
@@ -171,7 +168,6 @@ def _right_hand_side(name: str, a: Tensor, b: Tensor) -> Tensor:
     return expand_dims(b, -1) if b.ndim == 1 else b
 
 
-@public
 def solve(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """The ``x`` with ``x1 @ x == x2``.
 
@@ -211,7 +207,6 @@ def _triangular_vjp(
 _triangular_solve = matrix_op("triangular_solve", _system_type, joint(_triangular_vjp), flops=1)
 
 
-@public
 def triangular_solve(
     a: TensorLike,
     b: TensorLike,
@@ -267,7 +262,6 @@ _det = matrix_op(
 )
 
 
-@public
 def det(x: TensorLike, /) -> Tensor:
     """The determinant of each matrix.
 
@@ -293,7 +287,6 @@ def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
 _adjugate = matrix_op("adjugate", square_type, (_adjugate_vjp,), flops=20)
 
 
-@public
 def adjugate(x: TensorLike, /) -> Tensor:
     """The adjugate of each matrix: its inverse times its determinant, also if it is singular.
 
@@ -344,7 +337,6 @@ def _slogdet_vjp(
 _slogdet = matrix_op("slogdet", _slogdet_type, joint(_slogdet_vjp), flops=0.7, outputs=2)
 
 
-@public
 def slogdet(x: TensorLike, /) -> SlogdetResult:
     """The sign of each determinant and the logarithm of its magnitude, which cannot overflow.
 

@@ -35,7 +35,6 @@ from eagerflow.ops.reduction.statistics import nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import DTYPES, as_dtype
@@ -64,7 +63,6 @@ array, around, invert = tensor, round, bitwise_invert
 # --- shapes ---------------------------------------------------------------------------------
 
 
-@public
 def concatenate(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     """Arrays joined along an axis that they have: `concat`.
 
@@ -82,7 +80,6 @@ def concatenate(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor
     return concat(arrays, axis=axis)
 
 
-@public
 def dstack(arrays: Sequence[TensorLike], /) -> Tensor:
     """Arrays joined one behind the other: along the third axis.
 
@@ -96,7 +93,6 @@ def dstack(arrays: Sequence[TensorLike], /) -> Tensor:
     return concat([atleast_3d(x) for x in sequence_of("dstack", arrays)], axis=2)
 
 
-@public
 def transpose(x: TensorLike, /, axes: Sequence[int] | None = None) -> Tensor:
     """``x`` with its axes in another order, by default the opposite one.
 
@@ -118,7 +114,6 @@ def transpose(x: TensorLike, /, axes: Sequence[int] | None = None) -> Tensor:
 # --- numbers --------------------------------------------------------------------------------
 
 
-@public
 def divmod(x1: TensorLike, x2: TensorLike, /) -> tuple[Tensor, Tensor]:
     """The quotient, rounded down, and the remainder.
 
@@ -132,7 +127,6 @@ def divmod(x1: TensorLike, x2: TensorLike, /) -> tuple[Tensor, Tensor]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
-@public
 def geomspace(
     start: float,
     stop: float,
@@ -175,7 +169,6 @@ def geomspace(
     return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
 
 
-@public
 def trapezoid(
     y: TensorLike, x: TensorLike | None = None, /, dx: float = 1.0, axis: int = -1
 ) -> Tensor:
@@ -206,7 +199,6 @@ def trapezoid(
 # --- statistics -----------------------------------------------------------------------------
 
 
-@public
 def percentile(
     x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -235,7 +227,6 @@ def percentile(
     return quantile(x, divide(percent, 100.0), axis, keepdims=keepdims)
 
 
-@public
 def cov(
     x: TensorLike, y: TensorLike | None = None, /, *, rowvar: bool = True, correction: float = 1.0
 ) -> Tensor:
@@ -280,7 +271,6 @@ def _variables(x: Tensor, rowvar: bool) -> Tensor:
     return x if rowvar else transpose(x)
 
 
-@public
 def nanvar(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -309,7 +299,6 @@ def nanvar(
     return divide(total, where(greater(freedom, 0), freedom, math.nan))
 
 
-@public
 def nanstd(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -335,7 +324,6 @@ def nanstd(
 # --- search and sets ------------------------------------------------------------------------
 
 
-@public
 def digitize(x: TensorLike, bins: TensorLike, /, right: bool = False) -> Tensor:
     """The bin of each value: how many of the edges lie at or below it.
 
@@ -353,7 +341,6 @@ def digitize(x: TensorLike, bins: TensorLike, /, right: bool = False) -> Tensor:
     return searchsorted(bins, x, side="left" if right else "right")
 
 
-@public
 def unique(
     x: TensorLike,
     /,

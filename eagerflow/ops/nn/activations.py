@@ -20,9 +20,9 @@ from eagerflow.ops.elementwise.logic import (
 from eagerflow.ops.elementwise.special import sigmoid
 from eagerflow.ops.elementwise.trigonometric import tanh
 from eagerflow.ops.rules.arguments import as_number
-from eagerflow.ops.rules.gradients import where
+from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating
-from eagerflow.ops.rules.type_rules import FLOATING, REAL, public, unary
+from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
 
 __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
@@ -30,7 +30,6 @@ __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 _relu = unary("relu", REAL, lambda g, out, x: where(less_equal(out, 0), 0, g), saved="outputs")
 
 
-@public
 def relu(x: TensorLike, /) -> Tensor:
     """The larger of each element and 0; its derivative at 0 is 0 (Nair and Hinton, 2010).
 
@@ -51,7 +50,6 @@ _leaky_relu = unary(
 )
 
 
-@public
 def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
     """``x`` above 0, ``slope * x`` below; at 0 the derivative is the slope (Maas et al., 2013).
 
@@ -76,7 +74,6 @@ _hardtanh = unary(
 )
 
 
-@public
 def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tensor:
     """``x``, but not below or above two limits; at these the derivative is 0, unlike `clip`'s.
 
@@ -102,7 +99,6 @@ def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
 _elu = unary("elu", FLOATING, _elu_vjp, saved="inputs", flops=32)
 
 
-@public
 def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     """``x`` above 0, ``alpha * (exp(x) - 1)`` below (Clevert et al., 2016).
 
@@ -116,12 +112,9 @@ def elu(x: TensorLike, /, *, alpha: float = 1.0) -> Tensor:
     return bind(_elu, floating(x), alpha=float(as_number(alpha)))
 
 
-_softplus = unary(
-    "softplus", FLOATING, lambda g, out, x: multiply(g, sigmoid(x)), saved="inputs", flops=40
-)
+_softplus = unary("softplus", FLOATING, times(lambda out, x: sigmoid(x)), saved="inputs", flops=40)
 
 
-@public
 def softplus(x: TensorLike, /) -> Tensor:
     """log(1 + exp(x)), without overflow and precise for small results.
 
@@ -148,7 +141,6 @@ def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
 _silu = unary("silu", FLOATING, _silu_vjp, saved="inputs", flops=40)
 
 
-@public
 def silu(x: TensorLike, /) -> Tensor:
     """``x * sigmoid(x)``, also called swish (Elfwing et al., 2018).
 
@@ -185,7 +177,6 @@ def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int
 _gelu = unary("gelu", FLOATING, _gelu_vjp, saved="inputs", flops=40, order="unknown")
 
 
-@public
 def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     """``x`` times the distribution function of the normal distribution (Hendrycks, Gimpel, 2016).
 

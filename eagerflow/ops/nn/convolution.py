@@ -21,7 +21,7 @@ from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote_floating
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.ops.shape.padding import pad
 from eagerflow.types import Shape, TensorType
 
@@ -140,9 +140,8 @@ def _cost(y: int, w: int) -> CostRule:
 # `_weights` that of w. They are bilinear as well, and have each other as gradients.
 
 
-def _sizes(x: Any) -> Shape:
-    sizes: Shape = x.shape[2:]
-    return sizes
+def _sizes(x: Tensor) -> Shape:
+    return x.shape[2:]
 
 
 _convolution: Op = define(
@@ -234,7 +233,6 @@ def _named_padding(name: str, padding: str, window: Shape, stride: Shape, dilati
     return tuple((n // 2, n - n // 2) for n in total)
 
 
-@public
 def convolution(
     x: TensorLike,
     w: TensorLike,
@@ -278,7 +276,6 @@ def convolution(
     return bind(_convolution, a, b, **attrs)
 
 
-@public
 def convolution_transpose(
     y: TensorLike,
     w: TensorLike,
@@ -361,7 +358,6 @@ def _transposed_sizes(
     )
 
 
-@public
 def convolution_weights(
     x: TensorLike,
     y: TensorLike,

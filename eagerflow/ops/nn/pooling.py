@@ -17,14 +17,12 @@ from eagerflow.ops.nn.windows import check_axes, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind, public
-from eagerflow.types import DTYPES, Shape, TensorType
+from eagerflow.ops.rules.type_rules import INEXACT, REAL, check_kind
+from eagerflow.types import INT64, Shape, TensorType
 
 __all__ = ["adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "max_pool"]
 
 Sizes = int | tuple[int, ...]
-
-_INT64 = DTYPES["int64"]
 
 
 def _windows(
@@ -94,7 +92,7 @@ def _sees(n: int, k: int, s: int, p: int, d: int, position: int) -> bool:
 def _indices_type(x: TensorType, out: TensorType, **attrs: Any) -> TensorType:
     check_kind(x, REAL)
     _check_shape(out.shape[2:], _placed(x.shape[2:], **attrs), "the maxima")
-    return out.like(dtype=_INT64)
+    return out.like(dtype=INT64)
 
 
 def _pick_type(x: TensorType, indices: TensorType, *, size: Shape, back: bool) -> TensorType:
@@ -135,7 +133,6 @@ _max_pool: Op = define(
 )
 
 
-@public
 def max_pool(
     x: TensorLike,
     kernel_size: Sizes,
@@ -214,7 +211,6 @@ _avg_pool: Op = define(
 )
 
 
-@public
 def avg_pool(
     x: TensorLike,
     kernel_size: Sizes,
@@ -292,7 +288,7 @@ _adaptive_avg_pool: Op = define(
 def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
     check_kind(x, REAL)
     _check_shares(x.shape[2:], places)
-    return x.like(shape=(*x.shape[:2], *places), dtype=_INT64)
+    return x.like(shape=(*x.shape[:2], *places), dtype=INT64)
 
 
 _adaptive_max_indices: Op = define(
@@ -315,7 +311,6 @@ def _wanted(name: str, x: Tensor, output_size: Any) -> Shape:
     return per_axis(name, "output_size", filled, axes)
 
 
-@public
 def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
     """The means of windows that share each axis out to a given number of positions.
 
@@ -340,7 +335,6 @@ def adaptive_avg_pool(x: TensorLike, output_size: Any, /) -> Tensor:
     return bind(_adaptive_avg_pool, tensor, places=wanted, size=tensor.shape[2:], back=False)
 
 
-@public
 def adaptive_max_pool(x: TensorLike, output_size: Any, /, *, return_indices: bool = False) -> Any:
     """The largest elements of windows that share each axis out, as in `adaptive_avg_pool`.
 

@@ -12,7 +12,7 @@ from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.nn.windows import check_axes, per_axis
 from eagerflow.ops.rules.arguments import as_number
 from eagerflow.ops.rules.promotion import floating
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind, public
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.types import Shape, TensorType
 
 __all__ = ["resize"]
@@ -40,7 +40,6 @@ _resize: Op = define(
 )
 
 
-@public
 def resize(
     x: TensorLike,
     size: int | tuple[int, ...],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input, per_output
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
@@ -19,7 +20,7 @@ from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import count_of, where
 from eagerflow.ops.rules.promotion import cast, floating, operands
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, public, reduced_shape
+from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, reduced_shape
 from eagerflow.types import Shape, TensorType
 
 __all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "standardize"]
@@ -27,6 +28,10 @@ __all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "s
 # --- softmax --------------------------------------------------------------------------------
 
 
+@of_family({
+    "saved": "outputs", "precision": "accumulate", "cost": per_output(40), "storage": "fresh",
+    "fails_on": "nothing",
+})  # fmt: skip
 def _same_type(x: TensorType, *, axis: int) -> TensorType:
     check_kind(x, FLOATING)
     return x
@@ -37,19 +42,9 @@ def _softmax_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
     return subtract(weighted, multiply(out, sum(weighted, axis, keepdims=True)))
 
 
-_softmax = define(
-    "softmax",
-    infer=_same_type,
-    vjp=(_softmax_vjp,),
-    saved="outputs",
-    precision="accumulate",
-    cost=per_output(40),
-    storage="fresh",
-    fails_on="nothing",
-)
+_softmax = define("softmax", infer=_same_type, vjp=(_softmax_vjp,))
 
 
-@public
 def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """exp(x) over its sum along an axis: numbers from 0 to 1 that add up to 1.
 
@@ -73,15 +68,9 @@ _log_softmax = define(
     "log_softmax",
     infer=_same_type,
     vjp=(lambda g, out, x, *, axis: subtract(g, multiply(exp(out), sum(g, axis, keepdims=True))),),
-    saved="outputs",
-    precision="accumulate",
-    cost=per_output(40),
-    storage="fresh",
-    fails_on="nothing",
 )
 
 
-@public
 def log_softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, precise also where that is next to 0 or 1.
 
@@ -114,7 +103,6 @@ _check_labels = define(
 )
 
 
-@public
 def check_labels(
     labels: TensorLike,
     /,
@@ -157,6 +145,13 @@ def _ignored(name: str, index: int | None) -> int | None:
     return None if index is None else as_index(name, "ignore_index", as_number(index))
 
 
+_LOSS: Final[OpFacts] = {
+    "saved": "inputs", "precision": "accumulate", "cost": per_input(40),
+    "errors_as": "cross_entropy",
+}  # fmt: skip
+
+
+@of_family(_LOSS)
 def _loss_type(
     x: TensorType,
     labels: TensorType,
@@ -220,14 +215,11 @@ _loss = define(
     "softmax_cross_entropy",
     infer=_loss_type,
     vjp=_loss_vjp,
-    saved="inputs",
-    precision="accumulate",
-    cost=per_input(40),
-    errors_as="cross_entropy",
     with_gradient="softmax_cross_entropy_with_gradient",
 )
 
 
+@of_family(_LOSS)
 def _both_types(
     x: TensorType, labels: TensorType, g: TensorType, **attrs: Any
 ) -> tuple[TensorType, TensorType]:
@@ -248,21 +240,11 @@ def _both_vjp(
 
 
 # What the pass `share` makes of a loss and its gradient, which need the same softmax.
-define(
-    "softmax_cross_entropy_with_gradient",
-    infer=_both_types,
-    vjp=_both_vjp,
-    saved="inputs",
-    precision="accumulate",
-    cost=per_input(40),
-    outputs=2,
-    errors_as="cross_entropy",
-)
+define("softmax_cross_entropy_with_gradient", infer=_both_types, vjp=_both_vjp, outputs=2)
 
 _REDUCTIONS = ("mean", "sum", "none")
 
 
-@public
 def softmax_cross_entropy(
     x: TensorLike,
     labels: TensorLike,
@@ -319,9 +301,7 @@ def _standardized_type(
     x: TensorType, *, axis: tuple[int, ...], eps: float, least: int
 ) -> tuple[TensorType, ...]:
     check_kind(x, FLOATING)
-    count: Any = 1
-    for a in axis:
-        count *= x.shape[a]
+    count = count_of(x, axis)
     if surely_less(count, least) and not may_equal(x.size, 0):
         raise TensorValueError(
             f"too few values for each mean and variance: {count}",
@@ -364,7 +344,6 @@ _standardize = define(
 )
 
 
-@public
 def standardize(
     x: TensorLike, /, axis: Axis = None, *, eps: float = 1e-5, least: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:

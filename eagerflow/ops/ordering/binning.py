@@ -15,7 +15,6 @@ from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.promotion import floating, operands, promote
 from eagerflow.ops.rules.sizes import at_least, matched
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import DTYPES
 
 __all__ = ["Histogram", "histogram", "interp"]
@@ -73,7 +72,6 @@ def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     return where(functions["equal"](steps, 1), high, edges)
 
 
-@public
 def histogram(
     x: TensorLike,
     /,
@@ -130,7 +128,6 @@ def histogram(
     return Histogram(hist, edges)
 
 
-@public
 def interp(
     x: TensorLike,
     xp: TensorLike,

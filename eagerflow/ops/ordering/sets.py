@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import searching, sorting
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.ops.indexing.getitem import scatter
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.subscripts import ARRAY
-from eagerflow.ops.rules.type_rules import elementwise, public
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.ops.rules.type_rules import elementwise
+from eagerflow.types import DTYPES, INT64, TensorType
 
 __all__ = [
     "UniqueAll",
@@ -76,10 +77,15 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Tensor
 
 
-_INT64 = DTYPES["int64"]
 _BOOL = DTYPES["bool"]
 
 
+_FACTS: Final[OpFacts] = {
+    "saved": "inputs", "precision": "exact", "cost": sorting, "storage": "fresh"
+}  # fmt: skip
+
+
+@of_family(_FACTS)
 def _values_type(x: TensorType) -> TensorType:
     count = unknown(
         "k",
@@ -89,14 +95,16 @@ def _values_type(x: TensorType) -> TensorType:
     return x.like(shape=(count,))
 
 
+@of_family(_FACTS)
 def _counts_type(x: TensorType) -> tuple[TensorType, ...]:
     values = _values_type(x)
-    return values, values.like(dtype=_INT64)
+    return values, values.like(dtype=INT64)
 
 
+@of_family(_FACTS)
 def _all_type(x: TensorType) -> tuple[TensorType, ...]:
     values, counts = _counts_type(x)
-    return values, counts, x.like(dtype=_INT64), counts
+    return values, counts, x.like(dtype=INT64), counts
 
 
 def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
@@ -110,26 +118,11 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
     return functions["reshape"](flat, x.shape)
 
 
-_unique_all, _unique_counts, _unique_values = (
-    define(
-        name,
-        infer=rule,
-        vjp=(_values_vjp,),
-        saved="inputs",
-        precision="exact",
-        cost=sorting,
-        outputs=outputs,
-        storage="fresh",
-    )
-    for name, rule, outputs in (
-        ("unique_all", _all_type, 4),
-        ("unique_counts", _counts_type, 2),
-        ("unique_values", _values_type, 1),
-    )
-)
+_unique_values = define("unique_values", infer=_values_type, vjp=(_values_vjp,))
+_unique_counts = define("unique_counts", infer=_counts_type, vjp=(_values_vjp,), outputs=2)
+_unique_all = define("unique_all", infer=_all_type, vjp=(_values_vjp,), outputs=4)
 
 
-@public
 def unique_all(x: TensorLike, /) -> UniqueAll:
     """The distinct values, sorted, with where they occur and how often.
 
@@ -146,7 +139,6 @@ def unique_all(x: TensorLike, /) -> UniqueAll:
     return UniqueAll(*bind(_unique_all, tensor_of(x)))
 
 
-@public
 def unique_counts(x: TensorLike, /) -> UniqueCounts:
     """The distinct values, sorted, with how often they occur.
 
@@ -163,7 +155,6 @@ def unique_counts(x: TensorLike, /) -> UniqueCounts:
     return UniqueCounts(*bind(_unique_counts, tensor_of(x)))
 
 
-@public
 def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     """The distinct values, sorted, with which of them each element is.
 
@@ -181,7 +172,6 @@ def unique_inverse(x: TensorLike, /) -> UniqueInverse:
     return UniqueInverse(parts.values, parts.inverse_indices)
 
 
-@public
 def unique_values(x: TensorLike, /) -> Tensor:
     """The distinct values, sorted.
 
@@ -205,7 +195,6 @@ _isin = define(
 )
 
 
-@public
 def isin(x1: TensorLike, x2: TensorLike, /, *, invert: bool = False) -> Tensor:
     """Whether each element occurs in another array.
 

@@ -16,12 +16,10 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.promotion import cast, promote
 from eagerflow.ops.rules.sizes import matched, surely_less
 from eagerflow.ops.rules.subscripts import ARRAY, along
-from eagerflow.ops.rules.type_rules import public
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, INT64, TensorType
 
 __all__ = ["TopK", "argsort", "searchsorted", "sort", "topk"]
 
-_INT64 = DTYPES["int64"]
 
 # --- sort -----------------------------------------------------------------------------------
 
@@ -43,7 +41,7 @@ _sort = define(
 
 _argsort = define(
     "argsort",
-    infer=lambda x, **attrs: x.like(dtype=_INT64),
+    infer=lambda x, **attrs: x.like(dtype=INT64),
     vjp=(None,),
     cost=sorting,
     storage="fresh",
@@ -51,7 +49,6 @@ _argsort = define(
 )
 
 
-@public
 def sort(
     x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
@@ -82,7 +79,7 @@ def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
     position = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
     ends = [functions["floor"](position), functions["ceil"](position), scalar(last, position._lane)]
     positions = functions["stack"](ends)
-    order = take(argsort(x), cast(positions, _INT64), axis=-1)
+    order = take(argsort(x), cast(positions, INT64), axis=-1)
     return scatter(g, along(x, order, len(x.shape) - 1), (ARRAY,) * len(x.shape), x.shape)
 
 
@@ -102,7 +99,6 @@ def _ordered(x: Tensor, q: float) -> Tensor:
 functions["_order_statistics"] = _ordered  # for medians, a layer below
 
 
-@public
 def argsort(
     x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
 ) -> Tensor:
@@ -150,13 +146,12 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
             f"{k} elements of {x.shape[axis]} along axis {axis}",
             expected=f"0 to {x.shape[axis]}",
         )
-    return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=_INT64)
+    return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=INT64)
 
 
 _topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting)
 
 
-@public
 def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> TopK:
     """The k largest elements along an axis, in order, with their indices.
 
@@ -195,7 +190,7 @@ def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> T
 def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     if x1.ndim != 1:
         raise ShapeError("what is searched in must have one axis")
-    return x2.like(dtype=_INT64)
+    return x2.like(dtype=INT64)
 
 
 _searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), cost=searching)
@@ -212,7 +207,6 @@ def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
     return take(matched(line, sorter.shape, line.shape, refusal, given), sorter, axis=0)
 
 
-@public
 def searchsorted(
     x1: TensorLike,
     x2: TensorLike,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
@@ -15,9 +16,9 @@ from eagerflow.ops.random.draws import (
     NORMAL,
     TRUNCATED_NORMAL,
     affine,
-    checked_scale,
     draw,
     in_range,
+    is_number,
     is_weak,
     parameters,
     uniform_draw,
@@ -84,9 +85,7 @@ def normal(
     >>> ef.random.normal((2,), generator=ef.random.Generator(1))
     Tensor([ 0.18126683, -0.6253709 ], f32[2]@cpu:0)
     """
-    shape, dtype, where, (loc, scale) = parameters("normal", shape, dtype, device, loc, scale)
-    scale = checked_scale("normal", scale, dtype, where)
-    return affine(draw(NORMAL, shape, dtype, where, generator), loc, scale)
+    return _scaled("normal", NORMAL, shape, dtype, device, generator, loc, scale)
 
 
 def truncated_normal(
@@ -120,10 +119,6 @@ def truncated_normal(
     >>> bool((x >= -2.0).all()), bool((x <= 1.0).all())
     (True, True)
     """
-    shape, dtype, where, (loc, scale) = parameters(
-        "truncated_normal", shape, dtype, device, loc, scale
-    )
-    scale = checked_scale("truncated_normal", scale, dtype, where)
     if not normal_probability(lower, upper) > 0.0:
         raise TensorValueError(
             "truncated_normal: there is nothing between the bounds",
@@ -131,7 +126,8 @@ def truncated_normal(
             expected="lower < upper, in standard deviations, at most about 38 off the mean",
         )
     limits = {"lower": float(lower), "upper": float(upper)}
-    return affine(draw(TRUNCATED_NORMAL, shape, dtype, where, generator, **limits), loc, scale)
+    name = "truncated_normal"
+    return _scaled(name, TRUNCATED_NORMAL, shape, dtype, device, generator, loc, scale, **limits)
 
 
 def exponential(
@@ -154,9 +150,7 @@ def exponential(
     >>> bool((ef.random.exponential((1000,)) >= 0).all())
     True
     """
-    shape, dtype, where, (scale,) = parameters("exponential", shape, dtype, device, scale)
-    scale = checked_scale("exponential", scale, dtype, where)
-    return affine(draw(EXPONENTIAL, shape, dtype, where, generator), 0.0, scale)
+    return _scaled("exponential", EXPONENTIAL, shape, dtype, device, generator, 0.0, scale)
 
 
 def gumbel(
@@ -181,6 +175,16 @@ def gumbel(
     >>> ef.random.gumbel((3, 2)).shape
     (3, 2)
     """
-    shape, dtype, where, (loc, scale) = parameters("gumbel", shape, dtype, device, loc, scale)
-    scale = checked_scale("gumbel", scale, dtype, where)
-    return affine(draw(GUMBEL, shape, dtype, where, generator), loc, scale)
+    return _scaled("gumbel", GUMBEL, shape, dtype, device, generator, loc, scale)
+
+
+def _scaled(
+    name: str, op: Op, shape: Any, dtype: Any, device: Any, generator: Generator | None,
+    loc: TensorLike, scale: TensorLike, **limits: float,
+) -> Tensor:  # fmt: skip
+    """``loc`` and ``scale`` times a draw of the standard form of a distribution."""
+    sizes, made, where, (loc, scale) = parameters(name, shape, dtype, device, loc, scale)
+    if not (is_number(scale) and scale >= 0):
+        refusal = f"{name}: scale is negative or NaN"
+        scale = in_range(scale, "scale", refusal, scale, dtype=made, on=where)
+    return affine(draw(op, sizes, made, where, generator, **limits), loc, scale)

@@ -30,13 +30,10 @@ from eagerflow.ops.reduction.totals import argmax
 from eagerflow.ops.rules.arguments import as_index, as_shape, axis_of
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.shape.axes import moveaxis
-from eagerflow.types import DTYPES, DType, as_dtype, broadcast_shapes
+from eagerflow.types import FLOAT32, DType, as_dtype, broadcast_shapes
 
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
-
-
-_FLOAT32: Final = DTYPES["float32"]
 
 
 def bits(
@@ -165,7 +162,7 @@ def bernoulli(
     refusal = "bernoulli: p is no probability"
     p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
     if dtype.itemsize < 4:
-        dtype = _FLOAT32
+        dtype = FLOAT32
     values = uniform_draw(shape, dtype, where, generator)
     return less(values, p)
 
@@ -201,7 +198,7 @@ def categorical(
     tensor = moveaxis(tensor, axis, -1)
     _, dtype, where, (tensor,) = parameters("categorical", (), None, device, tensor)
     if dtype.itemsize < 4:
-        dtype, tensor = _FLOAT32, cast(tensor, _FLOAT32)
+        dtype, tensor = FLOAT32, cast(tensor, FLOAT32)
     refusal = "categorical: logits are NaN, or all of a draw are -inf"
     tensor = in_range(tensor, "logits", refusal, tensor, dtype=dtype, on=where)
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])

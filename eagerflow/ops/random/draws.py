@@ -5,10 +5,12 @@ What users see is in `eagerflow.ops.names.random`, which also says what a draw i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import per_output
+from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.symbols import AbstractNumber
@@ -24,6 +26,8 @@ from eagerflow.ops.rules.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
     DTYPES,
+    FLOAT32,
+    FLOAT64,
     DType,
     Shape,
     TensorType,
@@ -36,8 +40,6 @@ from eagerflow_kernels.portable.random import CLAIMS
 if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
-_FLOAT32: Final = DTYPES["float32"]
-_FLOAT64: Final = DTYPES["float64"]
 _UINT64: Final = DTYPES["uint64"]
 #: significant bits of the floating dtypes
 _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
@@ -47,16 +49,22 @@ _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
 default_state: Final = GeneratorState()
 
 
+_OF_GENERATOR: Final[OpFacts] = {"precision": "exact", "resource": GeneratorState}
+
+
+@of_family(_OF_GENERATOR)
 def _key_type(*, resource: GeneratorState, device: Device | None = None) -> TensorType:
     return TensorType(_UINT64, (2,))
 
 
+@of_family(_OF_GENERATOR)
 def _set_key_type(
     *, resource: GeneratorState, seed: Any, ticket: Any, device: Device | None = None
 ) -> TensorType:
     return _key_type(resource=resource, device=device)
 
 
+@of_family({"precision": "exact", "storage": "fresh"})
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
@@ -71,42 +79,16 @@ def _integers_type(
     return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
 
 
-def _define(name: str, flops: float) -> Op:
-    return define(
-        name,
-        infer=_draw_type,
-        vjp=(None,),
-        precision="exact",
-        cost=per_output(flops),
-        storage="fresh",
-    )
-
-
-_NEXT_KEY: Final = define(
-    "next_key",
-    infer=_key_type,
-    vjp=(),
-    effect="writes",
-    precision="exact",
-    draws=True,
-    resource=GeneratorState,
-)
+_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", draws=True)
 #: only in a trace, where setting a generator is a step of the graph
-_SET_KEY: Final = define(
-    "set_key",
-    infer=_set_key_type,
-    vjp=(),
-    effect="fence",
-    precision="exact",
-    resource=GeneratorState,
-    outputs=None,
-)
-BITS: Final = _define("random_bits", 20)
-UNIFORM: Final = _define("random_uniform", 20)
-NORMAL: Final = _define("random_normal", 100)
-EXPONENTIAL: Final = _define("random_exponential", 50)
-GUMBEL: Final = _define("random_gumbel", 50)
-TRUNCATED_NORMAL: Final = _define("random_truncated_normal", 100)
+_SET_KEY: Final = define("set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None)
+_drawing = partial(define, infer=_draw_type, vjp=(None,))
+BITS: Final = _drawing("random_bits", cost=per_output(20))
+UNIFORM: Final = _drawing("random_uniform", cost=per_output(20))
+NORMAL: Final = _drawing("random_normal", cost=per_output(100))
+EXPONENTIAL: Final = _drawing("random_exponential", cost=per_output(50))
+GUMBEL: Final = _drawing("random_gumbel", cost=per_output(50))
+TRUNCATED_NORMAL: Final = _drawing("random_truncated_normal", cost=per_output(100))
 INTEGERS: Final = define(
     "random_integers", infer=_integers_type, vjp=(None,) * 3, precision="exact", cost=per_output(20)
 )
@@ -166,8 +148,8 @@ def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
         if not out_dtype.is_floating:
             raise DTypeError(f"{name}: {out_dtype.name} is no real floating dtype")
         return out_dtype
-    common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else _FLOAT32
-    return common if common.is_floating else _FLOAT32
+    common = promote_dtypes(*(t.dtype for t in tensors)) if tensors else FLOAT32
+    return common if common.is_floating else FLOAT32
 
 
 def parameters(
@@ -186,7 +168,7 @@ def draw(
     op: Op, shape: Shape, dtype: DType, device: Device, generator: Generator | None, **attrs: Any
 ) -> Tensor:
     """A floating draw; dtypes that are narrower than float32 are rounded from it."""
-    made = dtype if dtype.itemsize >= 4 else _FLOAT32
+    made = dtype if dtype.itemsize >= 4 else FLOAT32
     result = bind(op, key_of(generator, device), shape=shape, dtype=made, **attrs)
     return cast(result, dtype)
 
@@ -206,20 +188,16 @@ def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     if not is_deferred(loc):
         return moved
     # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
-    exact = scalar(loc, values.device.lanes[_FLOAT64])
+    exact = scalar(loc, values.device.lanes[FLOAT64])
     return where(not_equal(exact, 0.0), moved, values)
 
 
 # --- parameters in range ----------------------------------------------------------------------
 
 
-def _checked_type(x: TensorType, *parameters: TensorType, claim: str, refusal: str) -> TensorType:
-    return x
-
-
 _check_parameters: Final = define(
     "check_parameters",
-    infer=_checked_type,
+    infer=lambda x, *parameters, claim, refusal: x,
     vjp=lambda i, g, out, x, *parameters, claim, refusal: None if i else g,
     saved="none",
     precision="exact",
@@ -262,10 +240,3 @@ def in_range(x: Any, claim: str, refusal: str, *parameters: Any, dtype: DType, o
     lane = on.lanes[dtype]
     first, *rest = (scalar(v, lane) if is_weak(v) else v for v in (x, *parameters))
     return bind(_check_parameters, first, *rest, claim=claim, refusal=refusal)
-
-
-def checked_scale(name: str, scale: Any, dtype: DType, on: Device) -> Any:
-    """``scale``, if it is neither negative nor NaN."""
-    if is_number(scale) and scale >= 0:
-        return scale
-    return in_range(scale, "scale", f"{name}: scale is negative or NaN", scale, dtype=dtype, on=on)

@@ -19,13 +19,11 @@ from eagerflow.ops.reduction.totals import all
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import promote_floating
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import same_shape
 
 __all__ = ["allclose", "array_equal", "isclose"]
 
 
-@public
 def isclose(
     x1: TensorLike,
     x2: TensorLike,
@@ -58,7 +56,6 @@ def isclose(
     return close
 
 
-@public
 def allclose(
     x1: TensorLike,
     x2: TensorLike,
@@ -83,7 +80,6 @@ def allclose(
     return all(isclose(x1, x2, rtol, atol, equal_nan=equal_nan))
 
 
-@public
 def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -> Tensor:
     """Whether two arrays have the same shape and equal elements.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
+from eagerflow.core.facts import of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, ShapeError, TensorValueError
@@ -17,7 +18,7 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.extents import joined_shape, may_be
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote, promote_floating
-from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind, public
+from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind
 from eagerflow.types import DTYPES, TensorType
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
 ]
 
 
+@of_family({
+    "precision": "accumulate", "cost": per_input(4), "storage": "fresh", "fails_on": "nothing"
+})  # fmt: skip
 def _running_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=wide(x.dtype))
 
@@ -39,8 +43,7 @@ def _running_type(x: TensorType, *, axis: int) -> TensorType:
 def _reverse(function: Callable[..., Tensor], *arrays: Tensor, axis: int) -> Tensor:
     """``function`` applied from the end of ``axis``."""
     flip = functions["flip"]
-    result: Tensor = flip(function(*(flip(x, axis=axis) for x in arrays), axis=axis), axis=axis)
-    return result
+    return flip(function(*(flip(x, axis=axis) for x in arrays), axis=axis), axis=axis)
 
 
 _cumulative_sum = define(
@@ -48,14 +51,9 @@ _cumulative_sum = define(
     infer=_running_type,
     vjp=(lambda g, out, x, *, axis: _reverse(cumulative_sum, g, axis=axis),),
     saved="none",
-    precision="accumulate",
-    cost=per_input(4),
-    storage="fresh",
-    fails_on="nothing",
 )
 
 
-@public
 def cumulative_sum(
     x: TensorLike,
     /,
@@ -96,18 +94,9 @@ def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
     return functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
 
 
-_cumulative_prod = define(
-    "cumulative_prod",
-    infer=_running_type,
-    vjp=(_cumulative_prod_vjp,),
-    precision="accumulate",
-    cost=per_input(4),
-    storage="fresh",
-    fails_on="nothing",
-)
+_cumulative_prod = define("cumulative_prod", infer=_running_type, vjp=(_cumulative_prod_vjp,))
 
 
-@public
 def cumulative_prod(
     x: TensorLike,
     /,
@@ -157,7 +146,6 @@ def _flat(x: TensorLike) -> Tensor:
     return functions["reshape"](tensor_of(x), (-1,))
 
 
-@public
 def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
 
@@ -175,7 +163,6 @@ def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> T
     return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
-@public
 def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
     """`cumulative_prod` as NumPy calls it: over all elements in row-major order if axis is None.
 
@@ -220,7 +207,6 @@ def _recurrence_transposed(g: Tensor, a: Tensor, axis: int) -> Tensor:
     return _reverse(linear_recurrence, conjugate(factors), g, axis=axis)
 
 
-@public
 def linear_recurrence(a: TensorLike, b: TensorLike, /, axis: int = -1) -> Tensor:
     """Solves ``y[i] = a[i] * y[i - 1] + b[i]``, with ``y[0] = b[0]``, along an axis.
 
@@ -252,7 +238,6 @@ _running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), co
 _running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The largest of the elements up to each along an axis; NaN from the first NaN on.
 
@@ -269,7 +254,6 @@ def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
     return _running_extreme(_running_argmax, "cummax", x, axis)
 
 
-@public
 def cummin(x: TensorLike, /, axis: int = -1) -> Tensor:
     """The smallest of the elements up to each along an axis; NaN from the first NaN on.
 
@@ -295,7 +279,6 @@ def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
 # --- differences ----------------------------------------------------------------------------
 
 
-@public
 def diff(
     x: TensorLike,
     /,

@@ -11,6 +11,7 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.cost_rules import per_input
+from eagerflow.core.facts import of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest
@@ -36,7 +37,6 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     check_kind,
     elementwise,
-    public,
     real_dtype,
     reduced_shape,
 )
@@ -58,6 +58,7 @@ __all__ = [
 # --- spread ---------------------------------------------------------------------------------
 
 
+@of_family({"precision": "accumulate", "cost": per_input(4)})
 def _variance_type(
     x: TensorType, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> TensorType:
@@ -97,12 +98,9 @@ _var = define(
         ),
     ),
     saved="inputs",
-    precision="accumulate",
-    cost=per_input(4),
 )
 
 
-@public
 def var(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -135,12 +133,9 @@ def _std_vjp(
     return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
 
 
-_std = define(
-    "std", infer=_variance_type, vjp=(_std_vjp,), precision="accumulate", cost=per_input(4)
-)
+_std = define("std", infer=_variance_type, vjp=(_std_vjp,))
 
 
-@public
 def std(
     x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
@@ -164,7 +159,6 @@ def std(
     return bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
 
-@public
 def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest element minus the smallest ("peak to peak").
 
@@ -184,7 +178,6 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return subtract(max(tensor, axis, keepdims=keepdims), min(tensor, axis, keepdims=keepdims))
 
 
-@public
 def average(
     x: TensorLike, /, axis: Axis = None, *, weights: TensorLike = None, keepdims: bool = False
 ) -> Tensor:
@@ -245,7 +238,6 @@ _fraction = define(
 )
 
 
-@public
 def quantile(
     x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
 ) -> Tensor:
@@ -298,7 +290,6 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     return functions["reshape"](values, (*fraction.shape, *rest))
 
 
-@public
 def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The element in the middle of the order, or the mean of the two there.
 
@@ -320,7 +311,6 @@ def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 # --- without NaN ----------------------------------------------------------------------------
 
 
-@public
 def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The sum of the elements that are not NaN.
 
@@ -339,7 +329,6 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
 
 
-@public
 def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The mean of the elements that are not NaN.
 
@@ -359,7 +348,6 @@ def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> T
     return divide(nansum(tensor, axis, keepdims=keepdims), cast(count, tensor.dtype))
 
 
-@public
 def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest of the elements that are not NaN; NaN if there are none.
 
@@ -378,7 +366,6 @@ def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return _nan_extreme(max, -math.inf, x, axis, keepdims)
 
 
-@public
 def nanmin(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The smallest of the elements that are not NaN; NaN if there are none.
 

@@ -24,11 +24,10 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     REAL,
     check_kind,
-    public,
     reduced_shape,
     repeats_to,
 )
-from eagerflow.types import DTYPES, DType, Shape, TensorType, as_dtype
+from eagerflow.types import DTYPES, INT64, DType, Shape, TensorType, as_dtype
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
            "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
@@ -36,7 +35,6 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "l
 Axis = int | tuple[int, ...] | None
 
 _BOOL = DTYPES["bool"]
-_INT64 = DTYPES["int64"]
 
 
 def reduction(
@@ -86,7 +84,7 @@ def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tens
 # --- sums and products ----------------------------------------------------------------------
 
 
-@of_family(REDUCTION)
+@of_family({**REDUCTION, "precision": "accumulate"})
 def _total_type(x: TensorType, *, axis: tuple[int, ...], keepdims: bool) -> TensorType:
     return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=wide(x.dtype))
 
@@ -96,11 +94,9 @@ _sum = define(
     infer=_total_type,
     vjp=(lambda g, out, x, *, axis, keepdims: spread(g, x, axis, keepdims),),
     saved="none",
-    precision="accumulate",
 )
 
 
-@public
 def sum(
     x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
 ) -> Tensor:
@@ -143,7 +139,6 @@ _sum_to = define(
 )
 
 
-@public
 def sum_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     """The sum over the axes along which an array of ``shape`` would be repeated to that of ``x``.
 
@@ -183,9 +178,7 @@ def lines(x: Tensor, axis: tuple[int, ...]) -> tuple[tuple[int, ...], Shape, Ten
 
 def _products_before(x: Tensor) -> Tensor:
     """For each element, the product of those before it along the last axis."""
-    running = functions["cumulative_prod"](x, axis=-1, include_initial=True)
-    result: Tensor = running[..., :-1]
-    return result
+    return functions["cumulative_prod"](x, axis=-1, include_initial=True)[..., :-1]
 
 
 _prod = define(
@@ -197,11 +190,9 @@ _prod = define(
         ),
     ),
     saved="inputs",
-    precision="accumulate",
 )
 
 
-@public
 def prod(
     x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
 ) -> Tensor:
@@ -238,7 +229,6 @@ _mean = define(
 )
 
 
-@public
 def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The arithmetic mean of elements; NaN for none.
 
@@ -271,7 +261,6 @@ _logsumexp = define(
 )
 
 
-@public
 def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exponentials, without overflow; -inf for no elements.
 
@@ -307,7 +296,6 @@ def _extreme_vjp(
 _max = define("max", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
 
 
-@public
 def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The largest element; NaN if one is NaN.
 
@@ -330,7 +318,6 @@ def max(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 _min = define("min", infer=reduction(REAL | BOOL, identity=False), vjp=(_extreme_vjp,))
 
 
-@public
 def min(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """The smallest element; NaN if one is NaN.
 
@@ -357,7 +344,7 @@ amin = min
 def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> TensorType:
     check_kind(x, REAL | BOOL)
     axes = tuple(range(x.ndim)) if axis is None else (axis,)
-    out = x.like(shape=reduced_shape(x.shape, axes, keepdims), dtype=_INT64)
+    out = x.like(shape=reduced_shape(x.shape, axes, keepdims), dtype=INT64)
     _check_elements(x, out)
     return out
 
@@ -365,7 +352,6 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
 _argmax = define("argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the largest element, the first one of several; that of a NaN if there is one.
 
@@ -389,7 +375,6 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
 _argmin = define("argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
 
 
-@public
 def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """The index of the smallest element, the first one of several; that of a NaN if there is one.
 
@@ -415,7 +400,6 @@ def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
 _all = define("all", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Whether all elements are true; true for none.
 
@@ -437,7 +421,6 @@ def all(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 _any = define("any", infer=reduction(ANY, _BOOL), vjp=(None,))
 
 
-@public
 def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """Whether at least one element is true; false for none.
 
@@ -456,10 +439,9 @@ def any(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     return bind(_any, tensor, axis=axes_of("any", tensor, axis), keepdims=keepdims)
 
 
-_count_nonzero = define("count_nonzero", infer=reduction(ANY, _INT64), vjp=(None,))
+_count_nonzero = define("count_nonzero", infer=reduction(ANY, INT64), vjp=(None,))
 
 
-@public
 def count_nonzero(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
     """How many elements are not zero.
 

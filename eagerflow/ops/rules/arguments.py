@@ -9,7 +9,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.core.convert import TensorLike
+from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
@@ -21,6 +21,7 @@ from eagerflow.errors import (
     LeakedTensorError,
     ShapeError,
     TraceError,
+    strip,
 )
 from eagerflow.ops.rules.extents import is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
@@ -116,7 +117,8 @@ def axis_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> int:
     try:
         return normalize_axis(operator.index(as_index(name, "axis", axis)), len(x.shape) + extra)
     except AxisError as error:
-        raise _worded(name, x, axis, error) from None
+        error.reword(f"{name}: {error.wrong}", f"x={type_of(x)}, axis={axis!r}")
+        raise strip(error) from None
 
 
 def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ...]:
@@ -139,13 +141,28 @@ def axes_of(name: str, x: Tensor, axis: Any, *, extra: int = 0) -> tuple[int, ..
     try:
         return normalize_axes(tuple(map(operator.index, _sizes(name, "axis", axis))), ndim)
     except AxisError as error:
-        raise _worded(name, x, axis, error) from None
+        error.reword(f"{name}: {error.wrong}", f"x={type_of(x)}, axis={axis!r}")
+        raise strip(error) from None
 
 
-def _worded(name: str, x: Tensor, axis: Any, error: AxisError) -> AxisError:
-    return AxisError(
-        f"{name}: {error.wrong}", given=f"x={type_of(x)}, axis={axis!r}", expected=error.expected
-    )
+def matrices_of(name: str, x: TensorLike) -> Tensor:
+    """``x`` as a tensor, of two axes at the least; kernels of NumPy would take a vector.
+
+    Args:
+        name: of the public function, for messages.
+        x: the argument.
+
+    Raises:
+        ShapeError: it has fewer axes.
+    """
+    matrices = tensor_of(x)
+    if matrices.ndim < 2:
+        raise ShapeError(
+            f"{name}: needs a matrix or a stack of matrices",
+            given=str(matrices.type),
+            expected="at least two axes",
+        )
+    return matrices
 
 
 def sequence_of(name: str, arrays: Any) -> Sequence[TensorLike]:

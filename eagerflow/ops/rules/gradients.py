@@ -7,6 +7,7 @@ with it the last bit, must not depend on whether the sizes are known.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from eagerflow.core.convert import TensorLike
@@ -22,25 +23,14 @@ def sum_to_like(g: Tensor, like: AbstractArray) -> Tensor:
     shape = like.shape
     whole = g.shape
     if _same(whole, shape):
-        return _sum_to(g, shape) if _matters(g) else g
-    axes = _repeated(whole, shape) if stack.installed else _repeated_now(whole, shape)
+        return functions["sum_to"](g, shape) if _matters(g) else g
+    axes = _repeated(whole, shape)
     if axes is None:
-        return _sum_to(g, shape)
+        return functions["sum_to"](g, shape)
     result = functions["sum"](g, axis=axes, keepdims=False)
     if not _same(result.shape, shape):
         result = functions["reshape"](result, shape)
     return result
-
-
-def _sum_to(g: Tensor, shape: Shape) -> Tensor:
-    return functions["sum_to"](g, shape)
-
-
-def _repeated_now(whole: Shape, shape: Shape) -> tuple[int, ...]:
-    lead = len(whole) - len(shape)
-    return tuple(range(lead)) + tuple(
-        lead + i for i, d in enumerate(shape) if d == 1 and whole[lead + i] != 1
-    )
 
 
 def _repeated(whole: Shape, shape: Shape) -> tuple[int, ...] | None:
@@ -77,14 +67,12 @@ def _matters(g: Tensor) -> bool:
     return stack.installed and (is_traced() or is_followed(g))
 
 
-def count_of(like: AbstractArray, axis: tuple[int, ...], least: int = 0) -> int:
+def count_of(like: Any, axis: tuple[int, ...], least: int = 0) -> Any:
     """How many elements of ``like`` are reduced to one over ``axis``, but not below ``least``."""
     count: Any = 1
     for a in axis:
         count *= like.shape[a]
-    size: Any = max(count, least) if type(count) is int else maximum(count, least)
-    result: int = size  # a Dim does arithmetic as an int does
-    return result
+    return max(count, least) if type(count) is int else maximum(count, least)
 
 
 def conjugate(x: Tensor) -> Tensor:
@@ -97,3 +85,13 @@ def conjugate(x: Tensor) -> Tensor:
 def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     """`eagerflow.where`, which is defined above this layer."""
     return functions["where"](condition, x1, x2)
+
+
+def times(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The vjp rule of a function of one input whose derivative is ``slope(out, x)``."""
+    return lambda g, out, x: functions["multiply"](g, conjugate(slope(out, x)))
+
+
+def over(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``."""
+    return lambda g, out, x: functions["divide"](g, conjugate(slope(out, x)))

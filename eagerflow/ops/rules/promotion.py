@@ -72,6 +72,11 @@ def cast(x: Tensor, dtype: DType) -> Tensor:
     return bind(_cast, x, dtype=dtype)
 
 
+def is_python_number(x: TensorLike) -> bool:
+    """Whether it is a number that has no dtype of its own, one of a trace or a size included."""
+    return type(x) in _WEAK_RANK or issubclass(type(x), AbstractNumber)
+
+
 def _weak_rank(x: TensorLike) -> int | None:
     """The rank of a number, None for what has a dtype of its own."""
     kind = type(x)
@@ -188,7 +193,7 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
 
 def _strong(x: TensorLike, device: Device | None) -> TensorLike:
     """A weak number as it is, all else as a tensor; what is no tensor yet goes to ``device``."""
-    if type(x) in _WEAK_RANK or issubclass(type(x), AbstractNumber):
+    if is_python_number(x):
         return x
     return tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device)
 

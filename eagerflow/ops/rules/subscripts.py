@@ -31,7 +31,7 @@ from eagerflow.errors import (
 )
 from eagerflow.ops.rules.extents import Slice, is_symbolic, slice_size
 from eagerflow.ops.rules.promotion import cast
-from eagerflow.types import DTYPES, Shape, TensorSpec, TensorType, broadcast_shapes
+from eagerflow.types import INT64, Shape, TensorSpec, TensorType, broadcast_shapes
 
 Item = int | str | Slice | None
 Key = tuple[Item, ...]
@@ -39,7 +39,6 @@ Key = tuple[Item, ...]
 FULL: Final = ":"
 ELLIPSIS: Final = "..."
 ARRAY: Final = "array"
-_INT64: Final = DTYPES["int64"]
 _KINDS: Final = "integers, slices, None, ..., masks and arrays of integers"
 
 
@@ -112,7 +111,7 @@ def _item(part: Any, x: TensorSpec) -> Any:
             f"a {kind.__name__} cannot be an index", given=repr(part), expected=_KINDS
         ) from None
     if isinstance(part, (list, tuple)) and same(tensor.size, 0):
-        return cast(tensor, _INT64)  # [] names no elements
+        return cast(tensor, INT64)  # [] names no elements
     if not (tensor.dtype.is_integer or tensor.dtype.kind == "bool"):
         raise TensorIndexError(
             f"values of {tensor.dtype.short} cannot be indices",
@@ -123,7 +122,7 @@ def _item(part: Any, x: TensorSpec) -> Any:
 
 
 def _signed_type(indices: TensorType) -> TensorType:
-    return indices.like(dtype=_INT64)
+    return indices.like(dtype=INT64)
 
 
 _signed_indices = define("signed_indices", infer=_signed_type, vjp=(None,), precision="exact")
@@ -216,7 +215,7 @@ def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
         "the values of the mask are not known here: call it on a device that holds data, or use "
         "where(), which keeps the shape",
     )
-    return tuple([mask.like(shape=(count,), dtype=_INT64)] * mask.ndim)
+    return tuple([mask.like(shape=(count,), dtype=INT64)] * mask.ndim)
 
 
 _mask_indices = define(

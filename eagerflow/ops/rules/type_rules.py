@@ -6,11 +6,11 @@ Messages here do not name the op: `eagerflow.core.op.infer` puts its name and in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import ELEMENTWISE, OpFacts, of_family
-from eagerflow.core.op import Effect, Op, common_device, define, functions
+from eagerflow.core.op import Effect, Op, common_device, define
 from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DeviceError, DTypeError
 from eagerflow.hardware import Device
@@ -18,8 +18,6 @@ from eagerflow.resources.kinds import kind_name
 from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from eagerflow.core.tensor import Tensor
 
 BOOL: Final = frozenset({"bool"})
@@ -31,15 +29,8 @@ INEXACT: Final = FLOATING | COMPLEX
 REAL: Final = INTEGER | FLOATING
 NUMERIC: Final = REAL | COMPLEX
 ANY: Final = NUMERIC | BOOL
-ALL: Final = ANY | {"bytes"}
-
-_F = TypeVar("_F", bound=Callable[..., Any])  # public functions keep their own signature
-
-
-def public(function: _F) -> _F:
-    """Make a public function known to Tensor's methods and operators, under its own name."""
-    functions[function.__name__] = function
-    return function
+BYTE_STRINGS: Final = frozenset({"bytes"})
+ALL: Final = ANY | BYTE_STRINGS
 
 
 def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
@@ -151,15 +142,13 @@ def normalize_axis(axis: int, ndim: int) -> int:
     return axis + ndim if axis < 0 else axis
 
 
-def normalize_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """All axes that ``axis`` names, counted from the front; all there are for None.
+def normalize_axes(axis: tuple[int, ...], ndim: int) -> tuple[int, ...]:
+    """All axes that ``axis`` names, counted from the front.
 
     Raises:
         AxisError: one is out of range or named twice.
     """
-    if axis is None:
-        return tuple(range(ndim))
-    axes = tuple(normalize_axis(a, ndim) for a in (axis if isinstance(axis, tuple) else (axis,)))
+    axes = tuple(normalize_axis(a, ndim) for a in axis)
     if len(set(axes)) != len(axes):
         raise AxisError(f"axis {axis} names an axis twice")
     return axes

@@ -15,11 +15,11 @@ from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import exact_quotient, maximum, may_equal, same
-from eagerflow.errors import AxisError, EagerflowError, ShapeError
-from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
+from eagerflow.errors import AxisError, ShapeError, strip
+from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative, is_symbolic
 from eagerflow.ops.rules.gradients import sum_to_like
-from eagerflow.ops.rules.type_rules import public, repeats_to
+from eagerflow.ops.rules.type_rules import repeats_to
 from eagerflow.types import Shape, TensorType, same_shape
 from eagerflow.types import broadcast_shapes as joint_shape
 
@@ -96,7 +96,6 @@ _reshape = define(
 )
 
 
-@public
 def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -> Tensor:
     """The same elements, in the order of the last axis first, in another shape.
 
@@ -126,7 +125,6 @@ def reshape(x: TensorLike, /, shape: int | Shape, *, copy: bool | None = None) -
     return bind(_reshape, tensor, shape=sizes, copy=False)
 
 
-@public
 def ravel(x: TensorLike, /) -> Tensor:
     """The elements along one axis, in the order of the last axis first.
 
@@ -161,7 +159,6 @@ _broadcast_to = define(
 )
 
 
-@public
 def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     """``x`` repeated to a shape, without a copy.
 
@@ -180,7 +177,6 @@ def broadcast_to(x: TensorLike, /, shape: int | Shape) -> Tensor:
     return bind(_broadcast_to, tensor, shape=as_shape("broadcast_to", shape))
 
 
-@public
 def broadcast_shapes(*shapes: int | Shape) -> Shape:
     """The shape that shapes broadcast to.
 
@@ -199,13 +195,11 @@ def broadcast_shapes(*shapes: int | Shape) -> Shape:
 def _joint(name: str, shapes: Sequence[Shape]) -> Shape:
     try:
         return joint_shape((), *shapes)
-    except EagerflowError as error:
-        raise ShapeError(
-            f"{name}: {error.wrong}", given=error.given, expected=error.expected
-        ) from None
+    except ShapeError as error:
+        error.reword(f"{name}: {error.wrong}")
+        raise strip(error) from None
 
 
-@public
 def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
     """Arrays repeated to their common shape, without copies; each keeps its dtype.
 
@@ -251,7 +245,6 @@ _permute_dims = define(
 )
 
 
-@public
 def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     """``x`` with its axes in another order.
 
@@ -271,7 +264,6 @@ def permute_dims(x: TensorLike, /, axes: Sequence[int]) -> Tensor:
     return bind(_permute_dims, tensor, axes=order)
 
 
-@public
 def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     """``x`` with two axes exchanged.
 
@@ -290,7 +282,6 @@ def swapaxes(x: TensorLike, axis1: int, axis2: int, /) -> Tensor:
     return bind(_permute_dims, tensor, axes=tuple(order))
 
 
-@public
 def matrix_transpose(x: TensorLike, /) -> Tensor:
     """Each matrix of a stack transposed: the last two axes exchanged.
 
@@ -303,18 +294,11 @@ def matrix_transpose(x: TensorLike, /) -> Tensor:
     >>> ef.matrix_transpose(ef.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
-    tensor = tensor_of(x)
+    tensor = matrices_of("matrix_transpose", x)
     n = tensor.ndim
-    if n < 2:
-        raise ShapeError(
-            "matrix_transpose: needs a matrix or a stack of matrices",
-            given=str(tensor.type),
-            expected="at least two axes",
-        )
     return bind(_permute_dims, tensor, axes=(*range(n - 2), n - 1, n - 2))
 
 
-@public
 def moveaxis(
     x: TensorLike, source: int | Sequence[int], destination: int | Sequence[int], /
 ) -> Tensor:
@@ -361,7 +345,6 @@ _squeeze = define(
 )
 
 
-@public
 def squeeze(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """``x`` without axes of size 1.
 
@@ -394,7 +377,6 @@ _expand_dims = define(
 )
 
 
-@public
 def expand_dims(x: TensorLike, /, axis: int | Sequence[int] = 0) -> Tensor:
     """``x`` with axes of size 1 added.
 
@@ -420,7 +402,6 @@ def _each(function: Any, arrays: tuple[TensorLike, ...]) -> Any:
     return results[0] if len(results) == 1 else results
 
 
-@public
 def atleast_1d(*arrays: TensorLike) -> Any:
     """Arrays with at least one axis: numbers get one.
 
@@ -436,7 +417,6 @@ def atleast_1d(*arrays: TensorLike) -> Any:
     return _each(lambda x: x if x.shape else reshape(x, (1,)), arrays)
 
 
-@public
 def atleast_2d(*arrays: TensorLike) -> Any:
     """Arrays with at least two axes, new ones at the front: vectors become rows.
 
@@ -452,7 +432,6 @@ def atleast_2d(*arrays: TensorLike) -> Any:
     return _each(lambda x: expand_dims(x, tuple(range(2 - x.ndim))) if x.ndim < 2 else x, arrays)
 
 
-@public
 def atleast_3d(*arrays: TensorLike) -> Any:
     """Arrays with at least three axes, as NumPy has it: vectors in the middle, matrices in front.
 

@@ -13,7 +13,6 @@ from eagerflow.dims import maximum, minimum
 from eagerflow.errors import ShapeError
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index, axis_of
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import permute_dims, reshape
 from eagerflow.types import TensorType
 
@@ -91,7 +90,6 @@ def diag_embed(
     )
 
 
-@public
 def diagonal(x: TensorLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonals over two axes of an array, as its last axis.
 
@@ -120,7 +118,6 @@ def diagonal(x: TensorLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) 
     return matrix_diagonal(tensor, offset=offset)
 
 
-@public
 def diag(x: TensorLike, /, k: int = 0) -> Tensor:
     """A matrix with a given diagonal, or the diagonal of a given matrix.
 
@@ -145,7 +142,6 @@ def diag(x: TensorLike, /, k: int = 0) -> Tensor:
     )
 
 
-@public
 def diagflat(x: TensorLike, /, k: int = 0) -> Tensor:
     """A matrix with all elements of ``x`` as its diagonal.
 

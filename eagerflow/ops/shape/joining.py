@@ -24,7 +24,6 @@ from eagerflow.ops.rules.extents import (
     with_size,
 )
 from eagerflow.ops.rules.promotion import promote
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
 from eagerflow.types import Shape, TensorType
 
@@ -91,7 +90,6 @@ _concat = define(
 )
 
 
-@public
 def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
     """Arrays joined along an axis that they have.
 
@@ -174,7 +172,6 @@ _split = define(
 )
 
 
-@public
 def split(
     x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> list[Tensor]:
@@ -197,7 +194,6 @@ def split(
     return list(bind(_split, tensor, sizes=sizes, axis=axis))
 
 
-@public
 def array_split(
     x: TensorLike, indices_or_sections: int | Sequence[int], /, axis: int = 0
 ) -> list[Tensor]:
@@ -235,7 +231,6 @@ _stack = define(
 )
 
 
-@public
 def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
     """Arrays joined along a new axis.
 
@@ -278,7 +273,6 @@ _unstack = define(
 )
 
 
-@public
 def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The arrays that `stack` would join to ``x``: one for each position on an axis.
 
@@ -293,7 +287,6 @@ def unstack(x: TensorLike, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     return bind_several(_unstack, tensor, axis=axis_of("unstack", tensor, axis))
 
 
-@public
 def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
     """Arrays joined side by side: along the second axis, vectors along their only one.
 
@@ -307,7 +300,6 @@ def hstack(arrays: Sequence[TensorLike], /) -> Tensor:
     return concat(tensors, axis=0 if tensors[0].ndim == 1 else 1)
 
 
-@public
 def vstack(arrays: Sequence[TensorLike], /) -> Tensor:
     """Arrays joined one above the other: along the first axis, vectors as rows.
 

@@ -12,12 +12,11 @@ from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
-from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, strip
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
 from eagerflow.ops.rules.extents import is_symbolic, with_size
 from eagerflow.ops.rules.promotion import operands
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.ops.shape.axes import broadcast_to, moveaxis, ravel, reshape, swapaxes
 from eagerflow.types import TensorType
 
@@ -41,7 +40,6 @@ _flip = define(
 )
 
 
-@public
 def flip(x: TensorLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes.
 
@@ -68,7 +66,6 @@ def _roll_vjp(
 _roll = define("roll", infer=_same_type, vjp=(_roll_vjp,), storage="fresh", fails_on="nothing")
 
 
-@public
 def roll(
     x: TensorLike,
     /,
@@ -105,7 +102,6 @@ def roll(
     return bind(_roll, tensor, shift=shifts, axis=axes)
 
 
-@public
 def rot90(x: TensorLike, /, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """``x`` rotated by right angles in the plane of two axes.
 
@@ -183,7 +179,6 @@ _repeat_each: Final[Op] = define(
 )
 
 
-@public
 def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) -> Tensor:
     """Each element several times in a row.
 
@@ -219,10 +214,8 @@ def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) ->
     try:
         return bind(_repeat_each, tensor, reshape(numbers, (-1,)), axis=axis)
     except (ShapeError, TensorValueError) as error:
-        wrong = error.wrong.removeprefix("repeat_each: ")
-        raise type(error)(
-            f"repeat: {wrong}", given=error.given, expected=error.expected, hint=error.hint
-        ) from None
+        error.reword(f"repeat: {error.wrong.removeprefix('repeat_each: ')}")
+        raise strip(error) from None
 
 
 def _one_number(repeats: TensorLike) -> int | None:
@@ -236,7 +229,6 @@ def _one_number(repeats: TensorLike) -> int | None:
     return None
 
 
-@public
 def tile(x: TensorLike, repetitions: int | Sequence[int], /) -> Tensor:
     """Copies of the whole of ``x`` laid side by side.
 

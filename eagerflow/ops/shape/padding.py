@@ -12,7 +12,6 @@ from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import with_size
-from eagerflow.ops.rules.type_rules import public
 from eagerflow.types import TensorType
 
 __all__ = ["pad"]
@@ -81,7 +80,6 @@ _pad_with_own: Final[Op] = define(
 # --- public ---------------------------------------------------------------------------------
 
 
-@public
 def pad(
     x: TensorLike,
     pad_width: Any,

@@ -18,25 +18,25 @@ from eagerflow.ops.state.waits import (
     bind_wait,
     checked_count,
     integer,
+    named,
     size_of,
     timeout_of,
     waiting_op,
 )
 from eagerflow.resources.accumulator import AccumulatorState
 from eagerflow.resources.barrier import BarrierState
-from eagerflow.types import BYTES, DTYPES, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, INT64, TensorType, as_dtype
 from eagerflow.unknown_names import hint_at
 
 __all__ = ["Accumulator", "Barrier"]
 
-_INT64 = DTYPES["int64"]
 _BOOL = DTYPES["bool"]
 
 # --- ops of accumulators ------------------------------------------------------------------------
 
 
 def _check_step(step: TensorType) -> None:
-    if step.dtype is not _INT64 or step.shape:
+    if step.dtype is not INT64 or step.shape:
         raise DTypeError("a step is an int64 without axes", expected="i64[]")
 
 
@@ -61,7 +61,7 @@ def _taken_types(resource: AccumulatorState, count: int | None = None) -> tuple[
     types = []
     for kind in resource.types:
         rows = unknown("rows", "how many rows there are depends on what was added")
-        types.append(TensorType(_INT64, (rows,)))
+        types.append(TensorType(INT64, (rows,)))
         types.append(kind.like(shape=(rows, *kind.shape[1:])))
     return tuple(types)
 
@@ -135,10 +135,9 @@ class Accumulator:
 
     def __repr__(self) -> str:
         state = self.resource
-        name = "" if state.name is None else f"{state.name!r}, "
         types = ", ".join(map(str, state.specs))
         sparse = ", sparse" if state.sparse else ""
-        return f"Accumulator({name}{types}{sparse}, {state.count} at step {state.step})"
+        return f"Accumulator({named(state)}{types}{sparse}, {state.count} at step {state.step})"
 
     def add(self, value: Any, step: TensorLike) -> Tensor:
         """Add a value, unless it is of an earlier step than the accumulator.
@@ -162,7 +161,7 @@ class Accumulator:
         return accepted
 
     def _step(self, what: str, step: TensorLike) -> Tensor:
-        return part_of(f"{what}: step", step, TensorType(_INT64, ()).on(self.resource.device))
+        return part_of(f"{what}: step", step, TensorType(INT64, ()).on(self.resource.device))
 
     def _slices(self, value: Any) -> list[Tensor]:
         parts: list[Tensor] = []
@@ -314,17 +313,16 @@ class Barrier:
         if any(type(size) is not int for kind in elements.types for size in kind.shape):
             raise ShapeError("Barrier: all sizes must be known", given=repr(like))
         keys = as_dtype(key_dtype)
-        if keys not in (_INT64, BYTES):
+        if keys not in (INT64, BYTES):
             raise DTypeError(f"Barrier: key_dtype={keys.name}", expected="int64 or bytes")
         self.resource = BarrierState(elements.types, elements.device, name, keys)
 
     def __repr__(self) -> str:
         state = self.resource
         types = ", ".join(map(str, state.specs))
-        name = "" if state.name is None else f"{state.name!r}, "
         closed = ", closed" if state.closed else ""
         ready, incomplete = state.ready_size(), state.incomplete_size()
-        return f"Barrier({name}({types}), {ready} ready, {incomplete} incomplete{closed})"
+        return f"Barrier({named(state)}({types}), {ready} ready, {incomplete} incomplete{closed})"
 
     def insert_many(self, i: int, keys: TensorLike, values: TensorLike) -> None:
         """Put in one component of several elements: all of them, or none if there is an error.

@@ -13,7 +13,7 @@ from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
-from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError
+from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
@@ -64,20 +64,12 @@ def fresh_types(kinds: Sequence[TensorType], why: str) -> list[TensorType]:
         kinds: the types.
         why: says what the sizes depend on.
     """
-    names: dict[str, Any] = {}
-    types = []
-    for kind in kinds:
-        shape: list[Any] = []
-        for size in kind.shape:
-            if isinstance(size, Dim):
-                name = str(size)
-                if name not in names:
-                    names[name] = unknown(name, f"the size {name} depends on {why}")
-                shape.append(names[name])
-            else:
-                shape.append(size)
-        types.append(kind.like(shape=tuple(shape)))
-    return types
+    named = [str(size) for kind in kinds for size in kind.shape if isinstance(size, Dim)]
+    fresh: Any = {n: unknown(n, f"the size {n} depends on {why}") for n in dict.fromkeys(named)}
+    return [
+        kind.like(shape=tuple([fresh.get(str(size), size) for size in kind.shape]))
+        for kind in kinds
+    ]
 
 
 def check_names(values: Sequence[TensorType], kinds: Sequence[TensorType], axes: int = 0) -> None:
@@ -305,12 +297,9 @@ def check(op: Op, what: str, inputs: Sequence[Tensor], resource: Any, **attrs: A
         infer_specs(op, list(map(type_of, inputs)), {"resource": resource, **attrs})
     except EagerflowError as error:
         given = ", ".join(str(type_of(x)) for x in inputs)
-        raise type(error)(
-            f"{what}: {error.wrong.removeprefix(f'{op.name}: ')}",
-            given=f"{given} for {resource!r}",
-            expected=error.expected,
-            hint=error.hint,
-        ) from None
+        wrong = error.wrong.removeprefix(f"{op.name}: ")
+        error.reword(f"{what}: {wrong}", f"{given} for {resource!r}")
+        raise strip(error) from None
 
 
 def told(op: Op, resource: Any, value: _T) -> _T:

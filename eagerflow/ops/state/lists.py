@@ -8,6 +8,7 @@ element i of the value, and one that is absent is zero.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from eagerflow.core.cost_rules import FREE
@@ -17,9 +18,9 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import DTYPES, LIST, DType, Shape, TensorSpec, TensorType
+from eagerflow.types import INT64, LIST, DType, Shape, TensorSpec, TensorType
 
-_INT64 = DTYPES["int64"]
+_list_op = partial(define, precision="exact")
 
 
 def _list(x: TensorType) -> TensorType:
@@ -42,14 +43,7 @@ def _new_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> It
     yield f"{name} = []"
 
 
-_new = define(
-    "list_new",
-    infer=_new_type,
-    nondifferentiable=True,
-    precision="exact",
-    cost=FREE,
-    on_stack=_new_stack,
-)
+_new = _list_op("list_new", infer=_new_type, nondifferentiable=True, cost=FREE, on_stack=_new_stack)
 
 
 def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
@@ -75,12 +69,11 @@ def _push_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> I
     yield f"{name} += ({''.join(f'{x}, ' for x in operands)})"
 
 
-_push = define(
+_push = _list_op(
     "list_push",
     infer=_same_list,
     vjp=joint(_push_vjp),
     saved="inputs",
-    precision="exact",
     takes_bytes=True,
     cost=FREE,
     on_stack=_push_stack,
@@ -117,12 +110,11 @@ def _pop_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> It
     yield f"del {name}[-{count}:]"
 
 
-_pop = define(
+_pop = _list_op(
     "list_pop",
     infer=_pop_type,
     vjp=joint(_pop_vjp),
     saved="outputs",
-    precision="exact",
     cost=FREE,
     outputs=None,
     on_stack=_pop_stack,
@@ -144,15 +136,11 @@ def _read_type(
     return _element(values, shape, dtype)
 
 
-_read = define(
+_read = _list_op(
     "list_read",
     infer=_read_type,
-    vjp=(
-        lambda g, out, values, index, **_: list_write(list_new(g.device), index, g),
-        None,
-    ),
+    vjp=(lambda g, out, values, index, **_: list_write(list_new(g.device), index, g), None),
     saved="indices",
-    precision="exact",
 )
 
 
@@ -174,7 +162,7 @@ def _write_type(
     return _list(values)
 
 
-_write = define(
+_write = _list_op(
     "list_write",
     infer=_write_type,
     vjp=(
@@ -183,7 +171,6 @@ _write = define(
         lambda g, out, values, index, x, **_: list_read(g, index, x),
     ),
     saved="indices",
-    precision="exact",
     takes_bytes=True,
 )
 
@@ -200,12 +187,11 @@ def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -
     return bind(_write, values, index, x, grow=grow)
 
 
-_erase = define(
+_erase = _list_op(
     "list_erase",
     infer=_same_list,
     vjp=(lambda g, out, values, index: _without(g, index), None),
     saved="indices",
-    precision="exact",
     cost=FREE,
 )
 
@@ -215,12 +201,11 @@ def _without(values: Tensor, index: Tensor) -> Tensor:
     return bind(_erase, values, index)
 
 
-_cut = define(
+_cut = _list_op(
     "list_cut",
     infer=_same_list,
     vjp=(lambda g, out, values, size: _cut_to(g, size), None),
     saved="indices",
-    precision="exact",
     cost=FREE,
 )
 
@@ -231,10 +216,10 @@ def _cut_to(values: Tensor, size: Tensor) -> Tensor:
 
 
 def _size_type(values: TensorType) -> TensorType:
-    return _list(values).like(dtype=_INT64)
+    return _list(values).like(dtype=INT64)
 
 
-_size = define("list_size", infer=_size_type, vjp=(None,), precision="exact", cost=FREE)
+_size = _list_op("list_size", infer=_size_type, vjp=(None,), cost=FREE)
 
 
 def list_size(values: Tensor) -> Tensor:
@@ -247,12 +232,11 @@ def _add_type(x1: TensorType, x2: TensorType) -> TensorType:
     return _list(x1)
 
 
-_add = define(
+_add = _list_op(
     "list_add",
     infer=_add_type,
     vjp=(lambda g, out, x1, x2: g, lambda g, out, x1, x2: g),
     saved="none",
-    precision="exact",
 )
 
 
@@ -267,12 +251,11 @@ def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: D
     return TensorType(dtype, (count, *shape))  # type: ignore[arg-type]  # sizes may be dims
 
 
-_stack = define(
+_stack = _list_op(
     "list_stack",
     infer=_stack_type,
     vjp=(lambda g, out, values, **_: list_unstack(g),),
     saved="none",
-    precision="exact",
 )
 
 
@@ -312,12 +295,11 @@ def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: D
     return TensorType(dtype, (rows, *shape))
 
 
-_concat = define(
+_concat = _list_op(
     "list_concat",
     infer=_concat_type,
     vjp=(lambda g, out, values, like, **_: list_split(g, like), None),
     saved="inputs",
-    precision="exact",
 )
 
 
@@ -344,13 +326,8 @@ def _split_vjp(g: Tensor, out: Tensor, x: Tensor, like: Tensor) -> Tensor:
     return list_concat(g, TensorType(x.dtype, x.shape), like)
 
 
-_split = define(
-    "list_split",
-    infer=_split_type,
-    vjp=(_split_vjp, None),
-    saved="inputs",
-    precision="exact",
-    takes_bytes=True,
+_split = _list_op(
+    "list_split", infer=_split_type, vjp=(_split_vjp, None), saved="inputs", takes_bytes=True
 )
 
 

@@ -13,17 +13,15 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, MutexError
 from eagerflow.hardware import current_device
 from eagerflow.ops.rules.type_rules import effect_op
-from eagerflow.ops.state.waits import bind_wait, timeout_of, waiting_op
+from eagerflow.ops.state.waits import bind_wait, named, timeout_of, waiting_op
 from eagerflow.resources.mutex import MutexState, this_thread
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import INT64, TensorType
 
 __all__ = ["Mutex"]
 
-_INT64 = DTYPES["int64"]
-
 
 def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType, ...]:
-    if hold.dtype is not _INT64 or hold.shape:
+    if hold.dtype is not INT64 or hold.shape:
         raise DTypeError("a hold is an int64 without axes", expected="i64[]")
     return ()
 
@@ -31,7 +29,7 @@ def _release_type(hold: TensorType, *, resource: MutexState) -> tuple[TensorType
 _acquire = waiting_op(
     "mutex_acquire",
     MutexState,
-    lambda mutex: (TensorType(_INT64, ()),),
+    lambda mutex: (TensorType(INT64, ()),),
     devices=common_device,
     raises=(),
     holds=True,
@@ -84,8 +82,7 @@ class Mutex:
 
     def __repr__(self) -> str:
         state = self.resource
-        name = "" if state.name is None else f"{state.name!r}, "
-        return f"Mutex({name}{'held' if state.holder else 'free'})"
+        return f"Mutex({named(state)}{'held' if state.holder else 'free'})"
 
     def acquire(self, *, timeout: TensorLike = None) -> None:
         """Wait until it is free, and hold it; ``with mutex:`` does so, and lets go at the end.

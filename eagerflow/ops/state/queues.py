@@ -39,13 +39,12 @@ from eagerflow.ops.state.waits import (
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import AbstractStore, FifoStore, PriorityStore, ShuffleStore
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, INT64, TensorType
 from eagerflow.unknown_names import hint_at
 
 __all__ = ["Queue"]
 
 _KINDS: Final = ("fifo", "shuffle", "padding", "priority")
-_INT64: Final = DTYPES["int64"]
 _BOOL: Final = DTYPES["bool"]
 
 # --- ops --------------------------------------------------------------------------------------
@@ -74,7 +73,7 @@ def _putting(name: str, axes: int) -> Op:
 
 
 def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
-    if x.dtype is not _INT64:
+    if x.dtype is not INT64:
         raise DTypeError("a priority is an int64", expected="i64")
     if len(x.shape) > axes:
         raise ShapeError("a priority has no axes" if not axes else "priorities have one axis")
@@ -308,7 +307,7 @@ class Queue:
                 given=f"{state!r}, priority={priority!r}",
             )
         if priority is not None:
-            inputs.append(part_of(what, priority, TensorType(_INT64, ()).on(state.device)))
+            inputs.append(part_of(what, priority, TensorType(INT64, ()).on(state.device)))
         eager = op is _enqueue and not stack.installed  # else a size may be symbolic
         if eager and self._shapes == [x._data.shape for x in inputs]:
             bind(op, *inputs, resource=state, timeout=seconds)  # dtypes are right by now

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from eagerflow.core import tree
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.errors import VariableError
 from eagerflow.hardware import Device
+from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.variables import Variable
 from eagerflow.resources.variable import VariableGroup, VariableState
 from eagerflow.types import TensorType
@@ -23,15 +24,8 @@ def _devices(*, resource: VariableGroup, device: Device | None = None) -> tuple[
     return tuple([s.device for s in resource.states])
 
 
-_snapshot: Final = define(
-    "snapshot",
-    infer=_types,
-    devices=_devices,
-    nondifferentiable=True,
-    effect="fence",
-    precision="exact",
-    resource=VariableGroup,
-    outputs=None,
+_snapshot: Final = effect_op(
+    "snapshot", VariableGroup, _types, "fence", devices=_devices, outputs=None
 )
 
 

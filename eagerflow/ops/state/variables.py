@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import TYPE_CHECKING, Any, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
@@ -20,6 +20,7 @@ from eagerflow.errors import (
     ShapeError,
     TensorIndexError,
     VariableError,
+    strip,
 )
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor as new_tensor
@@ -33,8 +34,6 @@ from eagerflow.resources.variable import VariableState
 from eagerflow.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import numpy as np
 
 __all__ = ["Variable"]
@@ -135,17 +134,12 @@ def _stand_in(value: Tensor) -> Tensor:
 _WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
 
 
-def _worded(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> EagerflowError:
-    """The error of an op in the words of the method: which variable, and what it was given."""
-    method = op.name.removeprefix("variable_")
+def _reword(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> None:
+    """Put the error of an op in the words of the method: which variable, what it was given."""
+    method, wrong = op.name.removeprefix("variable_"), error.wrong.removeprefix(f"{op.name}: ")
     names = ("value",) if len(inputs) == 1 else ("indices", "values")
     given = ", ".join(f"{n}={type_of(x)}" for n, x in zip(names, inputs, strict=True))
-    return type(error)(
-        f"{method}: {error.wrong.removeprefix(f'{op.name}: ')}",
-        given=f"{state!r}, {given}",
-        expected=error.expected,
-        hint=error.hint,
-    )
+    error.reword(f"{method}: {wrong}", f"{state!r}, {given}")
 
 
 def _refuse(what: str, hint: str) -> Any:
@@ -344,7 +338,8 @@ class Variable(AbstractArray):
                 infer_specs(op, list(map(type_of, inputs)), {"resource": state})
             result = bind(op, *inputs, resource=state)
         except (DTypeError, DeviceError, ShapeError, TensorIndexError) as error:
-            raise _worded(error, op, state, inputs) from None
+            _reword(error, op, state, inputs)
+            raise strip(error) from None
         return result
 
     def _operand(self, value: TensorLike) -> Tensor:

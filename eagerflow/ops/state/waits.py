@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import index
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.facts import Raised
+from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, bind
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -26,12 +26,15 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.type_rules import REAL, effect_op, of_state
 from eagerflow.resources.requests import check_count, check_seconds
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import FLOAT64, INT64, TensorType
 
 #: what ops raise that wait for others
 WAITING: Final = (QueueClosedError, CancelledError, WaitTimeoutError)
-_COUNT: Final = DTYPES["int64"]
-_SECONDS: Final = DTYPES["float64"]
+
+
+def named(resource: Any) -> str:
+    """The name of a resource, as texts of it begin; empty if it has none."""
+    return "" if resource.name is None else f"{resource.name!r}, "
 
 
 def integer(what: str, value: Any) -> int:
@@ -61,7 +64,7 @@ def checked_count(what: str, n: Any) -> Any:
     try:
         count = integer(what, n)
     except TraceError:
-        return as_tensor(n, _COUNT)  # an integer, or another error would have come first
+        return as_tensor(n, INT64)  # an integer, or another error would have come first
     check_count(what, count)
     return count
 
@@ -78,7 +81,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     if type(seconds) is float or type(seconds) is int:
         return check_seconds(what, seconds)
     if issubclass(type(seconds), AbstractNumber) or type(seconds) is Dim:
-        return as_tensor(seconds, _SECONDS)
+        return as_tensor(seconds, FLOAT64)
     array = isinstance(seconds, AbstractArray)
     if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):
         raise DTypeError(
@@ -89,7 +92,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
     try:
         return check_seconds(what, float(seconds))
     except TraceError:
-        return as_tensor(seconds, _SECONDS)
+        return as_tensor(seconds, FLOAT64)
 
 
 def _is_real(value: Any) -> bool:
@@ -137,11 +140,11 @@ def waiting_op(
     name: str,
     kind: type,
     outputs: Callable[..., tuple[TensorType, ...]],
+    /,
     *,
     counted: bool = False,
     devices: Callable[..., Any] = of_state,
-    raises: Raised = WAITING,
-    holds: bool = False,
+    **facts: Unpack[OpFacts],
 ) -> Op:
     """An op that may have to wait for what a resource gives, and takes nothing else.
 
@@ -151,8 +154,7 @@ def waiting_op(
         outputs: ``outputs(resource, **attrs)`` gives the types of what is taken.
         counted: whether it says how many; then ``count`` is an attribute or an input.
         devices: its device rule.
-        raises: what it raises in an ordinary run.
-        holds: whether it takes hold of its resource.
+        facts: what else is not as with others (see `eagerflow.core.op.define`).
     """
 
     def rule(
@@ -162,9 +164,8 @@ def waiting_op(
         check_asked(asked, timed, counted and attrs.get("count") is None)
         return outputs(resource, **attrs)
 
-    return effect_op(
-        name, kind, rule, "blocks", devices=devices, outputs=None, raises=raises, holds=holds
-    )
+    waits: OpFacts = {"outputs": None, "raises": WAITING, **facts}
+    return effect_op(name, kind, rule, "blocks", devices=devices, **waits)
 
 
 def check_asked(
@@ -182,11 +183,11 @@ def check_asked(
     """
     if timed:
         *others, last = inputs
-        _check(last, _SECONDS, "a timeout")
+        _check(last, FLOAT64, "a timeout")
         inputs = tuple(others)
     if counted:
         first, *others = inputs
-        _check(first, _COUNT, "a number of elements")
+        _check(first, INT64, "a number of elements")
         inputs = tuple(others)
     return inputs
 

@@ -14,7 +14,7 @@ _matmul = np.matmul
 
 
 @special("matmul", "cpu")
-def matmul(x1: Array, x2: Array) -> Array:
+def matmul(x1: Array, x2: Array) -> Any:
     """NumPy's, with a batch times one matrix done as one product instead of one per batch."""
     if x1.ndim > 2 and 0 < x2.ndim < 3 and x1.flags.c_contiguous and x1.size:
         rows = x1.reshape((-1, x1.shape[-1]))
@@ -28,13 +28,12 @@ _FEW: Final = {np.dtype("float32"): 48, np.dtype("float64"): 16}
 _LARGE: Final = 1_000_000
 
 
-def _product(x1: Array, x2: Array) -> Array:
+def _product(x1: Array, x2: Array) -> Any:
     """The product. ``x @ w.T`` of few rows is ``(w @ x.T).T``, copied into rows.
 
     For OpenBLAS, which packs what it multiplies, that is up to 1.9 times as fast: see
     ``tests/bench/products.py``.
     """
-    product: Array
     if x1.ndim == 2 == x2.ndim and 1 < len(x1) <= 48:
         columns = x2.shape[1]
         if (
@@ -44,28 +43,23 @@ def _product(x1: Array, x2: Array) -> Array:
             and x1.flags.c_contiguous
             and x2.dtype is x1.dtype
         ):
-            product = _matmul(x2.T, x1.T)
-            return np.ascontiguousarray(product.T)
-    product = _matmul(x1, x2)
-    return product
+            return np.ascontiguousarray(_matmul(x2.T, x1.T).T)
+    return _matmul(x1, x2)
 
 
 special("vecdot", "cpu")(np.vecdot)
 
 
 @special("triangular_solve", "cpu")
-def triangular_solve(
-    a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool
-) -> Array:
+def triangular_solve(a: Array, b: Array, *, lower: bool, adjoint: bool, unit_diagonal: bool) -> Any:
     """LAPACK's trtrs, matrix by matrix; of small matrices a batch is faster with LU factors."""
     portable.check_square(a)
     if b.shape[-2] != a.shape[-1]:
         raise ValueError("the right-hand sides have another number of rows")
     if (a.ndim > 2 or b.ndim > 2) and a.shape[-1] < 16:
-        solution: Array = portable.triangular_solve(
+        return portable.triangular_solve(
             np, a, b, lower=lower, adjoint=adjoint, unit_diagonal=unit_diagonal
         )
-        return solution
     from scipy.linalg.lapack import get_lapack_funcs  # noqa: PLC0415 - 0.2 s, few need it
 
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -31,12 +31,11 @@ def _packed(keys: Array) -> Array:
 
 
 @special("order_statistics", "cpu")
-def order_statistics(x: Array, *, q: float) -> Array:
+def order_statistics(x: Array, *, q: float) -> Any:
     """The portable one; what a median needs takes one partition, the rest are extremes."""
     first, second, last = portable.positions_around(x, q)
     if second == last or x.dtype.kind != "f":
-        out: Array = portable.order_statistics(np, x, q=q)
-        return out
+        return portable.order_statistics(np, x, q=q)
     parts = np.partition(x, first, axis=-1)
     out = np.empty((*x.shape[:-1], 3), x.dtype)
     rest = parts[..., first + 1 :]
@@ -50,16 +49,14 @@ _BLOCKS = 1024  # parts of a line whose largest elements tell which elements are
 
 
 @special("topk_indices", "cpu")
-def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Array:
+def topk_indices(x: Array, *, k: int, axis: int, largest: bool) -> Any:
     """The portable one; a few elements of one long line are found in one pass over it."""
     if x.ndim == 1 and 0 < k <= _BLOCKS // 8 and x.size >= 64 * _BLOCKS and x.dtype.kind == "f":
         candidates = _candidates(x, k, largest)
         if candidates is not None:
             order = portable.argsort(np, x[candidates], axis=0, descending=largest, stable=True)
-            best: Array = candidates[order[:k]]
-            return best
-    out: Array = portable.topk_indices(np, x, k=k, axis=axis, largest=largest)
-    return out
+            return candidates[order[:k]]
+    return portable.topk_indices(np, x, k=k, axis=axis, largest=largest)
 
 
 def _candidates(x: Array, k: int, largest: bool) -> Array | None:
@@ -79,11 +76,10 @@ def _candidates(x: Array, k: int, largest: bool) -> Array | None:
 
 
 @special("argsort", "cpu")
-def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Array:
+def argsort(x: Array, *, axis: int, descending: bool, stable: bool) -> Any:
     """The portable one; a stable order of floats is found as that of integers, which is faster."""
     if x.dtype.kind != "f" or not stable or x.size < _WORTH or x.shape[axis] >= 1 << 32:
-        out: Array = portable.argsort(np, x, axis=axis, descending=descending, stable=stable)
-        return out
+        return portable.argsort(np, x, axis=axis, descending=descending, stable=stable)
     keys = _ordered(x)
     if descending:
         keys = ~keys

@@ -33,10 +33,9 @@ for _op in ("erf", "erfc", "erfinv"):
 
 
 @special("lgamma", "cpu")
-def lgamma(x: Array) -> Array:
+def lgamma(x: Array) -> Any:
     """SciPy's gammaln, but infinite at negative infinity, as C's lgamma."""
-    out: Array = np.where(x == -np.inf, np.inf, _scipy().gammaln(x))
-    return out.astype(x.dtype, copy=False)
+    return np.where(x == -np.inf, np.inf, _scipy().gammaln(x)).astype(x.dtype, copy=False)
 
 
 @special("polygamma", "cpu")

@@ -192,13 +192,11 @@ def _columns(
 
 
 @portable("convolution")
-def convolution(
-    xp: Any, x: Array, w: Array, *, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
-) -> Array:
+def convolution(xp: Any, x: Array, w: Array, *, groups: int, **sliding: Any) -> Array:
     """The product of weights and columns, block by block."""
     n, outputs = x.shape[0], w.shape[0]
     _check(x.ndim == w.ndim and x.shape[1] == w.shape[1] * groups and outputs % groups == 0)
-    windows = slide(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    windows = slide(x.shape[2:], w.shape[2:], **sliding)
     positions, last = windows.positions, _channels_last(w.shape[1], windows)
     weights = _grouped(w, groups, last)
     out = xp.empty((n, groups, outputs // groups, *positions), x.dtype)
@@ -217,21 +215,13 @@ def convolution(
 
 @portable("convolution_weights")
 def convolution_weights(
-    xp: Any,
-    x: Array,
-    y: Array,
-    *,
-    size: Sizes,
-    stride: Sizes,
-    padding: Pairs,
-    dilation: Sizes,
-    groups: int,
+    xp: Any, x: Array, y: Array, *, size: Sizes, groups: int, **sliding: Any
 ) -> Array:
     """The product of columns and cotangents, summed over the blocks."""
     outputs, channels = y.shape[1], x.shape[1] // groups
     _check(x.ndim == y.ndim and len(x) == len(y))
     _check(x.shape[1] % groups == 0 and outputs % groups == 0)
-    windows = slide(x.shape[2:], size, stride, padding, dilation)
+    windows = slide(x.shape[2:], size, **sliding)
     _check(windows.positions == y.shape[2:])
     last = _channels_last(channels, windows)
     width = channels * math.prod(size)
@@ -258,34 +248,24 @@ def convolution_weights(
 
 @portable("convolution_transpose")
 def convolution_transpose(
-    xp: Any,
-    y: Array,
-    w: Array,
-    *,
-    size: Sizes,
-    stride: Sizes,
-    padding: Pairs,
-    dilation: Sizes,
-    groups: int,
+    xp: Any, y: Array, w: Array, *, size: Sizes, groups: int, **sliding: Any
 ) -> Array:
     """Without strides a convolution with the kernel reversed, else tap by tap."""
     kernel = w.shape[2:]
     _check(y.ndim == w.ndim and y.shape[1] == w.shape[0] and w.shape[0] % groups == 0)
-    windows = slide(size, kernel, stride, padding, dilation)
+    windows = slide(size, kernel, **sliding)
     _check(windows.positions == y.shape[2:] and min(size) > 0)
     around = tuple(
         (d * (k - 1) - before, d * (k - 1) - after)
-        for k, (before, after), d in zip(kernel, padding, dilation, strict=True)
+        for _, k, _, (before, after), d, _ in windows.axes()
     )
     # few channels of the result and many of y: the taps are fewer products
     many = w.shape[1] * 2 >= w.shape[0] // groups
-    if many and set(stride) == {1} and min(map(min, around)) >= 0:
+    if many and set(windows.stride) == {1} and min(map(min, around)) >= 0:
         back = (slice(None, None, -1),) * len(kernel)
         mirrored = _split(w, groups).swapaxes(1, 2)[(..., *back)]
         mirrored = mirrored.reshape(w.shape[1] * groups, w.shape[0] // groups, *kernel)
-        return convolution(
-            xp, y, mirrored, stride=stride, padding=around, dilation=dilation, groups=groups
-        )
+        return convolution(xp, y, mirrored, groups=groups, **{**sliding, "padding": around})
     return _by_taps(xp, _split(y, groups, 1), w, windows, groups)
 
 

@@ -35,11 +35,6 @@ def list_pop(
     return (rest, *elements)
 
 
-def _element(xp: Any, values: ListData, index: int, shape: tuple[int, ...], dtype: Any) -> Array:
-    element = values.get(index)
-    return _absent(xp, shape, dtype) if element is None else element
-
-
 def _absent(xp: Any, shape: tuple[int, ...], dtype: Any) -> Array:
     return ListData() if dtype.dtype is LIST_DTYPE else blank(xp, shape, dtype.dtype)
 
@@ -56,8 +51,8 @@ def list_read(
     xp: Any, values: ListData, index: Array, *, shape: tuple[int, ...], dtype: Any, strict: bool
 ) -> Array:
     """One element, zeros where it is absent; if ``strict``, it must be one of the list."""
-    position = _checked(values, index) if strict else int(index)
-    return _element(xp, values, position, shape, dtype)
+    element = values.get(_checked(values, index) if strict else int(index))
+    return _absent(xp, shape, dtype) if element is None else element
 
 
 @portable("list_write")

@@ -155,12 +155,7 @@ class _Rows:
 @_waits("queue_dequeue")
 def queue_dequeue(xp: Any, *, resource: Any) -> tuple[Any, Finish]:
     """Take one element."""
-    return resource.dequeue(), _first
-
-
-def _first(value: Any) -> tuple[Array, ...]:
-    element: tuple[Array, ...] = value[0]
-    return element
+    return resource.dequeue(), lambda elements: elements[0]
 
 
 @_waits("queue_dequeue_many")

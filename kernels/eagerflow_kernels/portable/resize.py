@@ -17,10 +17,6 @@ Term = tuple[Array, Array | None]
 _DENSE = 128
 
 
-def _step(size: int, count: int, scale: float | None) -> float:
-    return size / count if scale is None else 1 / scale
-
-
 def _nearest(xp: Any, size: int, count: int, scale: float | None, middle: bool) -> list[Term]:
     """The element that a position begins in, or has its ``middle`` in."""
     positions = xp.arange(count)
@@ -39,7 +35,8 @@ def _linear(xp: Any, size: int, count: int, scale: float | None, corners: bool) 
     if corners:
         where = positions * ((size - 1) / max(count - 1, 1))
     else:
-        where = xp.maximum((positions + 0.5) * _step(size, count, scale) - 0.5, 0)
+        step = size / count if scale is None else 1 / scale
+        where = xp.maximum((positions + 0.5) * step - 0.5, 0)
     where = xp.minimum(where, size - 1)
     below = xp.floor(where).astype("int64")
     share = where - below

@@ -82,11 +82,6 @@ def loss_gradient(
     ``softmax`` is the kernel.
     """
     rows = softmax(by_class(xp, x, axis), axis=-1)
-    return gradient_of(xp, rows, x, safe, axis, scale)
-
-
-def gradient_of(xp: Any, rows: Array, x: Array, safe: Array, axis: int, scale: Array) -> Array:
-    """The same from the softmax of each row, whose memory it takes."""
     if rows.size:
         rows[xp.arange(rows.shape[0]), safe.reshape(-1)] -= 1
         rows *= scale.reshape(-1, 1) if scale.ndim else scale
