@@ -487,10 +487,11 @@ class ScheduledStep:
         """A node that has not begun, or waits without a thread, is answered for."""
         _, tag, node = instruction
         for queue in self._queues:
-            for i, job in enumerate(queue):
+            for job in tuple(queue):  # threads take nodes without the lock
                 if job[0] == tag and job[1] == node:
-                    del queue[i]
-                    self._answers.append(failed(tag, node))
+                    with suppress(ValueError):  # one has just taken it, and will answer
+                        queue.remove(job)
+                        self._answers.append(failed(tag, node))
                     return
         if (tag, node) in self._waits:
             stop = self._waits.pop((tag, node))

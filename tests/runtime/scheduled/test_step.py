@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -88,6 +89,27 @@ def test_a_branch_that_is_not_there() -> None:
     with pytest.raises(errors.TensorIndexError, match="there is no such branch") as caught:
         run(X, np.asarray(7))
     assert "# the line" in str(caught.value.source)
+
+
+class _Raced(deque[Any]):
+    """Nodes that another thread takes while somebody looks at them."""
+
+    def __iter__(self) -> Iterator[Any]:
+        jobs = list(super().__iter__())
+        self.clear()
+        return iter(jobs)
+
+
+@pytest.mark.parametrize(("kind", "answers"), [(deque, 1), (_Raced, 0)])
+def test_a_node_is_stopped_or_taken(kind: type[deque[Any]], answers: int) -> None:
+    graph = ef.trace(ef.exp).graph(ef.tensor(X))
+    step = ScheduledStep(scheduled(by_scheduler(graph)))
+    queue = kind([(0, 0, ()), (0, 1, ()), (1, 1, ())])
+    step._queues = (queue, queue, queue)
+    step._stop(("stop", 0, 1))
+    assert len(step._answers) == answers
+    assert (0, 1, ()) not in list(queue)
+    step.end()
 
 
 @settings(max_examples=examples(5))
