@@ -193,14 +193,16 @@ def _plain(module: str) -> str:
 
 
 def asks_types(reads: Reads) -> bool:
-    """Whether reachable code looks at ``type(x)``, and not only at its name.
+    """Whether reachable code looks at ``type(x)`` where that is not the type of a number of Python.
 
-    A number in a trace is an int or a float for ``isinstance``; its type is its own.
+    Converted code gets that (`autograph/flow/builtins.py`), but ``__init__`` and its like are not
+    converted; nor are some of the others, where no more than the name may be asked for.
     """
     for code, load in reads.loads.get(("global", "type"), ()):
         ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
         called = next((n for n, i in enumerate(ops) if i.opname == "CALL"), None)
-        if called is not None and ops[called + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        named = called is not None and ops[called + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        if called is not None and (not named or code.co_name.startswith("__")):
             return True
     return False
 

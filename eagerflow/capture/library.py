@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+from collections import deque
 from collections.abc import Mapping
+from math import ldexp
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -24,6 +26,17 @@ _STANDARD_FOLDERS: Final = tuple(
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _HEAP_TYPE: Final = 1 << 9
+
+#: modules of Python's library that compute with what they get, or hold it, whatever its type is
+_FOR_ALL: Final = frozenset({
+    "abc", "asyncio", "bisect", "builtins", "cmath", "collections", "concurrent", "contextlib",
+    "contextvars", "copy", "dataclasses", "enum", "functools", "gc", "heapq", "inspect",
+    "itertools", "logging", "math", "numbers", "operator", "queue", "sys", "thread", "threading",
+    "time", "traceback", "types", "typing", "unittest", "warnings", "weakref",
+})  # fmt: skip
+
+#: what there does ask for an int, and no other size than one of Python
+_EXACT: Final = (deque, ldexp)
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
@@ -80,3 +93,20 @@ def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+
+
+def may_look_at_types(value: Any) -> bool:
+    """Whether a function, class or module of Python's library or NumPy may ask for an exact int.
+
+    As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
+    for a number in a trace, is none to them.
+    """
+    if any(value is one for one in _EXACT):
+        return True
+    if type(value) is ModuleType:
+        name: Any = value.__name__
+    else:
+        owner = getattr(value, "__self__", value)
+        name = getattr(value, "__module__", None) or type(owner).__module__
+    top = name.partition(".")[0] if isinstance(name, str) else ""
+    return top == "numpy" or (top in _STANDARD and top.lstrip("_") not in _FOR_ALL)

@@ -238,7 +238,7 @@ class Dim(AbstractAsked):
         return complex(self._size(f"complex({self})"))
 
     def ask(self, what: str) -> int:
-        return self._size(f"{what} of {self._shown()}")
+        return self._size(what)
 
     def _size(self, why: str) -> int:
         resolver = _resolver.get()

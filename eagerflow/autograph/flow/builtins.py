@@ -1,7 +1,8 @@
 """Python's builtins in converted code, of values that only the graph knows.
 
-`any`, `all`, `sum`, `max`, `min`, `list`, `print` and `next`. For `range`, `zip`, `enumerate` and
-`reversed` see `autograph/flow/iterables.py`, for those of texts `autograph/values/texts.py`.
+`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print` and `next`. For `range`, `zip`,
+`enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
+`autograph/values/texts.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
+from eagerflow.dims.asked import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
@@ -218,7 +220,22 @@ def _next(iterator: Any, /, *default: Any) -> Any:
     return builtins.next(iterator, *default)
 
 
+def _pow(*args: Any, **options: Any) -> Any:
+    """`pow`; with a modulus Python's own, which leaves the right operands no say."""
+    if len(args) + len(options) == 3:
+        args, options = asked(args, "pow()"), asked(options, "pow()")
+    return builtins.pow(*args, **options)
+
+
+def _type(*args: Any, **options: Any) -> Any:
+    """`type`; of what stands for a number that of the number."""
+    if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
+        return args[0].kind
+    return type(*args, **options)
+
+
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
+    builtins.pow: _pow, type: _type,
 })  # fmt: skip

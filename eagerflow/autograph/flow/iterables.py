@@ -170,8 +170,11 @@ def source(function: Any) -> Callable[..., Any]:
 
 
 def _range(*args: Any) -> Any:
-    if not interpreter.is_traced() or not 1 <= len(args) <= 3 or not any(map(_is_open, args)):
+    if not interpreter.is_traced() or not 1 <= len(args) <= 3:
         return range(*args)
+    if not any(map(_is_open, args)):
+        known = range(*args)  # of a tensor whose value is known a loop of the graph, too
+        return as_range(known) if any(isinstance(x, AbstractArray) for x in args) else known
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     start, stop = (_whole(x) for x in (start, stop))
     if type(step) is not int or step == 0:
