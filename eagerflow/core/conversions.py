@@ -37,9 +37,9 @@ class AbstractConversions(AbstractMethods):
         shape = self.shape
         if not shape:
             raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
+        size: Any = shape[0]
         # Python takes an int only; in converted code a call of `len` gives the size itself
-        known = type(shape[0]) is int
-        return shape[0] if known else shape[0].ask("len(), where x.shape[0] stays symbolic,")
+        return size if type(size) is int else size.ask("len(), where x.shape[0] stays symbolic,")
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:

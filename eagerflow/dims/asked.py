@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from numbers import Number
 from types import FunctionType
 from typing import Any
@@ -18,23 +19,17 @@ class AbstractAsked:
 
     Attributes:
         kind: the class of the number.
+        ask: ``x.ask("float()")`` gives the number itself, and says what asks for it.
     """
 
     __slots__ = ()
 
     kind: type[int] | type[float] | type[complex]
+    ask: Callable[[str], Any]
 
     @property  # type: ignore[misc]  # `isinstance(x, int)` holds in a trace where it does eagerly
     def __class__(self) -> Any:
         return self.kind
-
-    def ask(self, what: str) -> Any:
-        """The number itself.
-
-        Args:
-            what: the operation that asks, for messages: ``"float()"``.
-        """
-        raise NotImplementedError
 
     def __getattr__(self, name: str) -> Any:
         # what numbers have besides arithmetic: real, conjugate, is_integer, bit_length, to_bytes, …
