@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections import deque
 from collections.abc import Mapping
-from math import ldexp
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
@@ -34,9 +32,6 @@ _FOR_ALL: Final = frozenset({
     "itertools", "logging", "math", "numbers", "operator", "queue", "sys", "thread", "threading",
     "time", "traceback", "types", "typing", "unittest", "warnings", "weakref",
 })  # fmt: skip
-
-#: what there does ask for an int, and no other size than one of Python
-_EXACT: Final = (deque, ldexp)
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
@@ -101,8 +96,6 @@ def may_look_at_types(value: Any) -> bool:
     As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
     for a number in a trace, is none to them.
     """
-    if any(value is one for one in _EXACT):
-        return True
     if type(value) is ModuleType:
         name: Any = value.__name__
     else:

@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import builtins
+import math
 import operator as operators
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -227,6 +229,16 @@ def _pow(*args: Any, **options: Any) -> Any:
     return builtins.pow(*args, **options)
 
 
+def _exactly(function: Callable[..., Any], start: int) -> Callable[..., Any]:
+    """A function to which what comes from an argument on must be numbers of Python."""
+    what = f"{function.__name__}()"
+
+    def caller(*args: Any, **options: Any) -> Any:
+        return function(*args[:start], *asked(args[start:], what), **asked(options, what))
+
+    return caller
+
+
 def _type(*args: Any, **options: Any) -> Any:
     """`type`; of what stands for a number that of the number."""
     if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
@@ -238,4 +250,5 @@ replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
     builtins.pow: _pow, type: _type,
+    deque: _exactly(deque, 1), math.ldexp: _exactly(math.ldexp, 0),
 })  # fmt: skip
