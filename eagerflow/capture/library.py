@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
 from typing import Any, Final
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
@@ -23,6 +30,7 @@ _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
+_DESCRIPTORS: Final = (MethodDescriptorType, WrapperDescriptorType)
 _HEAP_TYPE: Final = 1 << 9
 
 #: modules of Python's library that compute with what they get, or hold it, whatever its type is
@@ -96,10 +104,14 @@ def may_look_at_types(value: Any) -> bool:
     As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
     for a number in a trace, is none to them.
     """
-    if type(value) is ModuleType:
-        name: Any = value.__name__
+    kind = type(value)
+    if kind in _DESCRIPTORS:
+        return value.__objclass__ in (int, float, complex)
+    owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else value
+    if type(owner) is ModuleType:
+        name: Any = owner.__name__
     else:
-        owner = getattr(value, "__self__", value)
-        name = getattr(value, "__module__", None) or type(owner).__module__
+        cls = owner if isinstance(owner, type) else type(owner)
+        name = getattr(value, "__module__", None) or cls.__module__
     top = name.partition(".")[0] if isinstance(name, str) else ""
     return top == "numpy" or (top in _STANDARD and top.lstrip("_") not in _FOR_ALL)

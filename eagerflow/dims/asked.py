@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from numbers import Number
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+
+_ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in (int, float, complex)}
 
 
 class AbstractAsked:
@@ -33,7 +36,7 @@ class AbstractAsked:
 
     def __getattr__(self, name: str) -> Any:
         # what numbers have besides arithmetic: real, conjugate, is_integer, bit_length, to_bytes, …
-        if not hasattr(self.kind, name):
+        if name not in _ATTRIBUTES[self.kind]:
             raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
         return getattr(self.ask(f".{name}"), name)
 
@@ -76,9 +79,17 @@ def asked(value: Any, what: str, known: frozenset[int] = frozenset()) -> Any:
         return getattr(type(value), "_make", tuple)(after)
     if isinstance(value, frozenset):
         return frozenset(after)
-    value.clear()
-    (value.update if isinstance(value, dict) else value.extend)(after)
+    if isinstance(value, dict):
+        _refill(value, after)
+    else:
+        value[:] = after
     return value
+
+
+def _refill(mapping: dict[Any, Any], items: Iterable[tuple[Any, Any]]) -> None:
+    mapping.clear()
+    for key, value in items:  # `update` of a `Counter` adds
+        mapping[key] = value
 
 
 def ask_in_keys(value: Any, *, within: bool = True) -> None:
@@ -91,12 +102,19 @@ def ask_in_keys(value: Any, *, within: bool = True) -> None:
     if isinstance(value, dict):
         keys = [asked(key, "its use as a key") for key in value]
         if not all(map(operator.is_, keys, value)):
-            items = list(zip(keys, value.values(), strict=True))
-            value.clear()
-            value.update(items)
-    if within and isinstance(value, (list, tuple, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
+            _refill(value, list(zip(keys, value.values(), strict=True)))
+    if within:
+        for part in _parts(value):
             ask_in_keys(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a part of a tree holds."""
+    if hasattr(type(value), "__dataclass_fields__"):
+        return vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple, deque)) else ()
 
 
 def has_a_say(other: Any, method: str) -> bool:
