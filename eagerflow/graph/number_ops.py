@@ -83,7 +83,10 @@ class NumberOp:
     @property
     def reflected(self) -> str:
         """What another class calls the operator if it is the right operand."""
-        return f"__r{self.method}__"
+        return f"__{_REFLECTED.get(self.method) or f'r{self.method}'}__"
+
+
+_REFLECTED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _infix(
