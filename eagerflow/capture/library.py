@@ -35,10 +35,11 @@ _HEAP_TYPE: Final = 1 << 9
 
 #: modules of Python's library that compute with what they get, or hold it, whatever its type is
 _FOR_ALL: Final = frozenset({
-    "abc", "asyncio", "bisect", "builtins", "cmath", "collections", "concurrent", "contextlib",
-    "contextvars", "copy", "dataclasses", "enum", "functools", "gc", "heapq", "inspect",
-    "itertools", "logging", "math", "numbers", "operator", "queue", "sys", "thread", "threading",
-    "time", "traceback", "types", "typing", "unittest", "warnings", "weakref",
+    "abc", "argparse", "asyncio", "bisect", "builtins", "cmath", "collections", "collections_abc",
+    "concurrent", "contextlib", "contextvars", "copy", "dataclasses", "enum", "functools", "gc",
+    "heapq", "inspect", "itertools", "logging", "math", "numbers", "operator", "queue", "sys",
+    "thread", "threading", "time", "traceback", "types", "typing", "unittest", "warnings",
+    "weakref",
 })  # fmt: skip
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time

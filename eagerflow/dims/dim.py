@@ -62,10 +62,10 @@ def _operator(
 class Dim(AbstractAsked):
     """A size that is known by name only, or an expression of such sizes.
 
-    ``+ - * // %`` with integers and other dims give dims (or integers, where names cancel out).
-    A comparison is decided if it holds, or fails, whatever the sizes are. Otherwise, and for
-    ``int()``, ``bool()``, ``hash()``, use as an index, and text that the user's code makes,
-    the trace under way is asked for the size.
+    For `isinstance` it is an int. ``+ - * // %`` with integers and other dims give dims (or
+    integers, where names cancel out). A comparison is decided if it holds, or fails, whatever the
+    sizes are. Otherwise, and for ``int()``, ``bool()``, ``hash()``, use as an index, what else int
+    has, and text that the user's code makes, the trace under way is asked for the size.
 
     Args:
         name: an identifier. Names are those of one trace: see ``owner``.

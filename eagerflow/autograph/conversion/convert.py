@@ -110,11 +110,11 @@ def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
     """A function of a library, or its wrapper."""
     wrap = wrappers.get(getattr(function, "__module__", None) or method)
     if wrap is None:
-        wrap = _with_numbers if may_look_at_types(function) else None
+        wrap = with_numbers if may_look_at_types(function) else None
     return function if wrap is None else wrap(function)
 
 
-def _with_numbers(function: Any) -> Callable[..., Any]:
+def with_numbers(function: Any) -> Callable[..., Any]:
     """A function that gets numbers in the place of what stands for them in a trace."""
     what = f"{getattr(function, '__name__', type(function).__name__)}()"
 

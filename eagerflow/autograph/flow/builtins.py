@@ -16,7 +16,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
-from eagerflow.autograph.conversion.convert import call, operator, replacements
+from eagerflow.autograph.conversion.convert import call, operator, replacements, with_numbers
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
@@ -229,16 +229,6 @@ def _pow(*args: Any, **options: Any) -> Any:
     return builtins.pow(*args, **options)
 
 
-def _exactly(function: Callable[..., Any], start: int) -> Callable[..., Any]:
-    """A function to which what comes from an argument on must be numbers of Python."""
-    what = f"{function.__name__}()"
-
-    def caller(*args: Any, **options: Any) -> Any:
-        return function(*args[:start], *asked(args[start:], what), **asked(options, what))
-
-    return caller
-
-
 def _type(*args: Any, **options: Any) -> Any:
     """`type`; of what stands for a number that of the number."""
     if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
@@ -250,5 +240,5 @@ replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
     builtins.pow: _pow, type: _type,
-    deque: _exactly(deque, 1), math.ldexp: _exactly(math.ldexp, 0),
+    deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

@@ -351,7 +351,6 @@ def numbers_stay_inputs(trace: Trace) -> Steps:
             x * 2 if k == "auto" or k is None else x * k,
             hasattr(k, "shape"),
             getattr(k, "dtype", "none"),
-            list(collections.deque([k, 1])),
         )
 
     yield from each(f, MANY)
