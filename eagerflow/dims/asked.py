@@ -12,6 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 _ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in (int, float, complex)}
+#: operators that keep sizes symbolic, by what calls them if an integer of NumPy is on the left
+EXACT_UFUNCS: Final = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod,
+}  # fmt: skip
 
 
 class AbstractAsked:

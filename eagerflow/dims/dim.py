@@ -18,16 +18,11 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.dims import polynomial, text
-from eagerflow.dims.asked import AbstractAsked, has_a_say
+from eagerflow.dims.asked import EXACT_UFUNCS, AbstractAsked, has_a_say
 from eagerflow.dims.polynomial import Terms
 from eagerflow.errors import DataDependentError, DimError, UnhashableError
 from eagerflow.source import is_framework_frame
 
-#: what NumPy makes of the operators if its integers are on the left
-_UFUNCS: Final = {
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
-    "floor_divide": operator.floordiv, "remainder": operator.mod,
-}  # fmt: skip
 #: what is an integer, dims included
 _INTEGERS: Final = (int, Integral)
 
@@ -169,7 +164,7 @@ class Dim(AbstractAsked):
         return _wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        function = _UFUNCS.get(ufunc.__name__)
+        function = EXACT_UFUNCS.get(ufunc)
         if function is None or kwargs or not all(isinstance(x, _INTEGERS) for x in inputs):
             return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
         return function(*[x if type(x) is Dim else int(x) for x in inputs])

@@ -19,7 +19,7 @@ from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
-from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source
+from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
@@ -374,9 +374,8 @@ class _For:
     def _run_symbolic(self) -> None:
         """Trace a loop whose length is a tensor, or a size."""
         over, start, code = self._over, self._start, self._body.__code__
-        root = tracer_here().root
-        known = type(over.length) is Dim and over.length.symbols <= root.sizes.keys()
-        tried = _no_loops.setdefault(root, set())
+        known = is_askable(over.length)
+        tried = _no_loops.setdefault(tracer_here().root, set())
         if not (known and code in tried):
             try:
                 _run_or_raise(

@@ -552,3 +552,118 @@ def a_range_of_an_argument(trace: Trace) -> Steps:
 
     for n in (1, 5, 0):
         yield f(ef.ones(2), ef.tensor(n))
+
+
+# --- loops over sizes that only Python can run ---------------------------------------------------
+
+WEIGHTS = [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+@program(traces=2)
+def a_loop_over_a_size_indexes_a_list(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        for i in range(x.shape[0]):
+            x = x * WEIGHTS[i]
+        return x
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_nested_loop_over_sizes_indexes_a_list(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(())
+        for i in range(x.shape[0]):
+            for j in range(i + 1):
+                total = total + x[i] * WEIGHTS[j]
+        return total
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def batches_of_a_size(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return [x[i : i + 2] for i in range(0, len(x), 2)], [i + 1 for i in range(x.shape[0])]
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def texts_of_the_rows(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        names = ""
+        for i, _ in enumerate(x):
+            names += str(i)
+        return x, names
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_dict_of_the_rows(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        rows = {}
+        for name, row in zip("abcdef", x, strict=False):
+            rows[name] = row
+        return rows
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def rows_beside_a_range(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(())
+        for i, row in zip(range(3), x, strict=False):
+            total = total + row * i
+        return total
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def rows_beside_a_range_of_their_number(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(())
+        try:
+            for i, row in zip(range(3), x, strict=True):
+                total = total + row * i
+        except ValueError:
+            total = total - 1
+        return total
+
+    yield from each(f, (3, 4, 3, 4))
+
+
+@program(traces=2)
+def a_loop_over_a_size_that_returns(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        for i in range(len(x)):
+            if WEIGHTS[i] > 2:
+                return x * WEIGHTS[i]
+        return x
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_loop_over_a_size_that_raises(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        for i in range(len(x)):
+            if i == 2:
+                raise ValueError(f"no more than {i}")
+            x = x + WEIGHTS[i]
+        return x
+
+    yield f(ef.ones(2))
+    yield attempt(f, ef.ones(3))
