@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Number
 from types import FunctionType
 from typing import Any, Final
@@ -91,8 +91,9 @@ def asked(value: Any, what: str, known: frozenset[int] = frozenset()) -> Any:
     return value
 
 
-def _refill(mapping: dict[Any, Any], items: Iterable[tuple[Any, Any]]) -> None:
-    mapping.clear()
+def _refill(mapping: dict[Any, Any], items: Sequence[tuple[Any, Any]]) -> None:
+    if not all(old is new for old, (new, _) in zip(mapping, items, strict=True)):
+        mapping.clear()  # not if the keys stay: a loop over it may be under way
     for key, value in items:  # `update` of a `Counter` adds
         mapping[key] = value
 

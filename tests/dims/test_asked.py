@@ -82,6 +82,13 @@ def test_numbers_take_their_places(asks: Asked) -> None:
     assert set(asks.whats) <= {"f()", "hash(n)"}
 
 
+def test_numbers_take_their_places_while_python_loops(asks: Asked) -> None:
+    sizes = {"a": N, "b": N + 1, "c": N}
+    for _ in sizes:
+        asked(sizes, "f()")
+    assert list(map(repr, sizes.values())) == ["7", "8", "7"]
+
+
 def test_a_list_that_holds_itself(asks: Asked) -> None:
     items: list[Any] = [N]
     items.append(items)
