@@ -388,7 +388,7 @@ class _For:
                 tried.add(code)
             else:
                 return
-        length = over.length.ask("a loop that is Python's")
+        length = over.length.ask("a loop that cannot be one of the graph")
         self._over = (over.item(i) for i in range(start, length))
         self.unroll()
 

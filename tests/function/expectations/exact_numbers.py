@@ -474,3 +474,24 @@ def an_error_of_types_stays_pythons(trace: Trace) -> Steps:
 
     yield from each(f, (2,))
     yield attempt(trace(lambda x, k: x + None), x, 2)[0]
+
+
+@program(traces=0, error=TraceError, words=("dumps()", "known only when the graph runs"))
+def json_of_a_number_that_iterations_change(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(())
+        for i in range(x.astype(ef.int32).sum()):
+            total = total + len(json.dumps(i, default=str))
+        return total
+
+    yield f(x)
+
+
+@program(traces=0, error=TraceError, words=(">> 1", "depends on data"))
+def bits_of_a_size_that_depends_on_data(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return ef.nonzero(x)[0].shape[0] >> 1
+
+    yield f(x)
