@@ -15,6 +15,7 @@ from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import TraceError
 
 #: modules whose functions take paths
@@ -56,7 +57,7 @@ def is_symbolic(x: Any) -> bool:
 
 
 def _is_symbolic(x: Any) -> bool:
-    return type(x) is Dim or issubclass(type(x), AbstractNumber) or _is_unknown(x)
+    return issubclass(type(x), AbstractAsked) or _is_unknown(x)
 
 
 def _is_unknown(x: Any) -> bool:

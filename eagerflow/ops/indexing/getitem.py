@@ -16,9 +16,9 @@ from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import FailsOn, Raised, RowSum
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims import Dim, may_equal
+from eagerflow.dims import may_equal
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
 from eagerflow.ops.rules.arguments import as_shape
@@ -293,7 +293,7 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
 
 def _is_number(value: TensorLike) -> bool:
     kind = type(value)
-    return kind in _NUMBERS or kind is Dim or issubclass(kind, AbstractNumber)
+    return kind in _NUMBERS or issubclass(kind, AbstractAsked)
 
 
 def _other_kind(dtype: DType, x: Tensor, given: str) -> DTypeError:
