@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from functools import reduce
 from numbers import Integral, Number
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.dims import polynomial, text
@@ -250,23 +250,22 @@ class Dim(AbstractAsked):
     # --- text ---
 
     def __str__(self) -> str:
-        resolver = _resolver.get()
-        if resolver is None or is_framework_frame(sys._getframe(1)):
-            return self._shown()
-        # the user's code wants the number
-        text = resolver.text(self, str) if resolver.text is not None else None
-        return str(self._size(f"str({self._shown()})")) if text is None else text
+        shown = self._shown()
+        return shown if _by_name(sys._getframe(1)) else self._spelled(str, f"str({shown})")
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        shown = self._shown()
+        if not spec and _by_name(sys._getframe(1)):
+            return shown
+        return self._spelled(lambda size: format(size, spec), f"formatting {shown}")
+
+    def _spelled(self, spell: Callable[[int], str], why: str) -> str:
         resolver = _resolver.get()
-        if not spec and (resolver is None or is_framework_frame(sys._getframe(1))):
-            return self._shown()
-        text = None
-        if resolver is not None and resolver.text is not None:
-            text = resolver.text(self, lambda size: format(size, spec))
-        return format(self._size(f"formatting {self._shown()}"), spec) if text is None else text
+        known = resolver is None or resolver.text is None
+        text = None if known else resolver.text(self, spell)  # type: ignore[union-attr, misc]
+        return spell(self._size(why)) if text is None else text
 
     def _shown(self) -> str:
         if self._text is None:
@@ -302,7 +301,7 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    __slots__ = ("_token", "fresh", "number", "size", "text")
+    __slots__ = ("_token", "fresh", "number", "size", "spells", "text")
 
     def __init__(
         self,
@@ -315,6 +314,7 @@ class resolving:  # noqa: N801 - a context manager
         self.number = number
         self.fresh = fresh
         self.text = text
+        self.spells = False  # whether a text that the user's code makes is under way
 
     def __enter__(self) -> None:
         self._token: Token[resolving | None] = _resolver.set(self)
@@ -329,6 +329,33 @@ class resolving:  # noqa: N801 - a context manager
 
 
 _resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)
+
+
+def _by_name(frame: FrameType) -> bool:
+    """Whether a text that code in ``frame`` makes shows sizes by their names: none of the user's.
+
+    The user's code wants the numbers.
+    """
+    resolver = _resolver.get()
+    return resolver is None or (not resolver.spells and is_framework_frame(frame))
+
+
+def spelled(spell: Callable[[Any], str], x: Any) -> str:
+    """``spell(x)`` for the user's code: whatever makes the text, sizes in it are numbers.
+
+    >>> from eagerflow.dims import resolving, spelled
+    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
+    ...     spelled(repr, KeyError(ef.Dim("n")))
+    'KeyError(3)'
+    """
+    resolver = _resolver.get()
+    if resolver is None:
+        return spell(x)
+    before, resolver.spells = resolver.spells, True
+    try:
+        return spell(x)
+    finally:
+        resolver.spells = before
 
 
 def number_of(dim: Dim) -> Any:

@@ -25,7 +25,7 @@ from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
 from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.capture.library import EXAMPLES, is_library, may_look_at_types
-from eagerflow.dims.asked import asked
+from eagerflow.dims.asked import AbstractAsked, asked
 
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
@@ -75,6 +75,8 @@ def call(function: Any) -> Any:
     if kind is FunctionType:
         return _function(function)
     if kind is MethodType:
+        if issubclass(type(function.__self__), AbstractAsked):
+            return function  # numbers look at who calls them
         inner = call(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
     if kind is BuiltinFunctionType or kind is type:

@@ -27,6 +27,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
+from eagerflow.dims import spelled
 from eagerflow.dims.asked import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
@@ -209,11 +210,11 @@ def _print(*args: Any, **options: Any) -> None:
 
 
 def _shown(x: Any) -> Any:
-    """The argument of `print` for ``x``: its text, if that shows values only the graph knows."""
+    """The argument of `print` for ``x``: its text, if that shows values of the trace."""
     if is_symbolic(x) or isinstance(x, str):
         return x
-    text = str(x)
-    return text if has_placeholder(text) else x
+    text = spelled(str, x)
+    return text if has_placeholder(text) or text != str(x) else x
 
 
 def _next(iterator: Any, /, *default: Any) -> Any:

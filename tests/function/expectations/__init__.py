@@ -8,6 +8,7 @@ from tests.function.expectations import (
     gradients,
     identity,
     language,
+    lengths,
     numbers,
     objects,
     sizes,
@@ -17,5 +18,5 @@ from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "arguments", "captured", "errors", "exact_numbers", "gradients", "identity",
-    "language", "numbers", "objects", "sizes", "state",
+    "language", "lengths", "numbers", "objects", "sizes", "state",
 ]  # fmt: skip
