@@ -105,14 +105,19 @@ def may_look_at_types(value: Any) -> bool:
     As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
     for a number in a trace, is none to them.
     """
-    kind = type(value)
-    if kind in _DESCRIPTORS:
+    if type(value) in _DESCRIPTORS:
         return value.__objclass__ in (int, float, complex)
+    top = home(value)
+    return top == "numpy" or (top in _STANDARD and top.lstrip("_") not in _FOR_ALL)
+
+
+def home(value: Any) -> str:
+    """The package that a function, a class, a module or the class of an object is from."""
+    kind = type(value)
     owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else value
     if type(owner) is ModuleType:
         name: Any = owner.__name__
     else:
         cls = owner if isinstance(owner, type) else type(owner)
         name = getattr(value, "__module__", None) or cls.__module__
-    top = name.partition(".")[0] if isinstance(name, str) else ""
-    return top == "numpy" or (top in _STANDARD and top.lstrip("_") not in _FOR_ALL)
+    return name.partition(".")[0] if isinstance(name, str) else ""

@@ -233,6 +233,15 @@ class Dim(AbstractAsked):
         return complex(self._size(f"complex({self})"))
 
     def ask(self, what: str) -> int:
+        """The size, from the trace under way.
+
+        Args:
+            what: what needs it, for messages.
+
+        Raises:
+            DimError: there is none.
+            TraceError: it depends on data.
+        """
         return self._size(what)
 
     def _size(self, why: str) -> int:
@@ -263,8 +272,8 @@ class Dim(AbstractAsked):
 
     def _spelled(self, spell: Callable[[int], str], why: str) -> str:
         resolver = _resolver.get()
-        known = resolver is None or resolver.text is None
-        text = None if known else resolver.text(self, spell)  # type: ignore[union-attr, misc]
+        unknown = resolver.text if resolver is not None else None
+        text = unknown(self, spell) if unknown is not None else None
         return spell(self._size(why)) if text is None else text
 
     def _shown(self) -> str:

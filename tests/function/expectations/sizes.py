@@ -338,6 +338,27 @@ def json_with_a_default(trace: Trace) -> Steps:
 
 
 @program(traces=2)
+def json_in_a_property(trace: Trace) -> Steps:
+    class Rows:
+        def __init__(self, n):
+            self.n = n
+
+        @property
+        def text(self):
+            return json.dumps({"n": self.n}, default=str)
+
+    @trace
+    def f(x):
+        return x, Rows(x.shape[0]).text, list(dumped(x.shape))
+
+    def dumped(shape):
+        for n in shape:
+            yield json.dumps(n, default=str)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
 def exact_arithmetic_with_a_size(trace: Trace) -> Steps:
     @trace
     def f(x):
