@@ -14,6 +14,7 @@ from eagerflow.autograph.conversion.convert import operators, why_not
 from eagerflow.autograph.conversion.source_code import NO_SOURCE
 from eagerflow.autograph.failures.handlers import Escaped
 from eagerflow.autograph.failures.raising import belongs_to_graph, raise_in_graph
+from eagerflow.autograph.failures.refused import refused_number
 from eagerflow.autograph.flow.branches import Raised
 from eagerflow.autograph.tracking.blocks import Again
 from eagerflow.autograph.tracking.unbound import unbound_reason
@@ -41,7 +42,7 @@ def run(
 
     Raises:
         TraceError: it uses a name that only one branch on a tensor binds, or the truth of a
-            tensor where no graph can have it.
+            tensor where no graph can have it; or code of a library refuses a number of the trace.
     """
     try:
         result = function(*args, **kwargs)
@@ -62,6 +63,10 @@ def run(
         if not _is_left_to_graph(error):
             raise
     except BaseException as error:
+        refused = refused_number(error) if isinstance(error, TypeError) else None
+        if refused is not None:
+            hide_frames(error)
+            raise refused from error
         if not _is_left_to_graph(error):
             raise
     return None

@@ -16,7 +16,7 @@ from typing import Any, Final
 from weakref import ReferenceType
 
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.library import is_library, is_library_class
+from eagerflow.capture.library import home, is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
@@ -193,16 +193,35 @@ def _plain(module: str) -> str:
 
 
 def asks_types(reads: Reads) -> bool:
-    """Whether reachable code looks at ``type(x)``, and not only at its name.
+    """Whether reachable code looks at ``type(x)`` where that is not the type of a number of Python.
 
-    A number in a trace is an int or a float for ``isinstance``; its type is its own.
+    Converted code gets that (`autograph/flow/builtins.py`), but ``__init__`` and its like are not
+    converted; nor are some of the others, where no more than the name may be asked for.
     """
     for code, load in reads.loads.get(("global", "type"), ()):
         ops = [i for i in dis.get_instructions(code) if i.offset >= load.offset]
         called = next((n for n, i in enumerate(ops) if i.opname == "CALL"), None)
-        if called is not None and ops[called + 1].opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        named = called is not None and ops[called + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
+        if called is not None and (not named or code.co_name.startswith("__")):
             return True
-    return False
+    return any(_asks_silently(site) for site in reads.sites)
+
+
+#: modules whose functions tell types apart without an error: `json` by ``default=``
+_SILENT: Final = frozenset({"json", "random"})
+_OPTIMIZED: Final = 1  # the flag of code that is not the body of a class
+_GENERATOR: Final = 32
+
+
+def _asks_silently(site: Site) -> bool:
+    """Whether code that is not converted may get another answer than eagerly, without an error."""
+    flags, key = site.code.co_flags, getattr(site.path, "key", None)
+    plain = flags & _OPTIMIZED and not flags & _GENERATOR and key not in ("fget", "fset", "func")
+    if plain and not site.code.co_name.startswith("__"):
+        return False
+    return any(
+        home(site.function.__globals__.get(name)) in _SILENT for name in facts_of(site.code).globals
+    )
 
 
 # --- hidden state -----------------------------------------------------------------------------

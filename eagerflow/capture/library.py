@@ -5,7 +5,14 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Mapping
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    SimpleNamespace,
+    WrapperDescriptorType,
+)
 from typing import Any, Final
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
@@ -23,7 +30,17 @@ _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
+_DESCRIPTORS: Final = (MethodDescriptorType, WrapperDescriptorType)
 _HEAP_TYPE: Final = 1 << 9
+
+#: modules of Python's library that compute with what they get, or hold it, whatever its type is
+_FOR_ALL: Final = frozenset({
+    "abc", "argparse", "asyncio", "bisect", "builtins", "cmath", "collections", "collections_abc",
+    "concurrent", "contextlib", "contextvars", "copy", "dataclasses", "enum", "functools", "gc",
+    "heapq", "inspect", "itertools", "logging", "math", "numbers", "operator", "queue", "sys",
+    "thread", "threading", "time", "traceback", "types", "typing", "unittest", "warnings",
+    "weakref",
+})  # fmt: skip
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
@@ -80,3 +97,27 @@ def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+
+
+def may_look_at_types(value: Any) -> bool:
+    """Whether a function, class or module of Python's library or NumPy may ask for an exact int.
+
+    As `json`, `decimal` and `datetime` do: what is an int to `isinstance` alone, as what stands
+    for a number in a trace, is none to them.
+    """
+    if type(value) in _DESCRIPTORS:
+        return value.__objclass__ in (int, float, complex)
+    top = home(value)
+    return top == "numpy" or (top in _STANDARD and top.lstrip("_") not in _FOR_ALL)
+
+
+def home(value: Any) -> str:
+    """The package that a function, a class, a module or the class of an object is from."""
+    kind = type(value)
+    owner = getattr(value, "__self__", None) if kind is BuiltinFunctionType else value
+    if type(owner) is ModuleType:
+        name: Any = owner.__name__
+    else:
+        cls = owner if isinstance(owner, type) else type(owner)
+        name = getattr(value, "__module__", None) or cls.__module__
+    return name.partition(".")[0] if isinstance(name, str) else ""

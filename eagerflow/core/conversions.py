@@ -37,12 +37,14 @@ class AbstractConversions(AbstractMethods):
         shape = self.shape
         if not shape:
             raise TensorValueError("len() of a tensor with no axes", given=str(self.type))
-        return shape[0]
+        size: Any = shape[0]
+        # Python takes an int only; in converted code a call of `len` gives the size itself
+        return size if type(size) is int else size.ask("len(), where x.shape[0] stays symbolic,")
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             raise DTypeError("a tensor with no axes cannot be iterated", given=str(self.type))
-        return (self[i] for i in range(len(self)))
+        return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         return bool((self == value).any())

@@ -13,6 +13,7 @@ from eagerflow.core.op import functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import (
     DeviceError,
     DTypeError,
@@ -291,7 +292,7 @@ def _has_tensor(value: Any) -> bool:
 
 
 def _is_symbolic(value: Any) -> bool:
-    return type(value) is Dim or issubclass(type(value), AbstractNumber)
+    return issubclass(type(value), AbstractAsked)
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:

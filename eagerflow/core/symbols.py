@@ -10,9 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
-
-from eagerflow.core.watched import in_arguments
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.types import Shape
 
 if TYPE_CHECKING:
@@ -62,23 +60,17 @@ class AbstractSymbol(ABC):
         """Raise, because ``what`` uses it where no trace is under way that knows it."""
 
 
-class AbstractNumber(ABC):
+class AbstractNumber(AbstractAsked, ABC):
     """A Python number in a trace. It does arithmetic as its kind does.
 
     Attributes:
-        kind: int, float or complex.
         number: what it is in the call that traces. Code that looks at it says in the graph, or by
             `ask`, what is done with other numbers.
     """
 
     __slots__ = ("__weakref__",)
 
-    kind: type[int] | type[float] | type[complex]
     number: Any
-
-    @property  # type: ignore[misc]  # `isinstance(x, int)` holds in a trace where it does eagerly
-    def __class__(self) -> Any:
-        return self.kind
 
     @property
     @abstractmethod
@@ -88,23 +80,6 @@ class AbstractNumber(ABC):
     @abstractmethod
     def to_tensor(self, lane: Lane) -> Tensor:
         """It as a tensor without axes, converted as a number is."""
-
-    @abstractmethod
-    def ask(self, what: str) -> Any:
-        """The number itself.
-
-        Args:
-            what: the operation that asks, for messages: ``"float()"``.
-        """
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self.ask("NumPy"), dtype)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*in_arguments(inputs, _asked), **in_arguments(kwargs, _asked))
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*in_arguments(args, _asked), **in_arguments(kwargs, _asked))
 
 
 def number_now(x: Any) -> Any:
@@ -123,7 +98,3 @@ def number_now(x: Any) -> Any:
     (6.0, [3.0], 4.0)
     """
     return x.number if issubclass(type(x), AbstractNumber) else x
-
-
-def _asked(value: Any) -> Any:
-    return value.ask("NumPy") if issubclass(type(value), AbstractNumber) else value

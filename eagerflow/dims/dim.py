@@ -8,28 +8,59 @@ that is not negative.
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
 from functools import reduce
-from numbers import Integral
-from types import TracebackType
+from numbers import Integral, Number
+from types import FrameType, TracebackType
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.dims import polynomial, text
+from eagerflow.dims.asked import EXACT_UFUNCS, AbstractAsked, has_a_say
 from eagerflow.dims.polynomial import Terms
 from eagerflow.errors import DataDependentError, DimError, UnhashableError
 from eagerflow.source import is_framework_frame
 
+#: what is an integer, dims included
+_INTEGERS: Final = (int, Integral)
+
+
+def _operator(
+    function: Callable[[Any, Any], Any], exact: Callable[[Terms, Terms], Terms] | None = None
+) -> tuple[Any, Any]:
+    """An operator, and the reflected one.
+
+    Args:
+        function: Python's.
+        exact: of two integer sizes; what else there is, numbers of the trace do.
+    """
+    name = f"__r{function.__name__.strip('_')}__"
+
+    def forward(self: Dim, other: Any) -> Any:
+        if exact is not None and isinstance(other, _INTEGERS):
+            return _wrap(exact(self.terms, _terms_of(other)))
+        if not isinstance(other, Number) and (has_a_say(other, name) or _resolver.get() is None):
+            return NotImplemented
+        return function(self._number(), other)
+
+    def reflected(self: Dim, other: Any) -> Any:
+        if exact is not None and isinstance(other, _INTEGERS):
+            return _wrap(exact(_terms_of(other), self.terms))
+        return function(other, self._number())
+
+    return forward, reflected
+
 
 @final
-class Dim:
+class Dim(AbstractAsked):
     """A size that is known by name only, or an expression of such sizes.
 
-    ``+ - * // %`` with integers and other dims give dims (or integers, where names cancel out).
-    A comparison is decided if it holds, or fails, whatever the sizes are. Otherwise, and for
-    ``int()``, ``bool()``, ``hash()``, use as an index, and text that the user's code makes,
-    the trace under way is asked for the size.
+    For `isinstance` it is an int. ``+ - * // %`` with integers and other dims give dims (or
+    integers, where names cancel out). A comparison is decided if it holds, or fails, whatever the
+    sizes are. Otherwise, and for ``int()``, ``bool()``, ``hash()``, use as an index, what else int
+    has, and text that the user's code makes, the trace under way is asked for the size.
 
     Args:
         name: an identifier. Names are those of one trace: see ``owner``.
@@ -44,8 +75,8 @@ class Dim:
     """
 
     __slots__ = ("__weakref__", "_text", "terms")
-    __array_ufunc__ = None  # NumPy's scalars leave arithmetic with dims to dims
 
+    kind = int
     terms: Terms
     _text: str | None
 
@@ -91,35 +122,23 @@ class Dim:
 
     # --- arithmetic ---
 
-    def __add__(self, other: Any) -> Any:
-        return self._combine(other, polynomial.add, lambda a, b: a + b)
+    __add__, __radd__ = _operator(operator.add, polynomial.add)
+    __sub__, __rsub__ = _operator(operator.sub, polynomial.subtract)
+    __mul__, __rmul__ = _operator(operator.mul, polynomial.multiply)
+    __floordiv__, __rfloordiv__ = _operator(operator.floordiv, polynomial.floordiv)
+    __mod__, __rmod__ = _operator(operator.mod, polynomial.mod)
+    __truediv__, __rtruediv__ = _operator(operator.truediv)
+    _power, __rpow__ = _operator(operator.pow)
+    __and__, __rand__ = _operator(operator.and_)
+    __or__, __ror__ = _operator(operator.or_)
+    __xor__, __rxor__ = _operator(operator.xor)
+    __lshift__, __rlshift__ = _operator(operator.lshift)
+    __rshift__, __rrshift__ = _operator(operator.rshift)
 
-    def __sub__(self, other: Any) -> Any:
-        return self._combine(other, polynomial.subtract, lambda a, b: a - b)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._combine(other, polynomial.multiply, lambda a, b: a * b)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._combine(other, polynomial.floordiv, lambda a, b: a // b)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._combine(other, polynomial.mod, lambda a, b: a % b)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._combine(other, _swap(polynomial.add), lambda a, b: b + a)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._combine(other, _swap(polynomial.subtract), lambda a, b: b - a)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._combine(other, _swap(polynomial.multiply), lambda a, b: b * a)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._combine(other, _swap(polynomial.floordiv), lambda a, b: b // a)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._combine(other, _swap(polynomial.mod), lambda a, b: b % a)
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if type(other) is int and 0 <= other <= 8 and modulus is None:
+            return _wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
+        return self._power(other) if modulus is None else pow(self._number(), other, modulus)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -127,22 +146,11 @@ class Dim:
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __truediv__(self, other: Any) -> Any:
-        return self._combine(other, None, lambda a, b: a / b)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._combine(other, None, lambda a, b: b / a)
-
-    def __pow__(self, other: Any) -> Any:
-        if type(other) is int and 0 <= other <= 8:
-            return _wrap(reduce(polynomial.multiply, [self.terms] * other, polynomial.constant(1)))
-        return self._combine(other, None, lambda a, b: a**b)
-
-    def __rpow__(self, other: Any) -> Any:
-        return self._combine(other, None, lambda a, b: b**a)
-
     def __neg__(self) -> Any:
         return _wrap(polynomial.scale(self.terms, -1))
+
+    def __invert__(self) -> Any:
+        return -self - 1
 
     def __pos__(self) -> Dim:
         return self
@@ -155,20 +163,11 @@ class Dim:
     def __abs__(self) -> Any:
         return _wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
 
-    def _combine(
-        self,
-        other: Any,
-        exact: Callable[[Terms, Terms], Terms] | None,
-        python: Callable[[Any, Any], Any],
-    ) -> Any:
-        """``exact`` with another integer size, else ``python`` on numbers of the trace."""
-        if exact is not None and isinstance(other, (int, Dim, Integral)):
-            return _wrap(exact(self.terms, _terms_of(other)))
-        if isinstance(other, Dim):
-            return python(self._number(), other._number())
-        if isinstance(other, (int, float, complex, Integral)):
-            return python(self._number(), other)
-        return NotImplemented
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        function = EXACT_UFUNCS.get(ufunc)
+        if function is None or kwargs or not all(isinstance(x, _INTEGERS) for x in inputs):
+            return super().__array_ufunc__(ufunc, method, *inputs, **kwargs)
+        return function(*[x if type(x) is Dim else int(x) for x in inputs])
 
     # --- comparisons ---
 
@@ -198,7 +197,7 @@ class Dim:
         decide: Callable[[Terms, Terms], bool | None],
         python: Callable[[Any, Any], bool],
     ) -> Any:
-        if isinstance(other, (int, Dim, Integral)):
+        if isinstance(other, _INTEGERS):
             decided = decide(self.terms, _terms_of(other))
             if decided is not None:
                 return decided
@@ -233,6 +232,18 @@ class Dim:
     def __complex__(self) -> complex:
         return complex(self._size(f"complex({self})"))
 
+    def ask(self, what: str) -> int:
+        """The size, from the trace under way.
+
+        Args:
+            what: what needs it, for messages.
+
+        Raises:
+            DimError: there is none.
+            TraceError: it depends on data.
+        """
+        return self._size(what)
+
     def _size(self, why: str) -> int:
         resolver = _resolver.get()
         if resolver is None:
@@ -248,34 +259,27 @@ class Dim:
     # --- text ---
 
     def __str__(self) -> str:
-        resolver = _resolver.get()
-        if resolver is None or is_framework_frame(sys._getframe(1)):
-            return self._shown()
-        # the user's code wants the number
-        text = resolver.text(self, str) if resolver.text is not None else None
-        return str(self._size(f"str({self._shown()})")) if text is None else text
+        shown = self._shown()
+        return shown if _by_name(sys._getframe(1)) else self._spelled(str, f"str({shown})")
 
     __repr__ = __str__
 
     def __format__(self, spec: str) -> str:
+        shown = self._shown()
+        if not spec and _by_name(sys._getframe(1)):
+            return shown
+        return self._spelled(lambda size: format(size, spec), f"formatting {shown}")
+
+    def _spelled(self, spell: Callable[[int], str], why: str) -> str:
         resolver = _resolver.get()
-        if not spec and (resolver is None or is_framework_frame(sys._getframe(1))):
-            return self._shown()
-        text = None
-        if resolver is not None and resolver.text is not None:
-            text = resolver.text(self, lambda size: format(size, spec))
-        return format(self._size(f"formatting {self._shown()}"), spec) if text is None else text
+        unknown = resolver.text if resolver is not None else None
+        text = unknown(self, spell) if unknown is not None else None
+        return spell(self._size(why)) if text is None else text
 
     def _shown(self) -> str:
         if self._text is None:
             self._text = text.to_text(self.terms)
         return self._text
-
-    def __copy__(self) -> Dim:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> Dim:
-        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_make, (self.terms,))
@@ -306,7 +310,7 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    __slots__ = ("_token", "fresh", "number", "size", "text")
+    __slots__ = ("_token", "fresh", "number", "size", "spells", "text")
 
     def __init__(
         self,
@@ -319,6 +323,7 @@ class resolving:  # noqa: N801 - a context manager
         self.number = number
         self.fresh = fresh
         self.text = text
+        self.spells = False  # whether a text that the user's code makes is under way
 
     def __enter__(self) -> None:
         self._token: Token[resolving | None] = _resolver.set(self)
@@ -333,6 +338,33 @@ class resolving:  # noqa: N801 - a context manager
 
 
 _resolver: Final[ContextVar[resolving | None]] = ContextVar("resolver", default=None)
+
+
+def _by_name(frame: FrameType) -> bool:
+    """Whether a text that code in ``frame`` makes shows sizes by their names: none of the user's.
+
+    The user's code wants the numbers.
+    """
+    resolver = _resolver.get()
+    return resolver is None or (not resolver.spells and is_framework_frame(frame))
+
+
+def spelled(spell: Callable[[Any], str], x: Any) -> str:
+    """``spell(x)`` for the user's code: whatever makes the text, sizes in it are numbers.
+
+    >>> from eagerflow.dims import resolving, spelled
+    >>> with resolving(lambda dim, why: dim.evaluate({"n": 3})):
+    ...     spelled(repr, KeyError(ef.Dim("n")))
+    'KeyError(3)'
+    """
+    resolver = _resolver.get()
+    if resolver is None:
+        return spell(x)
+    before, resolver.spells = resolver.spells, True
+    try:
+        return spell(x)
+    finally:
+        resolver.spells = before
 
 
 def number_of(dim: Dim) -> Any:

@@ -7,6 +7,7 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -17,10 +18,12 @@ from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists
 from eagerflow.capture.border import CapturedInput, Store
+from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
+from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
@@ -29,6 +32,7 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.core.watched import WatchedArray
+from eagerflow.dims.asked import ask_in_keys
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
@@ -75,7 +79,9 @@ class Outside:
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
         cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
         self.branches = any(branches(site.code) for site in self.reads.sites)
-        self.converts = self.branches or cached
+        #: functions of Python's library that need the numbers themselves get them
+        exact = any(map(may_look_at_types, self._reached()))
+        self.converts = self.branches or cached or exact
         for finding in self.reads.findings:
             if self.branches and finding.what == "print":
                 self._prints.append(finding)
@@ -84,7 +90,7 @@ class Outside:
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
-        self.asks_types = ("global", "type") in self.reads.loads and asks_types(self.reads)
+        self.asks_types = asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
@@ -136,6 +142,13 @@ class Outside:
         converted: Callable[..., Any] = call(function)
         return converted
 
+    def _reached(self) -> Iterator[Any]:
+        """What code reaches by name, and modules that it imports itself."""
+        yield from (read.value for read in self.reads.reads)
+        for site in self.reads.sites:
+            for name, _, _ in facts_of(site.code).imports:
+                yield sys.modules.get(name)
+
     # --- while the function runs ---
 
     def __enter__(self) -> None:
@@ -173,6 +186,8 @@ class Outside:
                 yield make("update", read.path, now, self)
         if self._watch is None:
             return
+        for _, container in self.reads.containers:
+            ask_in_keys(container, within=False)
         self._unproven = self._watch.unproven()
         changes, mutations = self._watch.changes()
         for change in changes:

@@ -23,6 +23,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, number_of
+from eagerflow.dims.asked import ask_in_keys, asked
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
@@ -220,11 +221,14 @@ class _Maker:
 
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
+        ask_in_keys(result)
         leaves, entry.treedef = tree.flatten(self._marked(result))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
         )
+        for container in self.containers.values if self.containers is not None else ():
+            ask_in_keys(container, within=False)
         done = self.containers.changes() if self.containers is not None else ()
         changes, changed = [], []
         for kind, path, value in done:
@@ -267,6 +271,8 @@ class _Maker:
 
     def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""
+        if type(x) in (slice, frozenset):
+            x = asked(x, f"its place in a {type(x).__name__}")
         if holds_placeholder(x):
             raise TraceError(
                 "a traced function returns a text that shows a value",

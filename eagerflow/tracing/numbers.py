@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.core.convert import scalar
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.dims import Dim, number_of
+from eagerflow.dims.asked import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.source import Source
@@ -35,12 +36,6 @@ if TYPE_CHECKING:
 #: branch
 VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
-#: by the sign of an operator what another class calls it if it is the right operand
-_REFLECTED: Final = {
-    **{op.sign: op.reflected for op in NUMBER_OPS.values() if op.arity == 2},
-    "divmod()": "__rdivmod__", "&": "__rand__", "|": "__ror__", "^": "__rxor__",
-    "<<": "__rlshift__", ">>": "__rrshift__",
-}  # fmt: skip
 
 
 @dataclass(slots=True, eq=False)
@@ -137,23 +132,24 @@ def _binary(name: str) -> tuple[Any, Any]:
 def _compared(name: str) -> Any:
     """A comparison: its result is needed at once, unless only the graph knows the number."""
     op = NUMBER_OPS[f"python_{name}"]
-    plainly, _ = _asked(op.sign, op.function)
 
     def method(self: TracedNumber, other: Any) -> Any:
         other = number_of(other) if type(other) is Dim else other
+        if not _is_number(other) and not isinstance(other, Number):
+            return NotImplemented
         if _is_number(other) and not self.elsewhere and (self.varies or _varies(other)):
             return self.innermost.compare(op.name, self, other)
-        return plainly(self, other)
+        return self._plainly(op.sign, op.function, self, other)
 
     return method
 
 
-def _asked(sign: str, function: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
-    """An operator whose result is needed at once, such as a comparison, and the reflected one."""
+def _asked(sign: str, function: Callable[[Any, Any], Any], method: str) -> tuple[Any, Any]:
+    """An operator whose result is needed at once, such as ``&``, and the reflected one."""
 
     def forward(self: TracedNumber, other: Any) -> Any:
         other = number_of(other) if type(other) is Dim else other
-        if not _is_number(other) and _decides(other, sign):
+        if not _is_number(other) and has_a_say(other, method):
             return NotImplemented
         return self._plainly(sign, function, self, other)
 
@@ -258,7 +254,7 @@ class TracedNumber(AbstractNumber):
             other = number_of(other)
             a, b = (a, other) if forward else (other, b)
         known = type(other) is TracedNumber or type(other) in _KINDS
-        if not known and forward and _decides(other, sign):
+        if not known and forward and has_a_say(other, op.reflected):
             return NotImplemented
         if not known or self.elsewhere or (op.widens and not _keeps_kind(a, b)):
             return self._plainly(sign, function, a, b)
@@ -301,7 +297,7 @@ class TracedNumber(AbstractNumber):
     def _divmod(self, a: Any, b: Any) -> Any:
         a, b = [number_of(x) if type(x) is Dim else x for x in (a, b)]
         if self.elsewhere or not (_is_number(a) and _is_number(b)):
-            if a is self and _decides(b, "divmod()"):
+            if a is self and has_a_say(b, "__rdivmod__"):
                 return NotImplemented
             return self._plainly("divmod()", divmod, a, b)
         divmod(_number(a), _number(b))  # words its errors itself
@@ -313,11 +309,11 @@ class TracedNumber(AbstractNumber):
     __le__ = _compared("le")
     __gt__ = _compared("gt")
     __ge__ = _compared("ge")
-    __and__, __rand__ = _asked("&", operator.and_)
-    __or__, __ror__ = _asked("|", operator.or_)
-    __xor__, __rxor__ = _asked("^", operator.xor)
-    __lshift__, __rlshift__ = _asked("<<", operator.lshift)
-    __rshift__, __rrshift__ = _asked(">>", operator.rshift)
+    __and__, __rand__ = _asked("&", operator.and_, "__rand__")
+    __or__, __ror__ = _asked("|", operator.or_, "__ror__")
+    __xor__, __rxor__ = _asked("^", operator.xor, "__rxor__")
+    __lshift__, __rlshift__ = _asked("<<", operator.lshift, "__rlshift__")
+    __rshift__, __rrshift__ = _asked(">>", operator.rshift, "__rrshift__")
     __invert__ = _converted("~", operator.invert)
     __bool__ = _converted("bool()", bool)
     __hash__ = _converted("hash()", hash)
@@ -333,18 +329,8 @@ class TracedNumber(AbstractNumber):
     __str__ = _spelled("str()", str)
     __repr__ = _spelled("repr()", repr)
 
-    def __copy__(self) -> TracedNumber:
-        return self  # as copies of numbers are
-
-    def __deepcopy__(self, memo: Any) -> TracedNumber:
-        return self
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.kind, (self.ask("pickling"),)
-
-    def __getattr__(self, name: str) -> Any:
-        # what numbers have besides arithmetic: real, imag, conjugate, is_integer, bit_length, …
-        return getattr(self.ask(f".{name}"), name)
 
 
 def _number(x: Any) -> Any:
@@ -361,13 +347,6 @@ def _varies(x: Any) -> bool:
 
 def _is_number(x: Any) -> bool:
     return type(x) is TracedNumber or type(x) in _KINDS
-
-
-def _decides(other: Any, sign: str) -> bool:
-    """Whether the class of the right operand has a say: tensors, classes of the user."""
-    if isinstance(other, Number):  # decimals and fractions, NumPy's, subclasses of int
-        return False
-    return hasattr(type(other), _REFLECTED[sign])
 
 
 def _keeps_kind(base: Any, exponent: Any) -> bool:

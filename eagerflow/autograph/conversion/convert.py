@@ -24,7 +24,8 @@ from weakref import ref
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
 from eagerflow.autograph.conversion.syntax import OPERATORS
-from eagerflow.capture.library import EXAMPLES, is_library
+from eagerflow.capture.library import EXAMPLES, is_library, may_look_at_types
+from eagerflow.dims.asked import AbstractAsked, asked
 
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()
@@ -35,7 +36,10 @@ _TESTS: Final = ("POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT"
                  "TO_BOOL", "PUSH_EXC_INFO")  # fmt: skip
 #: instructions that make texts: FORMAT_VALUE, which 3.13 has divided; or exceptions
 _TEXTS: Final = ("FORMAT_", "RAISE_VARARGS")
-_TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
+#: builtins that do more in converted code
+_KNOWING: Final = frozenset(
+    {"all", "any", "deque", "ldexp", "len", "max", "min", "pow", "print", "type"}
+)
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
@@ -71,6 +75,8 @@ def call(function: Any) -> Any:
     if kind is FunctionType:
         return _function(function)
     if kind is MethodType:
+        if issubclass(type(function.__self__), AbstractAsked):
+            return function  # numbers look at who calls them
         inner = call(function.__func__)
         return function if inner is function.__func__ else MethodType(inner, function.__self__)
     if kind is BuiltinFunctionType or kind is type:
@@ -104,8 +110,20 @@ def _function(function: FunctionType) -> Any:
 
 def _wrapped(function: Any, method: tuple[type, str] | None = None) -> Any:
     """A function of a library, or its wrapper."""
-    wrap = wrappers.get(function.__module__ or method)
+    wrap = wrappers.get(getattr(function, "__module__", None) or method)
+    if wrap is None:
+        wrap = with_numbers if may_look_at_types(function) else None
     return function if wrap is None else wrap(function)
+
+
+def with_numbers(function: Any) -> Callable[..., Any]:
+    """A function that gets numbers in the place of what stands for them in a trace."""
+    what = f"{getattr(function, '__name__', type(function).__name__)}()"
+
+    def caller(*args: Any, **kwargs: Any) -> Any:
+        return function(*asked(args, what), **asked(kwargs, what))
+
+    return caller
 
 
 def _with_converted_cells(function: FunctionType) -> FunctionType:
@@ -124,7 +142,7 @@ def _object(function: Any) -> Any:
     """A callable object: its class determines the call."""
     method = getattr(type(function), "__call__", None)  # noqa: B004 - not a test
     if type(method) is not FunctionType or is_library(method.__globals__):
-        return function
+        return _wrapped(function)
     inner = converted(method)
     return function if inner is method else MethodType(inner, function)
 
@@ -177,7 +195,7 @@ def branches(code: CodeType) -> bool:
 
     Or calls builtins that do so.
     """
-    return _has(code, (*_TESTS, *_TEXTS), _TESTING)
+    return _has(code, (*_TESTS, *_TEXTS), _KNOWING)
 
 
 def _has(

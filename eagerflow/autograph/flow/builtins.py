@@ -1,19 +1,22 @@
 """Python's builtins in converted code, of values that only the graph knows.
 
-`any`, `all`, `sum`, `max`, `min`, `list`, `print` and `next`. For `range`, `zip`, `enumerate` and
-`reversed` see `autograph/flow/iterables.py`, for those of texts `autograph/values/texts.py`.
+`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print` and `next`. For `range`, `zip`,
+`enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
+`autograph/values/texts.py`.
 """
 
 from __future__ import annotations
 
 import builtins
+import math
 import operator as operators
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
-from eagerflow.autograph.conversion.convert import call, operator, replacements
+from eagerflow.autograph.conversion.convert import call, operator, replacements, with_numbers
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
@@ -24,6 +27,8 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
+from eagerflow.dims import spelled
+from eagerflow.dims.asked import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
@@ -205,11 +210,11 @@ def _print(*args: Any, **options: Any) -> None:
 
 
 def _shown(x: Any) -> Any:
-    """The argument of `print` for ``x``: its text, if that shows values only the graph knows."""
+    """The argument of `print` for ``x``: its text, if that shows values of the trace."""
     if is_symbolic(x) or isinstance(x, str):
         return x
-    text = str(x)
-    return text if has_placeholder(text) else x
+    text = spelled(str, x)
+    return text if has_placeholder(text) or text != str(x) else x
 
 
 def _next(iterator: Any, /, *default: Any) -> Any:
@@ -218,7 +223,23 @@ def _next(iterator: Any, /, *default: Any) -> Any:
     return builtins.next(iterator, *default)
 
 
+def _pow(*args: Any, **options: Any) -> Any:
+    """`pow`; with a modulus Python's own, which leaves the right operands no say."""
+    if len(args) + len(options) == 3:
+        args, options = asked(args, "pow()"), asked(options, "pow()")
+    return builtins.pow(*args, **options)
+
+
+def _type(*args: Any, **options: Any) -> Any:
+    """`type`; of what stands for a number that of the number."""
+    if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
+        return args[0].kind
+    return type(*args, **options)
+
+
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
+    builtins.pow: _pow, type: _type,
+    deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

@@ -11,12 +11,14 @@ from itertools import islice
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import call, operator
+from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, same
+from eagerflow.dims.asked import asked
 from eagerflow.errors import TraceError
 
 
@@ -127,11 +129,18 @@ class _Reversed(AbstractSource):
         return self._part.pick(rows, self.length - 1 - i)
 
 
+def is_askable(length: Any) -> bool:
+    """Whether a length is a size that Python can have: none that depends on data."""
+    return type(length) is Dim and length.symbols <= tracer_here().root.sizes.keys()
+
+
 def _shortest(lengths: Sequence[Any]) -> Any:
     if all(type(n) is int for n in lengths):
         return min(lengths, default=None)
     if len(lengths) == 1 or all(type(n) in (int, Dim) and same(n, lengths[0]) for n in lengths):
         return lengths[0]
+    if all(type(n) is int or is_askable(n) for n in lengths):
+        return min(asked(tuple(lengths), "zip()"))
     raise TraceError(
         "a loop in a graph goes over things of which it is not known which one is shorter",
         given=f"lengths {', '.join(map(str, lengths))}",
@@ -170,8 +179,11 @@ def source(function: Any) -> Callable[..., Any]:
 
 
 def _range(*args: Any) -> Any:
-    if not interpreter.is_traced() or not 1 <= len(args) <= 3 or not any(map(_is_open, args)):
+    if not interpreter.is_traced() or not 1 <= len(args) <= 3:
         return range(*args)
+    if not any(map(_is_open, args)):
+        known = range(*args)  # of a tensor whose value is known a loop of the graph, too
+        return as_range(known) if any(isinstance(x, AbstractArray) for x in args) else known
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     start, stop = (_whole(x) for x in (start, stop))
     if type(step) is not int or step == 0:
@@ -211,10 +223,10 @@ def _zip(*parts: Iterable[Any], strict: bool = False) -> Any:
     sources = _parts(parts)
     if sources is None:
         return zip(*parts, strict=strict)
-    known = all(type(part.length) is int for part in sources)
-    if strict and known and len({part.length for part in sources}) > 1:
+    zipped = _Zip(sources)
+    if strict and not all(same(part.length, zipped.length) for part in sources):
         return zip(*sources, strict=True)  # its own error comes after the iterations
-    return _Zip(sources)
+    return zipped
 
 
 def _enumerate(items: Iterable[Any], start: Any = 0) -> Any:

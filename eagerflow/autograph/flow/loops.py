@@ -19,7 +19,7 @@ from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.failures.raising import is_stated
 from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
-from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source
+from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
 from eagerflow.autograph.tracking.blocks import UserCode, as_test, refuse_reached, tracer_here
 from eagerflow.control.structured import all_nodes
 from eagerflow.core import interpreter
@@ -345,14 +345,12 @@ class _For:
     def run(self) -> None:
         """Trace it as a loop; if the length is known, iterations may be traced one by one.
 
-        The choice depends on the body alone, whatever the length.
+        The choice depends on the body alone, whatever the length. A size that is the length of a
+        loop which cannot be one of the graph becomes static.
         """
         over, start, code = self._over, self._start, self._body.__code__
         if type(over.length) is not int:
-            _run_or_raise(
-                partial(self._trace, start), lambda: tensor_of(over.length) > start,
-                lambda: self._body(over.item(start)), code, self._names,
-            )  # fmt: skip
+            self._run_symbolic()
             return
         tried = code in _no_loops.get(tracer_here().root, ())
         made = 0
@@ -372,6 +370,27 @@ class _For:
         begin = start if tried else start + 1
         self._over = (over.item(i) for i in range(begin, over.length))
         self.unroll((begin - start, made))
+
+    def _run_symbolic(self) -> None:
+        """Trace a loop whose length is a tensor, or a size."""
+        over, start, code = self._over, self._start, self._body.__code__
+        known = is_askable(over.length)
+        tried = _no_loops.setdefault(tracer_here().root, set())
+        if not (known and code in tried):
+            try:
+                _run_or_raise(
+                    partial(self._trace, start), lambda: tensor_of(over.length) > start,
+                    lambda: self._body(over.item(start)), code, self._names,
+                )  # fmt: skip
+            except EagerflowError as error:
+                if not known or is_stated(error):
+                    raise
+                tried.add(code)
+            else:
+                return
+        length = over.length.ask("a loop that cannot be one of the graph")
+        self._over = (over.item(i) for i in range(start, length))
+        self.unroll()
 
     def _is_loop(self, start: int) -> bool:
         """Trace it as a loop, if it can be one."""

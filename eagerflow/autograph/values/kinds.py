@@ -9,10 +9,10 @@ from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.control.branches import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
-from eagerflow.dims import Dim, symbols
+from eagerflow.dims import symbols
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
 
@@ -30,8 +30,7 @@ def _are_alike(x: Any, y: Any) -> bool:
 
 
 def _is_value(x: Any) -> bool:
-    kinds = AbstractArray, bool, int, float, complex, AbstractNumber, Dim
-    return isinstance(x, kinds) or hasattr(x, "__array__")
+    return isinstance(x, (AbstractArray, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
 def kind_text(x: Any) -> str:
@@ -51,7 +50,7 @@ def zeros_as(x: Any) -> Any:
 
 
 def _zero(x: Any) -> Any:
-    if issubclass(type(x), AbstractNumber):  # it may belong to a trace that has ended
+    if issubclass(type(x), AbstractAsked):  # it may belong to a trace that has ended
         return x.kind(0)
     if isinstance(x, AbstractArray) or hasattr(x, "__array__"):
         kind = tensor_of(x).type

@@ -336,7 +336,9 @@ def _stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
 
 
 def _len(x: Any, /) -> Any:
-    """`len`, also of a list of unknown length."""
+    """`len`, also of a list of unknown length; of a tensor the size, as ``x.shape[0]``."""
+    if isinstance(x, AbstractArray) and x.shape:
+        return x.shape[0]
     return x.length if type(x) is Grown else builtins.len(x)
 
 

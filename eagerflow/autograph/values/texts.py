@@ -14,7 +14,8 @@ from eagerflow.core import interpreter, tree
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder, joined
-from eagerflow.dims import Dim
+from eagerflow.dims import Dim, spelled
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import TraceError
 
 #: modules whose functions take paths
@@ -56,7 +57,7 @@ def is_symbolic(x: Any) -> bool:
 
 
 def _is_symbolic(x: Any) -> bool:
-    return type(x) is Dim or issubclass(type(x), AbstractNumber) or _is_unknown(x)
+    return issubclass(type(x), AbstractAsked) or _is_unknown(x)
 
 
 def _is_unknown(x: Any) -> bool:
@@ -82,9 +83,7 @@ def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
     if any(map(_is_unknown, leaves)):
         kind = "".join([str(x.type)]) if type(x) is Tensor else type(x).__name__
         return tracer_here().text(own_handles(x), kind, spell)
-    if any(type(one) is Dim for one in leaves):  # the user's code wants the number
-        x = tree.map(lambda one: int(one) if type(one) is Dim else one, x)
-    return spell(x)
+    return spelled(spell, x)
 
 
 def _str(*args: Any, **options: Any) -> str:

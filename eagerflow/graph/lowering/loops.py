@@ -218,7 +218,7 @@ class _Loop:
         if self.node.op != "scan":
             return {}
         length = in_sizes(self.node.attrs["length"], self.part.sizes)
-        if isinstance(length, int):
+        if type(length) is int:
             made = self.constant(length)
         else:
             made = self.value("python_size", (), _INT, {"size": length})

@@ -13,9 +13,8 @@ from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.elementwise.arithmetic import add, multiply
@@ -119,7 +118,7 @@ def is_number(x: TensorLike) -> bool:
 
 def is_deferred(x: TensorLike) -> bool:
     """Whether ``x`` is a number or a size that is known only when a graph runs."""
-    return type(x) is Dim or issubclass(type(x), AbstractNumber)
+    return issubclass(type(x), AbstractAsked)
 
 
 def is_weak(x: TensorLike) -> bool:

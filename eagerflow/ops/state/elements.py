@@ -10,9 +10,9 @@ from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer_specs
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.extents import may_be
@@ -22,7 +22,7 @@ from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
 _PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype of NumPy
-_WEAK: Final = (bool, int, float, complex, list, tuple, Dim)  # what has no dtype of its own
+_WEAK: Final = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
 
 
 def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
@@ -213,7 +213,7 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
         sizes = [size if type(size) is int else 0 for size in kind.shape]
         x = as_tensor(value, kind.dtype, kind.device)
         x = x.reshape((0, *sizes)) if many and not value else x
-    elif type(value) in _WEAK or isinstance(value, AbstractNumber):
+    elif type(value) in _WEAK or issubclass(type(value), AbstractAsked):
         if not weak_fits(value, kind.dtype):
             raise DTypeError(
                 f"{what}: {kind.dtype.short} cannot hold {promoted_dtype((value,)).short}",

@@ -13,6 +13,7 @@ from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import (
     DeviceError,
     DTypeError,
@@ -349,7 +350,7 @@ class Variable(AbstractArray):
         state = self.resource
         if isinstance(value, AbstractArray):
             return tensor_of(value)
-        if type(value) not in _WEAK:
+        if type(value) not in _WEAK and not issubclass(type(value), AbstractAsked):
             # an array of another library could be written into later
             return as_tensor(value, None, state.device, copy=True)
         if not weak_fits(value, state.dtype):

@@ -13,9 +13,9 @@ from typing import Any, Final, Unpack
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, bind
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, unknown
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import (
     CancelledError,
     DTypeError,
@@ -80,7 +80,7 @@ def timeout_of(what: str, seconds: Any) -> Any:
         return None
     if type(seconds) is float or type(seconds) is int:
         return check_seconds(what, seconds)
-    if issubclass(type(seconds), AbstractNumber) or type(seconds) is Dim:
+    if issubclass(type(seconds), AbstractAsked):
         return as_tensor(seconds, FLOAT64)
     array = isinstance(seconds, AbstractArray)
     if (seconds.dtype.kind not in REAL or seconds.shape) if array else not _is_real(seconds):

@@ -45,8 +45,13 @@ def test_rows_are_those_of_the_moment(function) -> None:
         assert repr(traced(ef.tensor([1.0, -2.0, 3.0]))) == repr(want)
 
 
-def test_rows_that_iterations_update_are_refused_where_only_the_graph_counts_them() -> None:
+def test_rows_of_another_number_are_those_of_the_moment_too() -> None:
     traced = ef.trace(updates_rows_to_come)
-    traced(ef.ones(3))
+    for n in (3, 4, 3):
+        assert repr(traced(ef.ones(n))) == repr(updates_rows_to_come(ef.ones(n)))
+
+
+def test_rows_that_iterations_update_are_refused_where_only_the_graph_counts_them() -> None:
+    traced = ef.trace(lambda xs: updates_rows_to_come(xs[ef.nonzero(xs)[0]]))
     with pytest.raises(TraceError, match=r"the tensor that it goes over(.|\n)*for y in ys"):
-        traced(ef.ones(4))  # of any size
+        traced(ef.ones(4))

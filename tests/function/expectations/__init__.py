@@ -4,16 +4,19 @@ from tests.function.expectations import (
     arguments,
     captured,
     errors,
+    exact_numbers,
     gradients,
     identity,
     language,
+    lengths,
     numbers,
     objects,
+    sizes,
     state,
 )
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
-    "objects", "state",
+    "PROGRAMS", "arguments", "captured", "errors", "exact_numbers", "gradients", "identity",
+    "language", "lengths", "numbers", "objects", "sizes", "state",
 ]  # fmt: skip

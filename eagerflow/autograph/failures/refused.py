@@ -1,0 +1,49 @@
+"""Numbers of a trace that code of C, or of a library, refuses: their types are not Python's."""
+
+from __future__ import annotations
+
+import re
+from types import TracebackType
+from typing import Final
+
+from eagerflow.capture.library import is_library
+from eagerflow.dims.asked import AbstractAsked
+from eagerflow.errors import EagerflowError, TraceError
+from eagerflow.source import Source, is_framework_frame, variables_of
+
+_STAND_IN: Final = re.compile(r"\b(TracedNumber|Dim)\b")
+
+
+def refused_number(error: TypeError) -> TraceError | None:
+    """The error in the user's words for a number that was not taken; None if it was another thing.
+
+    Args:
+        error: as it leaves the traced function.
+    """
+    if isinstance(error, EagerflowError):
+        return None
+    last, source = None, None
+    trace = error.__traceback__
+    while trace is not None:
+        if not is_framework_frame(trace.tb_frame):
+            last = trace
+            if not is_library(trace.tb_frame.f_globals):
+                source = Source(trace.tb_frame.f_code, trace.tb_lasti)
+        trace = trace.tb_next
+    message = str(error)
+    if last is None or not (_STAND_IN.search(message) or _has_number(last)):
+        return None
+    return TraceError(
+        "a function needs a number, and gets what stands for one while it is traced",
+        given=_STAND_IN.sub("traced number", message),
+        hint="pass the number itself: int(n) or float(n). Another number is another trace then",
+        source=source,
+    )
+
+
+def _has_number(trace: TracebackType) -> bool:
+    """Whether code of a library that raised has a number of a trace among its variables."""
+    frame = trace.tb_frame
+    return is_library(frame.f_globals) and any(
+        issubclass(type(x), AbstractAsked) for x in variables_of(frame).values()
+    )

@@ -1,0 +1,136 @@
+"""What stands for a Python number in a trace: to Python's eyes it is one, as far as that can be."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from numbers import Number
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+_ATTRIBUTES: Final = {kind: frozenset(dir(kind)) for kind in (int, float, complex)}
+#: operators that keep sizes symbolic, by what calls them if an integer of NumPy is on the left
+EXACT_UFUNCS: Final = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod,
+}  # fmt: skip
+
+
+class AbstractAsked:
+    """Stands for a number of which another run of the graph may have another.
+
+    `isinstance` takes it for one. What arithmetic it has is said by the class below; methods of the
+    number and NumPy *ask* for the number itself, as Python does where it needs an index.
+
+    Attributes:
+        kind: the class of the number.
+        ask: ``x.ask("float()")`` gives the number itself, and says what asks for it.
+    """
+
+    __slots__ = ()
+
+    kind: type[int] | type[float] | type[complex]
+    ask: Callable[[str], Any]
+
+    @property  # type: ignore[misc]  # `isinstance(x, int)` holds in a trace where it does eagerly
+    def __class__(self) -> Any:
+        return self.kind
+
+    def __getattr__(self, name: str) -> Any:
+        # what numbers have besides arithmetic: real, conjugate, is_integer, bit_length, to_bytes, …
+        if name not in _ATTRIBUTES[self.kind]:
+            raise AttributeError(f"'{self.kind.__name__}' object has no attribute '{name}'")
+        return getattr(self.ask(f".{name}"), name)
+
+    def __copy__(self) -> Any:
+        return self  # as copies of numbers are
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.asarray(self.ask("NumPy"), dtype)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*asked(inputs, "NumPy"), **asked(kwargs, "NumPy"))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*asked(args, "NumPy"), **asked(kwargs, "NumPy"))
+
+
+def asked(value: Any, what: str, known: frozenset[int] = frozenset()) -> Any:
+    """A value with the numbers themselves in it: in lists and dicts they take their places.
+
+    Args:
+        value: what a function gets.
+        what: the function, for messages.
+        known: the ids of the containers that it is in.
+    """
+    if issubclass(type(value), AbstractAsked):
+        return value.ask(what)
+    if type(value) is slice:
+        return slice(*asked((value.start, value.stop, value.step), what))
+    if not isinstance(value, (list, tuple, dict, frozenset)) or id(value) in known:
+        return value
+    known |= {id(value)}
+    before = list(value.items() if isinstance(value, dict) else value)
+    after = [asked(v, what, known) for v in before]
+    if all(map(operator.is_, before, after)):
+        return value
+    if isinstance(value, tuple):
+        return getattr(type(value), "_make", tuple)(after)
+    if isinstance(value, frozenset):
+        return frozenset(after)
+    if isinstance(value, dict):
+        _refill(value, after)
+    else:
+        value[:] = after
+    return value
+
+
+def _refill(mapping: dict[Any, Any], items: Sequence[tuple[Any, Any]]) -> None:
+    if not all(old is new for old, (new, _) in zip(mapping, items, strict=True)):
+        mapping.clear()  # not if the keys stay: a loop over it may be under way
+    for key, value in items:  # `update` of a `Counter` adds
+        mapping[key] = value
+
+
+def ask_in_keys(value: Any, *, within: bool = True) -> None:
+    """Let the keys of a dict be the numbers themselves, for which it asked when it got them.
+
+    Args:
+        value: the dict, or what holds some.
+        within: whether to look into what it holds as well.
+    """
+    if isinstance(value, dict):
+        keys = [asked(key, "its use as a key") for key in value]
+        if not all(map(operator.is_, keys, value)):
+            _refill(value, list(zip(keys, value.values(), strict=True)))
+    if within:
+        for part in _parts(value):
+            ask_in_keys(part)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """What a part of a tree holds."""
+    if hasattr(type(value), "__dataclass_fields__"):
+        return vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (list, tuple, deque)) else ()
+
+
+def has_a_say(other: Any, method: str) -> bool:
+    """Whether the class of a right operand may know what to do with what stands for a number.
+
+    Tensors do, and classes of users; code of C and what counts as a number do not.
+
+    Args:
+        other: the operand.
+        method: what its class calls the operator if it is on the right: ``"__radd__"``.
+    """
+    own = getattr(type(other), method, ())
+    return (own is None or isinstance(own, FunctionType)) and not isinstance(other, Number)

@@ -1,0 +1,497 @@
+"""Numbers where code of C, of Python's library or of NumPy wants one of Python and no other."""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import csv
+import dataclasses
+import datetime
+import decimal
+import functools
+import io
+import itertools
+import json
+import math
+import pickle
+import pprint
+import random
+import sqlite3
+import statistics
+import struct
+import uuid
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.errors import TraceError
+from tests.function.expectations.program import Steps, Trace, attempt, program
+
+# mypy: disable-error-code="no-untyped-def"
+
+x = ef.tensor([1.0, 2.0])
+#: what is asked for its value is a trace of its own
+TWO = (2, 3, 2)
+#: what is not, is not
+MANY = (2, 3, 5, 2)
+
+
+def each(function: Callable[..., Any], numbers: tuple[Any, ...]) -> Steps:
+    """The results for these numbers."""
+    for k in numbers:
+        yield function(x, k)
+
+
+# --- Python's library -------------------------------------------------------------------------
+
+
+@program(traces=2)
+def statistics_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x * statistics.mean([k, 1]), statistics.stdev([k, 1, 7]), statistics.fmean([k, 2])
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def json_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x, json.dumps(k), json.dumps({"a": [k, {"b": k}]}), json.dumps({k: (k,)})
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def json_with_a_default_for_what_it_does_not_know(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x, json.dumps({"a": k}, default=lambda unknown: "unknown")
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def json_of_a_config(trace: Trace) -> Steps:
+    config = {"rate": 0.5, "sizes": [1, 2], "inner": {"k": 3}}
+
+    @trace
+    def f(x):
+        return json.dumps(config), x * config["rate"], x * config["sizes"][0]
+
+    yield f(x)
+    config["rate"] = 0.25
+    yield f(x)
+    yield config
+
+
+@program(traces=2)
+def decimals_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        two = decimal.Decimal(2)
+        return x, str(decimal.Decimal(k)), str(two * k), str(k * two), k < two, two < k
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_handler_for_what_decimals_refuse(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        try:
+            return x * float(decimal.Decimal(k))
+        except TypeError:
+            return x
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def durations_of_numbers(trace: Trace) -> Steps:
+    day = datetime.timedelta(days=1)
+
+    @trace
+    def f(x, k):
+        made = datetime.timedelta(seconds=k), k * day, day * k, day / k
+        return x, [str(one) for one in made], datetime.date(2020, k, 1).isoformat()
+
+    yield from each(f, TWO)
+
+
+@program(traces=3, reports=("random.Random", "default_rng"))
+def generators_seeded_by_a_number(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x * random.Random(k).random()
+
+    yield from each(f, (2, -5))
+    g = trace(lambda x, k: x * np.random.default_rng(k).random())
+    yield g(x, 7)
+
+
+@program(traces=2)
+def fractions_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        half = Fraction(1, 2)
+        return x, str(Fraction(k, 3)), str(half + k), str(k * half), str(Fraction(k))
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def numbers_in_files_and_records(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        out = io.StringIO()
+        csv.writer(out).writerow([k, "a", k * 2])
+        return x, out.getvalue(), struct.pack("if", k, k), pickle.loads(pickle.dumps([k]))
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def numbers_in_a_database(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        base = sqlite3.connect(":memory:")
+        found = base.execute("select ? + 1", (k,)).fetchone()[0]
+        base.close()
+        return x * found
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def texts_that_libraries_make_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x, pprint.pformat({"a": k}), str(uuid.UUID(int=k)), f"{k:5.2f}|{k:d}"
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def modules_imported_in_the_function(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        import json as j  # noqa: PLC0415 - this is what the row is about
+        from decimal import Decimal  # noqa: PLC0415
+
+        return x, j.dumps([k], default=str), str(Decimal(k))
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_method_and_a_helper_use_decimals(trace: Trace) -> Steps:
+    class Schedule:
+        base = 2
+
+        def rate(self, k):
+            return float(decimal.Decimal(self.base) * decimal.Decimal(k))
+
+    def text(k):
+        return len(json.dumps({"v": k}))
+
+    schedule = Schedule()
+
+    @trace
+    def f(x, k):
+        return x * schedule.rate(k), x * text(k), (lambda q: str(decimal.Decimal(q)))(k)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2, reports=("random.Random",))
+def a_list_of_numbers_is_shuffled(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        items = [k, 7, 8, 9]
+        random.Random(0).shuffle(items)
+        return x, items
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_partial_of_a_library_function(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x, str(functools.partial(decimal.Decimal, k)()), str(datetime.timedelta(*[k, 1]))
+
+    yield from each(f, TWO)
+
+
+# --- Python's operators and builtins ------------------------------------------------------------
+
+
+@program(traces=2)
+def powers_with_a_modulus(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x * pow(2, k, 5), pow(k, 2, 5), pow(2, 2, k), pow(2, exp=k, mod=5), pow(k, 2)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def numbers_as_returned_keys(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return {k: x}, [{(k, 1): {k + 1: x}}], frozenset({k}), slice(k)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def a_number_as_the_key_of_a_cache(trace: Trace) -> Steps:
+    cache: dict[int, Any] = {}
+
+    @trace
+    def f(x, k):
+        cache[k] = x * 2
+        return x
+
+    yield from each(f, (2, 3))
+    yield cache
+
+
+@program(traces=2)
+def a_number_as_a_key_of_an_argument(trace: Trace) -> Steps:
+    @trace
+    def f(x, k, found):
+        found[k] = x * k
+        return found
+
+    for k in TWO:
+        found: dict[int, Any] = {}
+        yield f(x, k, found)
+        yield found
+
+
+@program(traces=2)
+def the_type_of_a_number(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x * 2 if type(k) is int else x, {int: "int", float: "float", bool: "bool"}[type(k)]
+
+    for k in (2, 3.0, 2):
+        yield f(x, k)
+
+
+@program(traces=2)
+def the_name_of_the_type_of_a_number(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return type(k).__name__, k.__class__.__name__, x * k
+
+    for k in (2, 3, 2.5, 3.5):
+        yield f(x, k)
+
+
+@program(traces=2)
+def classes_of_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        match k:
+            case int():
+                return x * 2
+            case float():
+                return x * 3
+
+    for k in (2, 3, 2.5, 3.5):
+        yield f(x, k)
+
+
+@program(traces=2)
+def a_constructor_looks_at_a_number(trace: Trace) -> Steps:
+    class Rate:
+        def __init__(self, value):
+            assert type(value) is int
+            self.text = type(value).__name__
+            self.value = value
+
+    @trace
+    def f(x, k):
+        return x * Rate(k).value, Rate(k).text
+
+    yield from each(f, TWO)
+
+
+@program(traces=1)
+def a_dataclass_checks_a_number(trace: Trace) -> Steps:
+    @dataclasses.dataclass
+    class Rate:
+        value: int
+
+        def __post_init__(self):
+            if not isinstance(self.value, int):
+                raise TypeError("no int")
+            self.value = self.value + 1
+
+    @trace
+    def f(x, k):
+        return x * Rate(k).value, x * dataclasses.replace(Rate(1), value=k).value
+
+    yield from each(f, MANY)
+
+
+@program(traces=1)
+def numbers_stay_inputs(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return (
+            x * sum(itertools.accumulate([k, 1])),
+            x * 2 if k == "auto" or k is None else x * k,
+            hasattr(k, "shape"),
+            getattr(k, "dtype", "none"),
+        )
+
+    yield from each(f, MANY)
+
+
+@program(traces=2)
+def numbers_are_compared_by_libraries(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        counted = dict(collections.Counter([k, k, 1]))
+        return x, bisect.bisect([1, 2, 3], k), sorted([k, 9, 1]), counted, math.ldexp(1.0, k)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def numpy_takes_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        made = np.arange(k), np.eye(k), np.linspace(0, k, 3), np.repeat([1], k), np.pad([1], k)
+        return x, made, np.timedelta64(k, "D") / np.timedelta64(1, "h"), np.isscalar(k), np.int8(k)
+
+    yield from each(f, TWO)
+
+
+@program(traces=2)
+def numpy_computes_with_numbers(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x, np.ones(2) * k, k * np.ones(2), np.float32(2) * k, np.array([k, 1.5]), np.exp(k)
+
+    yield from each(f, TWO)
+
+
+# --- variables ----------------------------------------------------------------------------------
+
+
+@program(traces=1)
+def a_number_is_added_to_a_variable(trace: Trace) -> Steps:
+    total = ef.Variable(1.0)
+
+    @trace
+    def f(x, k):
+        total.assign_add(k)
+        total.assign_sub(k * 2)
+        return x * total
+
+    yield from each(f, MANY)
+    yield total
+
+
+@program(traces=1)
+def a_number_is_assigned(trace: Trace) -> Steps:
+    half = ef.Variable(ef.zeros(2, dtype=ef.float16))
+
+    @trace
+    def f(x, k):
+        half.assign([k, k + 1])
+        half.assign_add(k)
+        return x, half.value
+
+    yield from each(f, MANY)
+
+
+@program(traces=2)
+def a_size_is_added_to_a_variable(trace: Trace) -> Steps:
+    seen = ef.Variable(0.0)
+
+    @trace
+    def f(x):
+        seen.assign_add(x.shape[0])
+        return seen / len(x)
+
+    for n in (2, 3, 5):
+        yield f(ef.ones(n))
+
+
+@program(traces=0)
+def a_float_does_not_fit_a_variable_of_ints(trace: Trace) -> Steps:
+    total = ef.Variable(1)
+
+    @trace
+    def f(x, k):
+        total.assign_add(k)
+        return x
+
+    yield attempt(f, x, 2.5)[0]
+    yield total
+
+
+# --- what is refused ----------------------------------------------------------------------------
+
+
+@program(traces=0, error=TraceError, words=("int(n) or float(n)", "Decimal"))
+def a_library_function_called_by_a_builtin(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return [x * float(v) for v in map(decimal.Decimal, [k, 1])]
+
+    yield f(x, 2)
+
+
+@program(traces=0, error=TraceError, words=("int(n) or float(n)", "traced number", "timedelta"))
+def a_library_function_called_by_a_constructor(trace: Trace) -> Steps:
+    class Pause:
+        def __init__(self, seconds):
+            self.length = datetime.timedelta(seconds=seconds)
+
+    @trace
+    def f(x, k):
+        return x * Pause(k).length.total_seconds()
+
+    yield f(x, 2)
+
+
+@program(traces=1)
+def an_error_of_types_stays_pythons(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        return x * k, attempt(lambda: k + "a"), attempt(lambda: len(None))
+
+    yield from each(f, (2,))
+    yield attempt(trace(lambda x, k: x + None), x, 2)[0]
+
+
+@program(traces=0, error=TraceError, words=("dumps()", "known only when the graph runs"))
+def json_of_a_number_that_iterations_change(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        total = ef.zeros(())
+        for i in range(x.astype(ef.int32).sum()):
+            total = total + len(json.dumps(i, default=str))
+        return total
+
+    yield f(x)
+
+
+@program(traces=0, error=TraceError, words=(">> 1", "depends on data"))
+def bits_of_a_size_that_depends_on_data(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        return ef.nonzero(x)[0].shape[0] >> 1
+
+    yield f(x)
