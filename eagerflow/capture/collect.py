@@ -26,7 +26,7 @@ from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
-from eagerflow.capture.library import is_library, is_library_class
+from eagerflow.capture.library import is_library, is_library_class, member_of
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -42,6 +42,7 @@ _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 _WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+_BUILTINS: Final = Root(builtins, "builtins")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
@@ -84,6 +85,7 @@ class _Collector:
         ] = {}  # global names, by id of the namespace
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
+        self._libraries: list[tuple[AccessPath | Root, Any]] = []  # modules, however they are named
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
@@ -107,6 +109,7 @@ class _Collector:
         if self.containers is not None:
             self.containers.finish(self.found)
         self._finish_arrays()
+        self._finish_libraries()
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
         # they know it: a cycle would keep the user's objects
@@ -168,6 +171,8 @@ class _Collector:
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
+        if isinstance(value, ModuleType) and is_library(vars(value)):
+            self._libraries.append((path, value))
         self.found.add(path, "alias", self._seen[id(value)])
         if self.containers is not None:
             self.containers.widen(path, value)
@@ -192,7 +197,9 @@ class _Collector:
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
             self.found.add(path, "identity", value)
-            if not is_library(vars(value)):
+            if is_library(vars(value)):
+                self._libraries.append((path, value))
+            else:
                 self.found.objects.append(Holder(path, value))
         elif issubclass(kind, _CONTAINERS):
             self._look_at_container(path, value)
@@ -345,7 +352,8 @@ class _Collector:
         key = (id(namespace), name)
         if key in self.global_paths:
             return
-        if getattr(namespace.get(name), "__name__", "") != "eagerflow":
+        value = namespace.get(name)
+        if not isinstance(value, ModuleType) or value.__name__ != "eagerflow":
             self._doubtful = True
         text, home = name, self.found.sites[0].function.__globals__
         if namespace is not home:
@@ -360,6 +368,10 @@ class _Collector:
             self.visit(path, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
             self.found.add(path, "absent", None)
+            builtin = getattr(builtins, name, None)
+            if builtin is not None and not _is_own(site) and not _is_exception(builtin):
+                made = AccessPath(_BUILTINS, "attribute", name, f"builtins.{name}", True)
+                self.found.add(made, "member", builtin)
 
     def _look_at_import(self, site: Site, module: str, level: int) -> None:
         try:
@@ -374,12 +386,35 @@ class _Collector:
                 self.visit(AccessPath(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
+    def _finish_libraries(self) -> None:
+        """Of modules of libraries, what the user's code reads by name is the same object."""
+        sites = {id(site.code): site for site in self.found.sites}
+        known: set[tuple[int, str]] = set()
+        for path, module in self._libraries:
+            loads = self.found.loads_of(path) if isinstance(path, AccessPath) else ()
+            for code, load in loads:
+                member = None if _is_own(sites[id(code)]) else member_of(path, module, load)
+                if member is not None:
+                    key = (id(member[0].parent.get()), member[0].key)
+                    if key not in known:
+                        known.add(key)
+                        self.found.add(*member)
+
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""
         reads = self.found.reads
         for i, read in enumerate(reads):
             if read.kind == "array" and not is_handed_over(read.path, self.found):
                 reads[i] = read._replace(kind="content")
+
+
+def _is_own(site: Site) -> bool:
+    """Whether code belongs to eagerflow, which stays what it is."""
+    return str(getattr(site.function, "__module__", "")).startswith("eagerflow.")
+
+
+def _is_exception(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _now(facts: Facts) -> Iterator[Load]:

@@ -10,6 +10,7 @@ A guard is an access path, a kind and what is expected there:
 ``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
 ``identity``    the same object
+``member``      the same object, of a library, which keeps it alive
 ``alias``       the object that another access path leads to
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
@@ -146,6 +147,7 @@ _KINDS: Final = {
     "type": _TYPE,
     "value": _Kind(_itself, same_value, "{x} is not {e} and not holds({g}, {x})"),
     "identity": _Kind(_itself, is_, "{x} is not {e}"),
+    "member": _Kind(_itself, is_, "{x} is not {e}"),
     "alias": _Kind(_itself, lambda x, other: x is other.get(), "{x} is not {e}"),
     "function": _Kind(
         lambda f: (f.__code__, ref(f), id(f.__globals__)), _same_code,
@@ -180,10 +182,9 @@ def _describe(read: Read) -> str:
         return f"the object {read.value.text}"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
-    if read.kind in ("keys", "items", "content", "array") or isinstance(value, (list, dict, set)):
-        shape = getattr(value, "shape", None)
-        if shape is not None and not isinstance(value, AbstractArray):
-            return f"an array {value.dtype}{list(shape)}"
+    if read.kind in ("content", "array") and hasattr(value, "shape"):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):
         return describe(value)
     if isinstance(value, AbstractArray):
         return str(value.type)

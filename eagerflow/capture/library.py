@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import sys
 import sysconfig
+import warnings
+from collections import deque
 from collections.abc import Mapping
 from types import FunctionType, ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from eagerflow.capture.paths import GONE, AccessPath, Root, joined
+
+if TYPE_CHECKING:
+    from eagerflow.capture.bytecode import Load
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
@@ -24,6 +31,7 @@ _STANDARD_FOLDERS: Final = tuple(
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _HEAP_TYPE: Final = 1 << 9
+_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
@@ -80,3 +88,49 @@ def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+
+
+def member_of(
+    path: AccessPath | Root, module: ModuleType, load: Load
+) -> tuple[AccessPath, str, Any] | None:
+    """What code reads of a module of a library by attributes: where, how it is guarded, and it.
+
+    Args:
+        path: of the module.
+        module: the module.
+        load: the name of the module with the attributes that follow, as in ``np.linalg.norm``.
+    """
+    value: Any = module
+    for name in load.attributes:
+        if not isinstance(value, ModuleType) or not is_library(vars(value)):
+            break
+        owner, value = value, attribute_of(value, name)
+        if value is GONE or attribute_of(owner, name) is not value:  # it is made when asked for
+            return None
+        path = AccessPath(path, "attribute", name, joined(path.text, f".{name}"), True)
+    return (
+        (path, _kind_of(value), value)
+        if isinstance(path, AccessPath) and value is not module
+        else None
+    )
+
+
+def attribute_of(module: ModuleType, name: str) -> Any:
+    """An attribute of a module of a library, which may be made when it is first asked for."""
+    if name in vars(module):
+        return vars(module)[name]
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return getattr(module, name, GONE)
+        except Exception:  # what it imports is not there
+            return GONE
+
+
+def _kind_of(value: Any) -> str:
+    """How what a library has under a name is guarded."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return "value"
+    if kind is dict:
+        return "items" if all(type(x) in _PLAIN for x in value.values()) else "keys"
+    return "items" if kind in (list, set, deque) else "member"
