@@ -24,6 +24,9 @@ _IGNORED: Final = frozenset({
     "__repr__", "__set_name__", "__setstate__", "__sizeof__", "__str__",
 })  # fmt: skip
 
+#: but where code makes texts
+_TEXTS: Final = frozenset({"__format__", "__repr__", "__str__"})
+
 
 @final
 @dataclass(slots=True, eq=False)
@@ -106,7 +109,9 @@ class Attributes:
                 return False
             if name in _CONSTRUCTORS:
                 return one.constructs
-            return name not in _IGNORED and not _is_generated(member, one.value)
+            if name in _IGNORED and not (name in _TEXTS and self._visitor.formats):
+                return False
+            return not _is_generated(member, one.value)
         if self._visitor.wants(name):
             return True
         # setting a property runs it
@@ -150,9 +155,12 @@ class Attributes:
     def _scan_object(self, holder: Holder) -> None:
         path, value = holder
         own = instance_dict(value)
-        every = self._takes_every(value)
+        whole = self._visitor.escapes(path, value)
+        every = whole or self._takes_every(value)
         for name in self._wanted(own or (), every):
-            self._look_at_attribute(path, value, name, (own or {})[name])
+            if whole:
+                self._visitor.take_whole((own or {})[name])
+            self._look_at_attribute(path, value, name, (own or {})[name], every=whole)
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
         for name in self._wanted(slots_of(type(value)), every):
@@ -160,7 +168,9 @@ class Attributes:
                 attribute = getattr(value, name)
             except AttributeError:
                 continue
-            self._look_at_attribute(path, value, name, attribute)
+            if whole:
+                self._visitor.take_whole(attribute)
+            self._look_at_attribute(path, value, name, attribute, every=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:
@@ -168,7 +178,7 @@ class Attributes:
         return [n for n in names if n in self._visitor.names or n in self._visitor.later]
 
     def _look_at_attribute(
-        self, path: AccessPath | Root, owner: Any, name: str, value: Any
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any, *, every: bool
     ) -> None:
         module = issubclass(type(owner), ModuleType)
         key = (id(owner), name)
@@ -178,7 +188,9 @@ class Attributes:
         made = AccessPath(
             path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
         )
-        if not self._visitor.wants(name):  # it is only called later: which one it is, counts
+        if not every and not self._visitor.wants(
+            name
+        ):  # it is only called later: which one it is, counts
             if key not in self._handed:
                 self._handed.add(key)
                 self._visitor.found.add(made, "identity", value)
@@ -200,7 +212,7 @@ class Attributes:
             if own is None or issubclass(type(value), (ModuleType, FunctionType)):
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
-            if self._takes_every(value):
+            if self._takes_every(value) or self._visitor.escapes(path, value):
                 self._visitor.found.add(entries, "keys", own)
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()

@@ -70,6 +70,8 @@ class Facts:
         calls: the offsets of what is called without arguments.
         arguments: for values that are just loaded and passed on, by the offset of their load,
             the offset of that of the function.
+        given: kind and name of what is passed on, as in ``inspected``, with the offset of the load
+            of the function and the name at its end.
         operands: the offsets of loads of values that are operands of ``+``, ``@``, ….
         inspected: kind and name of what is compared, formatted or made a key; ``("", "")`` stands
             for values without a name that are.
@@ -82,7 +84,7 @@ class Facts:
 
     __slots__ = (
         "aliases", "arguments", "asks_identity", "attributes", "calls", "codes", "every_attribute",
-        "formats", "globals", "imports", "inspected", "later", "loads", "loads_by_end", "operands",
+        "formats", "given", "globals", "imports", "inspected", "later", "loads", "loads_by_end", "operands",
         "stores", "strings", "subscript_store",
     )  # fmt: skip
 
@@ -99,6 +101,7 @@ class Facts:
             self._note(instructions, i)
         passed = _Stack(instructions)
         self.arguments, self.operands = passed.arguments, frozenset(passed.operands)
+        self.given = [(passed.named(one), *callee) for one, callee in passed.given]
         self.calls = passed.bare
         self.inspected = frozenset(map(passed.named, passed.inspected))
         self.loads_by_end = {x.end: x for x in self.loads if x.kind != "attribute"}
@@ -261,6 +264,7 @@ class _Stack:
     Attributes:
         arguments: see `Facts`.
         bare: see `Facts.calls`.
+        given: the offsets of what is passed on, and of what gets it with the name at its end.
         operands: see `Facts`.
         later: the offsets of loads, or of makings, of functions that `ef.py_call` gets.
         inspected: the offsets of what made values that are inspected, or may be.
@@ -271,6 +275,7 @@ class _Stack:
     def __init__(self, instructions: list[tuple[int, str, Any]]) -> None:
         self.arguments: dict[int, int] = {}
         self.bare: set[int] = set()
+        self.given: list[tuple[int, tuple[int, Any]]] = []
         self.operands: set[int] = set()
         self.later: set[int] = set()
         self.inspected: set[int] = set()
@@ -329,8 +334,14 @@ class _Stack:
 
     def _note_call(self, taken: list[int]) -> None:
         callee, *given = taken
+        self.arguments.update(dict.fromkeys(given, callee))
         for one in given:
-            self.arguments.update(dict.fromkeys((one, *self._parts.get(one, ())), callee))
+            parts = self._parts.get(one, (one,))
+            self.given += [
+                (part, (callee, self._made_by[callee][1]))
+                for part in parts
+                if not self._is_constant(part)
+            ]
         if not given:
             self.bare.add(callee)
         if self._made_by[callee][1] == _CALLS_LATER:

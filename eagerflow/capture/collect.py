@@ -25,10 +25,17 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
-from eagerflow.capture.library import is_library, is_library_class, member_of
+from eagerflow.capture.findings import escaping, find_calls, is_handed_over, unwatched
+from eagerflow.capture.library import (
+    calls_library,
+    has_library_base,
+    is_library,
+    is_library_class,
+    member_of,
+    reads_itself,
+)
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
-from eagerflow.capture.reads import Finding, Holder, Reads, Site
+from eagerflow.capture.reads import Finding, Holder, Reads, Site, name_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DType
@@ -83,6 +90,13 @@ class _Collector:
         self.global_paths: dict[
             tuple[int, str], AccessPath
         ] = {}  # global names, by id of the namespace
+        self.formats = False  # whether code makes texts of values
+        #: kind and name of what is compared, made a key, or passed on to code that is not looked
+        #: at; ("", "") stands for values without a name
+        self._inspected: set[tuple[str, str]] = set()
+        self._handed: set[tuple[str, str]] = set()  # of what functions of libraries get
+        self._whole: set[int] = set()  # ids of what such code may read as a whole
+        self._paths: dict[int, list[AccessPath | Root]] = {}  # to objects and containers, by id
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries: list[tuple[AccessPath | Root, Any]] = []  # modules, however they are named
@@ -109,6 +123,7 @@ class _Collector:
         if self.containers is not None:
             self.containers.finish(self.found)
         self._finish_arrays()
+        self._finish_numbers()
         self._finish_libraries()
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
@@ -136,6 +151,8 @@ class _Collector:
         return (
             sum(map(len, known))
             + len(reads.containers)
+            + len(self._whole)
+            + len(self._inspected)
             + self.every
             + (0 if self.containers is None else self.containers.changes)
         )
@@ -160,13 +177,14 @@ class _Collector:
         if kind in _NUMBERS:
             fixed = not isinstance(path, AccessPath) or path.fixed
             self.found.add(path, "value" if fixed else "number", value)
-        elif kind in _ATOMS or issubclass(kind, enum.Enum):
+        elif kind in _ATOMS or (issubclass(kind, enum.Enum) and _is_plain(value)):
             self.found.add(path, "value", value)
         elif id(value) in self._seen:
             self._look_again(path, value)
         else:
             self._seen[id(value)] = path
             self._alive.append(value)
+            self._paths[id(value)] = [path]
             self._look_first(path, value)
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
@@ -174,6 +192,7 @@ class _Collector:
         if isinstance(value, ModuleType) and is_library(vars(value)):
             self._libraries.append((path, value))
         self.found.add(path, "alias", self._seen[id(value)])
+        self._paths[id(value)].append(path)
         if self.containers is not None:
             self.containers.widen(path, value)
         if self.attributes is not None and issubclass(type(value), type):
@@ -339,6 +358,11 @@ class _Collector:
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True
+        self.formats |= facts.formats
+        if not _is_own(site):
+            inspected, handed = escaping(site)
+            self._inspected |= facts.inspected | inspected
+            self._handed |= handed
         if facts.imports or any(load.kind == "cell" for load in facts.loads):
             self._doubtful = True
         if not known:
@@ -386,6 +410,51 @@ class _Collector:
                 self.visit(AccessPath(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
+    # --- what escapes into code that is not looked at ---
+
+    def escapes(self, path: AccessPath | Root, value: Any) -> bool:
+        """See `Collecting`."""
+        if id(value) in self._whole:
+            return True
+        if self._escapes(value):
+            self._whole.add(id(value))
+            return True
+        return False
+
+    def _escapes(self, value: Any) -> bool:
+        """Whether an object is compared, formatted, hashed or passed on as it is."""
+        cls = type(value)
+        if issubclass(cls, (ModuleType, FunctionType)):
+            return False
+        paths = self._paths.get(id(value), [])
+        names = {name_of(path) if isinstance(path, AccessPath) else ("", "") for path in paths}
+        if not names.isdisjoint(self._handed - {("", "")}):
+            return True
+        if not reads_itself(cls):
+            return False
+        if not names.isdisjoint(self._inspected - {("", "")}):
+            return True
+        loads = [load for name in names for _, load in self.found.loads.get(name, ())]
+        # it may get to where it has no name
+        loose = not all(name[1] for name in names) or any(not x.attributes for x in loads)
+        if has_library_base(cls):
+            return loose or calls_library(cls, self.names)
+        return loose and ("", "") in self._inspected | self._handed
+
+    def take_whole(self, value: Any) -> None:
+        """See `Collecting`."""
+        if isinstance(value, _CONTAINERS) or reads_itself(type(value)):
+            self._whole.add(id(value))
+
+    def _finish_numbers(self) -> None:
+        """Numbers that code which is not looked at may read are compared by their values."""
+        reads = self.found.reads
+        for i, read in enumerate(reads):
+            if read.kind == "number" and (
+                name_of(read.path) in self._handed or id(read.path.parent.get()) in self._whole
+            ):
+                reads[i] = read._replace(kind="value")
+
     def _finish_libraries(self) -> None:
         """Of modules of libraries, what the user's code reads by name is the same object."""
         sites = {id(site.code): site for site in self.found.sites}
@@ -411,6 +480,12 @@ class _Collector:
 def _is_own(site: Site) -> bool:
     """Whether code belongs to eagerflow, which stays what it is."""
     return str(getattr(site.function, "__module__", "")).startswith("eagerflow.")
+
+
+def _is_plain(member: enum.Enum) -> bool:
+    """Whether nothing that a member of an enumeration holds can change."""
+    held = (instance_dict(member) or {}).values()
+    return all(type(x) in _NUMBERS or type(x) in _ATOMS or isinstance(x, type) for x in held)
 
 
 def _is_exception(value: Any) -> bool:

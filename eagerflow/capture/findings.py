@@ -11,7 +11,7 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
 from weakref import ReferenceType
 
@@ -255,6 +255,52 @@ def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
         for code, load in reads.loads_of(path):
             return Source(code, load.offset)
     return None
+
+
+# --- what functions do with what they get ------------------------------------------------------
+
+#: builtins and methods of containers and texts that compare, hash or format what they get
+_INSPECTING: Final = frozenset({
+    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "hash", "index",
+    "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
+})  # fmt: skip
+#: modules whose functions read no attributes of objects that they get
+_BLIND: Final = frozenset({
+    "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc", "itertools",
+    "math", "numpy", "operator", "os", "random", "sys", "threading", "time", "types", "typing",
+    "warnings", "weakref",
+})  # fmt: skip
+
+
+def escaping(site: Site) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """What functions that are not looked at compare, hash or format, and what they may read whole.
+
+    Both by kind and name, as `Facts.given`.
+    """
+    inspected, read = set(), set()
+    facts = facts_of(site.code)
+    for name, callee, end in facts.given:
+        load = facts.loads_by_end.get(callee)
+        value = GONE if load is None else _start(site, load)
+        for attribute in load.attributes if load is not None else ():
+            value = _member(value, attribute)
+        module = getattr(value, "__module__", None) if type(value) in _CODE else ""
+        top = str(module or "builtins").partition(".")[0].lstrip("_")
+        if value is GONE or top in _BLIND:
+            if end in _INSPECTING or top == "operator":
+                inspected.add(name)
+        elif _is_of_library(value):
+            read.add(name)
+    return inspected, read
+
+
+_CODE: Final = (FunctionType, BuiltinFunctionType, type)
+
+
+def _is_of_library(value: Any) -> bool:
+    if isinstance(value, FunctionType):
+        return is_library(value.__globals__)
+    return is_library_class(value if isinstance(value, type) else type(value))
 
 
 # --- arrays of NumPy --------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import sys
 import sysconfig
 import warnings
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,8 @@ _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
+#: modules of base classes whose methods read no attributes
+_STATELESS: Final = frozenset({"abc", "builtins", "collections.abc", "typing"})
 _HEAP_TYPE: Final = 1 << 9
 _PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -88,6 +90,37 @@ def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
     return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+
+
+def reads_itself(cls: type) -> bool:
+    """Whether objects have methods that Python or a library wrote, which read what they hold."""
+    return (
+        hasattr(cls, "__dataclass_fields__")
+        or hasattr(cls, "__attrs_attrs__")
+        or any(map(is_bare_class, cls.__mro__))
+        or has_library_base(cls)
+    )
+
+
+def has_library_base(cls: type) -> bool:
+    """Whether a class is of a library, or made from one, with methods that may read attributes."""
+    return any(map(_holds_more, cls.__mro__))
+
+
+def calls_library(cls: type, names: Container[str]) -> bool:
+    """Whether one of these names is that of a method that a library wrote."""
+    return any(
+        name in names and not name.startswith("__") and hasattr(type(member), "__get__")
+        for base in cls.__mro__
+        if _holds_more(base)
+        for name, member in list(base.__dict__.items())
+    )
+
+
+def _holds_more(base: type) -> bool:
+    if not is_library_class(base) or is_bare_class(base) or base.__module__ in _STATELESS:
+        return False
+    return base.__module__.partition(".")[0] not in _OWN
 
 
 def member_of(

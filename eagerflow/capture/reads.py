@@ -147,12 +147,18 @@ class Reads:
 
     def loads_of(self, path: AccessPath) -> Iterator[tuple[CodeType, Load]]:
         """Where the code reads the name at the end of an access path, and perhaps this value."""
-        how = "attribute" if path.how in ("dict", "base") else path.how
-        name = path.key[1] if path.how == "base" else path.key
-        if how == "cell":
-            name = path.text
-        if isinstance(name, str):
-            yield from self.loads.get((how, name), ())
+        yield from self.loads.get(name_of(path), ())
+
+
+def name_of(path: AccessPath) -> tuple[str, str]:
+    """Kind and name by which code reads the value at the end of an access path."""
+    if path.how in ("attribute", "dict"):
+        return "attribute", path.key
+    if path.how == "base":
+        return "attribute", path.key[1]
+    if path.how == "cell":
+        return "cell", path.text
+    return path.how, path.key if path.how == "global" else ""
 
 
 class Collecting(Protocol):
@@ -165,6 +171,7 @@ class Collecting(Protocol):
         later: those of which `ef.py_call` gets the value.
         stored: those that are set.
         every: whether names are made at run time.
+        formats: whether code makes texts of values.
         global_paths: those of global names, by id of the namespace.
     """
 
@@ -174,6 +181,7 @@ class Collecting(Protocol):
     later: set[str]
     stored: set[str]
     every: bool
+    formats: bool
     global_paths: dict[tuple[int, str], AccessPath]
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
@@ -181,3 +189,9 @@ class Collecting(Protocol):
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
+
+    def escapes(self, path: AccessPath | Root, value: Any) -> bool:
+        """Whether code that is not looked at may read all that an object or a container holds."""
+
+    def take_whole(self, value: Any) -> None:
+        """Note that code that is not looked at may read all that a value holds."""
