@@ -72,6 +72,9 @@ class Attributes:
             self._classes[id(cls)] = entry = _Class(path, cls, constructs)
             self._new.append(entry)
             self._visitor.found.classes.append(Holder(path, cls))
+            if not is_library_class(type(cls)):  # as its class has members, it may have properties
+                text = type(cls).__qualname__.rpartition(".")[2]
+                self.add_instance(AccessPath(path, "class", None, text, True), cls)
 
     def constructs(self, cls: type) -> None:
         """Note that code may make instances of the class."""
@@ -157,9 +160,11 @@ class Attributes:
         own = instance_dict(value)
         whole = self._visitor.escapes(path, value)
         every = whole or self._takes_every(value)
+        if _computes(value):
+            self._look_at_attribute(path, value, "__getattr__", value.__getattr__, every=True)
         for name in self._wanted(own or (), every):
             if whole:
-                self._visitor.take_whole((own or {})[name])
+                self._visitor.take_whole((own or {})[name], value)
             self._look_at_attribute(path, value, name, (own or {})[name], every=whole)
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
@@ -169,7 +174,7 @@ class Attributes:
             except AttributeError:
                 continue
             if whole:
-                self._visitor.take_whole(attribute)
+                self._visitor.take_whole(attribute, value)
             self._look_at_attribute(path, value, name, attribute, every=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
@@ -225,7 +230,7 @@ class Attributes:
         for path, value in (*modules, *self._visitor.found.classes):
             names = frozenset(
                 n
-                for n in self._visitor.asked
+                for n in (self._visitor.names if _computes(value) else self._visitor.asked)
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
@@ -236,6 +241,11 @@ class Attributes:
         """Whether attributes of an object may be read by names made at run time."""
         cls = type(value)
         return self._visitor.every and (is_bare_class(cls) or not is_library_class(cls))
+
+
+def _computes(value: Any) -> bool:
+    """Whether a module computes attributes that it does not have."""
+    return issubclass(type(value), ModuleType) and "__getattr__" in value.__dict__
 
 
 def _is_plain(cls: type, name: str) -> bool:

@@ -84,8 +84,8 @@ class Facts:
 
     __slots__ = (
         "aliases", "arguments", "asks_identity", "attributes", "calls", "codes", "every_attribute",
-        "formats", "given", "globals", "imports", "inspected", "later", "loads", "loads_by_end", "operands",
-        "stores", "strings", "subscript_store",
+        "formats", "given", "globals", "imports", "inspected", "later", "loads", "loads_by_end",
+        "operands", "stores", "strings", "subscript_store",
     )  # fmt: skip
 
     def __init__(self, code: CodeType) -> None:

@@ -141,7 +141,7 @@ class CapturedContainers:
                     one.visited.add(key)
                     for item in _item(one, key):
                         if escapes:
-                            self._visitor.take_whole(item[1])
+                            self._visitor.take_whole(item[1], one.value)
                         yield item
 
     def _keys(self, one: _Container) -> Any:

@@ -25,9 +25,15 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.findings import escaping, find_calls, is_handed_over, unwatched
+from eagerflow.capture.findings import (
+    escaping,
+    find_calls,
+    note_hidden_state,
+    is_handed_over,
+    unwatched,
+)
 from eagerflow.capture.library import (
-    calls_library,
+    calls_methods,
     has_library_base,
     is_library,
     is_library_class,
@@ -44,11 +50,15 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset(
     {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
 )
+#: what every member of an enumeration holds
+_OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 #: containers of the standard library that are written in Python: where they hold their items
 _WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+#: kind and name of what has no name
+_UNNAMED: Final = ("", "")
 _BUILTINS: Final = Root(builtins, "builtins")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
@@ -95,7 +105,8 @@ class _Collector:
         #: at; ("", "") stands for values without a name
         self._inspected: set[tuple[str, str]] = set()
         self._handed: set[tuple[str, str]] = set()  # of what functions of libraries get
-        self._whole: set[int] = set()  # ids of what such code may read as a whole
+        #: ids of what such code may read as a whole -> whether functions of libraries may
+        self._whole: dict[int, bool] = {}
         self._paths: dict[int, list[AccessPath | Root]] = {}  # to objects and containers, by id
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
@@ -125,6 +136,7 @@ class _Collector:
         self._finish_arrays()
         self._finish_numbers()
         self._finish_libraries()
+        note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
         # they know it: a cycle would keep the user's objects
@@ -328,6 +340,11 @@ class _Collector:
                 self.visit(made, value)
         if path is not self.found.root:
             self._look_at_defaults(path, function)
+        else:
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                made = AccessPath(path, "attribute", name, name, True)
+                if getattr(function, name) is not None:
+                    self.found.add(made, "member", getattr(function, name))
         if library:
             return
         if function.__dict__:
@@ -417,7 +434,8 @@ class _Collector:
         if id(value) in self._whole:
             return True
         if self._escapes(value):
-            self._whole.add(id(value))
+            names = {name_of(p) for p in self._paths[id(value)] if isinstance(p, AccessPath)}
+            self._whole[id(value)] = not names.isdisjoint(self._handed)
             return True
         return False
 
@@ -427,33 +445,38 @@ class _Collector:
         if issubclass(cls, (ModuleType, FunctionType)):
             return False
         paths = self._paths.get(id(value), [])
-        names = {name_of(path) if isinstance(path, AccessPath) else ("", "") for path in paths}
-        if not names.isdisjoint(self._handed - {("", "")}):
+        names = {name_of(path) if isinstance(path, AccessPath) else _UNNAMED for path in paths}
+        if not names.isdisjoint(self._handed - {_UNNAMED}):
             return True
-        if not reads_itself(cls):
+        container = issubclass(cls, _CONTAINERS)
+        if not (container or reads_itself(cls)):
             return False
-        if not names.isdisjoint(self._inspected - {("", "")}):
+        if not names.isdisjoint(self._inspected - {_UNNAMED}):
             return True
+        if container or (is_library_class(cls) and callable(value)):
+            return False
         loads = [load for name in names for _, load in self.found.loads.get(name, ())]
         # it may get to where it has no name
-        loose = not all(name[1] for name in names) or any(not x.attributes for x in loads)
-        if has_library_base(cls):
-            return loose or calls_library(cls, self.names)
-        return loose and ("", "") in self._inspected | self._handed
+        loose = any(not x.attributes for x in loads) or calls_methods(cls, self.names)
+        if loose or not all(name[1] for name in names):
+            return has_library_base(cls) or _UNNAMED in self._inspected | self._handed
+        return False
 
-    def take_whole(self, value: Any) -> None:
+    def take_whole(self, value: Any, owner: Any) -> None:
         """See `Collecting`."""
         if isinstance(value, _CONTAINERS) or reads_itself(type(value)):
-            self._whole.add(id(value))
+            self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
 
     def _finish_numbers(self) -> None:
         """Numbers that code which is not looked at may read are compared by their values."""
         reads = self.found.reads
         for i, read in enumerate(reads):
-            if read.kind == "number" and (
-                name_of(read.path) in self._handed or id(read.path.parent.get()) in self._whole
-            ):
-                reads[i] = read._replace(kind="value")
+            if read.kind == "number":
+                owner = read.path.parent.get()
+                if name_of(read.path) in self._handed or self._whole.get(id(owner)) or (
+                    isinstance(owner, deque)  # changes of one item are not followed
+                ):  # fmt: skip
+                    reads[i] = read._replace(kind="value")
 
     def _finish_libraries(self) -> None:
         """Of modules of libraries, what the user's code reads by name is the same object."""
@@ -484,8 +507,9 @@ def _is_own(site: Site) -> bool:
 
 def _is_plain(member: enum.Enum) -> bool:
     """Whether nothing that a member of an enumeration holds can change."""
-    held = (instance_dict(member) or {}).values()
-    return all(type(x) in _NUMBERS or type(x) in _ATOMS or isinstance(x, type) for x in held)
+    own = instance_dict(member) or {}
+    plain = _NUMBERS | _ATOMS
+    return _OF_MEMBERS.issuperset(own) and type(own.get("_value_")) in plain
 
 
 def _is_exception(value: Any) -> bool:

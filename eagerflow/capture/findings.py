@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
-from weakref import ReferenceType
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.library import is_library, is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
 from eagerflow.source import Source
@@ -40,6 +40,14 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("builtins", "eval"): (_UNSEEN, "write the expression as code"),
     ("builtins", "exec"): (_UNSEEN, "write it as code"),
     ("builtins", "globals"): (_UNSEEN, "name what you read"),
+    ("numpy", "load"): (_FROZEN, _ARGUMENT),
+    ("numpy", "loadtxt"): (_FROZEN, _ARGUMENT),
+    ("numpy", "genfromtxt"): (_FROZEN, _ARGUMENT),
+    ("numpy", "fromfile"): (_FROZEN, _ARGUMENT),
+    ("locale", "*"): (_FROZEN, _ARGUMENT),
+    ("glob", "*"): (_FROZEN, _ARGUMENT),
+    ("tempfile", "*"): (_ONCE, _OUTSIDE),
+    ("socket", "*"): (_ONCE, _OUTSIDE),
     ("builtins", "__import__"): (_UNSEEN, "use an import statement"),
     ("time", "*"): (_FROZEN, _ARGUMENT),
     ("random", "*"): (_FROZEN, _DRAW),
@@ -71,6 +79,14 @@ _PLAIN_NAMES: Final = {
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
+#: functions that give state of a library without a name: they are called again by guards
+_READERS: Final = frozenset({
+    "gc.isenabled", "numpy.geterr", "numpy.get_printoptions", "sys.getrecursionlimit",
+    "sys.getswitchinterval",
+})  # fmt: skip
+#: beginnings of the names of those that give constants, or something new
+_CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "eagerflow",
+                    "platform.", "threading.RLock", "typing.")  # fmt: skip
 #: modules of the classes whose methods the rules name
 _FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
                               "concurrent.futures.process"})  # fmt: skip
@@ -79,12 +95,15 @@ _FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.th
 def find_calls(reads: Reads) -> None:
     """Note the calls in reachable code that do not belong into a graph."""
     told: set[tuple[int, int]] = set()
+    files = _file_methods(reads)
     for site in reads.sites:
         for load in facts_of(site.code).loads:
             key = (id(site.code), load.offset)
-            if load.kind == "attribute" or key in told:
+            if key in told:
                 continue
-            finding = _judge(site, load)
+            finding = _judge(site, load) if load.kind != "attribute" else None
+            if files and load.kind == "attribute" and load.name in files:
+                finding = Finding("impure", load.name, _FROZEN, _ARGUMENT, _source(site, load))
             if finding is not None:
                 told.add(key)
                 reads.findings.append(finding)
@@ -102,12 +121,69 @@ def _judge(site: Site, load: Load) -> Finding | None:
                 text = ".".join(names[: i + 1])
                 kind = "unwatched" if rule[0] is _UNSEEN else "impure"
                 hint = rule[1].format(text)
-                return Finding(kind, text, rule[0], hint, Source(site.code, load.offset))
+                return Finding(kind, text, rule[0], hint, _source(site, load))
         if i + 1 < len(names):
             value = _member(value, names[i + 1])
             if value is GONE:
                 return None
+    if load.end in facts_of(site.code).calls and _gives_state(value):
+        return Finding("impure", ".".join(names), _FROZEN, _ARGUMENT, _source(site, load))
     return None
+
+
+def _source(site: Site, load: Load) -> Source:
+    return Source(site.code, load.offset)
+
+
+def _gives_state(value: Any) -> bool:
+    """Whether a function of a library, called without arguments, gives what it keeps.
+
+    There is nothing else that it could give, but for constants.
+    """
+    if not isinstance(value, (FunctionType, BuiltinFunctionType)) or not _is_of_library(value):
+        return False
+    name = f"{value.__module__}.{value.__name__}"
+    return name not in _READERS and not name.startswith(_CONSTANT)
+
+
+def _file_methods(reads: Reads) -> frozenset[str]:
+    """The names of methods that look at files, if code has paths."""
+    pathlib = sys.modules.get("pathlib")
+    if pathlib is None:
+        return frozenset()
+    pure = pathlib.PurePath
+    if not any(isinstance(r.value, pure) or _is_subclass(r.value, pure) for r in reads.reads):
+        return frozenset()
+    return frozenset(name for name in dir(pathlib.Path) if not hasattr(pure, name))
+
+
+def _is_subclass(value: Any, base: type) -> bool:
+    return isinstance(value, type) and issubclass(value, base)
+
+
+def note_hidden_state(reads: Reads) -> None:
+    """Note the state of libraries that code reads without a name, such as decimal's precision."""
+    values = [r.value for r in reads.reads]
+    for value in values:
+        if isinstance(value, BuiltinFunctionType | FunctionType) and (
+            f"{value.__module__}.{value.__name__}" in _READERS
+        ):
+            path = AccessPath(Root(value), "call", None, f"{value.__name__}()", True)
+            reads.add(path, "value", value())
+    decimal = sys.modules.get("decimal")
+    if decimal is not None and any(_module_of(value) in _DECIMAL for value in values):
+        context = AccessPath(Root(decimal.getcontext), "call", None, "the decimal context", True)
+        for name in ("prec", "rounding", "Emin", "Emax"):
+            path = AccessPath(context, "attribute", name, f"{context.text}'s {name}", True)
+            reads.add(path, "value", getattr(decimal.getcontext(), name))
+
+
+_DECIMAL: Final = ("decimal", "_decimal", "_pydecimal")
+
+
+def _module_of(value: Any) -> Any:
+    """That of a class or function of a library, or of an object of its classes."""
+    return getattr(value if isinstance(value, _CODE) else type(value), "__module__", None)
 
 
 def _start(site: Site, load: Load) -> Any:
@@ -211,7 +287,10 @@ def asks_types(reads: Reads) -> bool:
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
                              "scipy", "xarray", "sklearn"})  # fmt: skip
 #: objects whose content no guard compares
-_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
+_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview,
+                  WeakSet, WeakKeyDictionary, WeakValueDictionary)  # fmt: skip
+#: modules written in C with objects that never change
+_FIXED: Final = frozenset({"_struct"})
 
 
 def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
@@ -236,6 +315,8 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
         why, hint = "is compared by identity: changes in it are not seen", (
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
+    elif instance_dict(value) is None and _has_state(cls) and _calls(cls, reads):
+        why, hint = "has a state that a trace cannot follow", _ARGUMENT
     else:
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
@@ -247,7 +328,24 @@ def _is_iterator(cls: type) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
+    if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array__"):
+        return getattr(value, "shape", None) == ()
     return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
+
+
+def _has_state(cls: type) -> bool:
+    """Whether objects of a class written in C are told apart by identity, so that they change."""
+    return (
+        cls.__hash__ in (None, object.__hash__)
+        and not any("__call__" in base.__dict__ for base in cls.__mro__)
+        and cls.__module__ not in _FIXED
+        and cls not in (slice, bytearray)
+    )
+
+
+def _calls(cls: type, reads: Reads) -> bool:
+    """Whether code reads attributes of objects of a class."""
+    return any(("attribute", name) in reads.loads for name in dir(cls) if name[:2] != "__")
 
 
 def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
@@ -288,10 +386,18 @@ def escaping(site: Site) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
         top = str(module or "builtins").partition(".")[0].lstrip("_")
         if value is GONE or top in _BLIND:
             if end in _INSPECTING or top == "operator":
-                inspected.add(name)
+                inspected |= {name, _receiver(load)}
         elif _is_of_library(value):
             read.add(name)
     return inspected, read
+
+
+def _receiver(load: Load | None) -> tuple[str, str]:
+    """Kind and name of the object of which a method is called."""
+    if load is None or not load.attributes:
+        return "", ""
+    names = load.attributes[:-1]
+    return ("attribute", names[-1]) if names else (load.kind, load.name)
 
 
 _CODE: Final = (FunctionType, BuiltinFunctionType, type)

@@ -313,6 +313,9 @@ class Guards:
         All access paths follow, those of captured values too. The caller has compared the code.
         """
         self._root.point_to(function)
+        for guard in self._guards:
+            if guard.kind == "member" and guard.path.parent is self._root:
+                guard.expected = guard.path.get()
         self._renew()
 
 
@@ -337,6 +340,7 @@ _READ: Final = {
     "attribute": "{owner}.{name}",
     "dict": "own({owner})[{key}]",
     "class": "{owner}.__class__",
+    "call": "{owner}()",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
 }
 

@@ -7,7 +7,7 @@ import sysconfig
 import warnings
 from collections import deque
 from collections.abc import Container, Mapping
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.capture.paths import GONE, AccessPath, Root, joined
@@ -30,8 +30,9 @@ _STANDARD_FOLDERS: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None}
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
+_BARE_NAMES: Final = frozenset({("argparse", "Namespace"), ("_thread", "_local")})
 #: modules of base classes whose methods read no attributes
-_STATELESS: Final = frozenset({"abc", "builtins", "collections.abc", "typing"})
+_STATELESS: Final = frozenset({"abc", "builtins", "collections.abc", "logging", "typing"})
 _HEAP_TYPE: Final = 1 << 9
 _PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -89,7 +90,7 @@ def is_library_class(cls: type) -> bool:
 def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
-    return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+    return cls in _BARE or (cls.__module__, cls.__name__) in _BARE_NAMES
 
 
 def reads_itself(cls: type) -> bool:
@@ -107,14 +108,14 @@ def has_library_base(cls: type) -> bool:
     return any(map(_holds_more, cls.__mro__))
 
 
-def calls_library(cls: type, names: Container[str]) -> bool:
-    """Whether one of these names is that of a method that a library wrote."""
+def calls_methods(cls: type, names: Container[str]) -> bool:
+    """Whether one of these names is that of a method, or of a property, of a class."""
     return any(
         name in names and not name.startswith("__") and hasattr(type(member), "__get__")
+        and not isinstance(member, MemberDescriptorType)
         for base in cls.__mro__
-        if _holds_more(base)
         for name, member in list(base.__dict__.items())
-    )
+    )  # fmt: skip
 
 
 def _holds_more(base: type) -> bool:

@@ -193,5 +193,5 @@ class Collecting(Protocol):
     def escapes(self, path: AccessPath | Root, value: Any) -> bool:
         """Whether code that is not looked at may read all that an object or a container holds."""
 
-    def take_whole(self, value: Any) -> None:
-        """Note that code that is not looked at may read all that a value holds."""
+    def take_whole(self, value: Any, owner: Any) -> None:
+        """Note that code that is not looked at may read all that a value holds, as its owner."""
