@@ -299,7 +299,12 @@ class _Stack:
         if op in _PUSHES:
             self._stack.append(offset)
             return
-        if op == "KW_NAMES":  # says how the next call names what it takes
+        if op in ("COPY", "SWAP") and value <= len(self._stack):
+            stack = self._stack
+            if op == "COPY":
+                stack.append(stack[-value])
+            else:
+                stack[-1], stack[-value] = stack[-value], stack[-1]
             return
         count = self._count(op, value)
         if count is None or len(self._stack) < count:

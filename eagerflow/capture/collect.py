@@ -28,8 +28,8 @@ from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.findings import (
     escaping,
     find_calls,
-    note_hidden_state,
     is_handed_over,
+    note_hidden_state,
     unwatched,
 )
 from eagerflow.capture.library import (

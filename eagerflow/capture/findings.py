@@ -85,8 +85,8 @@ _READERS: Final = frozenset({
     "sys.getswitchinterval",
 })  # fmt: skip
 #: beginnings of the names of those that give constants, or something new
-_CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "eagerflow",
-                    "platform.", "threading.RLock", "typing.")  # fmt: skip
+_CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
+                    "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
 #: modules of the classes whose methods the rules name
 _FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
                               "concurrent.futures.process"})  # fmt: skip

@@ -12,6 +12,7 @@ A guard is an access path, a kind and what is expected there:
 ``identity``    the same object
 ``member``      the same object, of a library, which keeps it alive
 ``alias``       the object that another access path leads to
+``distinct``    another object than those that other access paths lead to, all different ones
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
 ``length``      a container of so many items
@@ -43,6 +44,7 @@ from eagerflow.capture.static_keys import describe
 from eagerflow.core.tensor import AbstractArray, Tensor
 
 if TYPE_CHECKING:
+    from eagerflow.capture.border import Store
     from eagerflow.capture.modules.structure import Structures
 
 
@@ -96,6 +98,8 @@ class Guard:
         if self.kind == "unshadowed":
             names = ", ".join(sorted(self.expected & value.keys()))
             return f"{self.path.text} has its own {names} now"
+        if self.kind == "distinct":
+            return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
             return f"{self.path.described} is not {self.was} any more"
         now = _describe(Read(self.path, self.kind, value))
@@ -149,6 +153,10 @@ _KINDS: Final = {
     "identity": _Kind(_itself, is_, "{x} is not {e}"),
     "member": _Kind(_itself, is_, "{x} is not {e}"),
     "alias": _Kind(_itself, lambda x, other: x is other.get(), "{x} is not {e}"),
+    "distinct": _Kind(
+        _itself, lambda x, others: len({id(x), *(id(p.get()) for p in others)}) == len(others) + 1,
+        "len({{id({x}), {e}}}) != {n}",
+    ),
     "function": _Kind(
         lambda f: (f.__code__, ref(f), id(f.__globals__)), _same_code,
         "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
@@ -180,6 +188,8 @@ def _describe(read: Read) -> str:
     value = read.value
     if read.kind == "alias":
         return f"the object {read.value.text}"
+    if read.kind == "distinct":
+        return "another object"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
@@ -297,6 +307,27 @@ class Guards:
             self._guards.append(new)
         self._renew()
 
+    def keep_apart(self, reads: Reads, stores: Iterable[Store]) -> None:
+        """Require that different objects stay so, of the types that a trace changes or compares.
+
+        What is done to one of them would be seen in the other if they became one.
+        """
+        changed = set(map(_changed, stores))
+        groups: dict[type, dict[int, AccessPath | Root]] = {}
+        for value, path in (
+            *((holder.value, holder.path) for holder in (*reads.containers, *reads.objects)),
+            *((read.value, read.path) for read in reads.tensors),
+        ):
+            if not isinstance(value, ModuleType | FunctionType) and (
+                type(value) in changed or reads.asks_identity
+            ):
+                groups.setdefault(type(value), {})[id(value)] = path
+        for group in groups.values():
+            first = next((path for path in group.values() if isinstance(path, AccessPath)), None)
+            others = tuple(path for path in group.values() if path is not first)
+            if first is not None and others:
+                self.add(Read(first, "distinct", others))
+
     def rely(self, structures: Structures) -> None:
         """Set what is checked after all guards."""
         self._structures = structures
@@ -317,6 +348,14 @@ class Guards:
             if guard.kind == "member" and guard.path.parent is self._root:
                 guard.expected = guard.path.get()
         self._renew()
+
+
+def _changed(store: Store) -> type:
+    """The type of the object that a store changes."""
+    if store.kind == "update":
+        return Tensor
+    path = store.target.parent if store.kind in ("set", "delete") else store.target
+    return type(path.get())
 
 
 def _and_structures(
@@ -463,6 +502,9 @@ class _Writer:
         expected, namespace = guard.expected, ""
         if guard.kind == "alias":
             e = self._variable(expected)
+        elif guard.kind == "distinct":
+            e = ", ".join(f"id({self._variable(path)})" for path in expected)
+            namespace = str(len(expected) + 1)
         elif guard.kind == "function":
             e = self._constant(expected[0])
             function = expected[1]()

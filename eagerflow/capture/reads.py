@@ -125,6 +125,11 @@ class Reads:
         )  # fmt: skip
 
     @property
+    def asks_identity(self) -> bool:
+        """Whether code tells objects apart with ``is`` or `id`."""
+        return any(facts_of(site.code).asks_identity for site in self.sites)
+
+    @property
     def tensors(self) -> list[Read]:
         """The reads of tensors, each tensor once."""
         return self.of_kind("tensor")

@@ -92,7 +92,7 @@ def test_an_unbound_cell() -> None:
     def f(x):
         return later(x)
 
-    assert found(f) == {"later": "absent"}
+    assert found(f) == {"__code__": "member", "later": "absent"}
 
     def later(x):
         return x * lr
@@ -135,7 +135,7 @@ def test_library_modules_are_not_entered() -> None:
     got = found(lambda x: math.sin(x) + functools.reduce(x, []) + ef.sin(x))
     assert got == {
         **dict.fromkeys(("math", "functools", "ef"), "identity"),
-        **dict.fromkeys(("math.sin", "functools.reduce", "ef.sin"), "member"),
+        **dict.fromkeys(("__code__", "math.sin", "functools.reduce", "ef.sin"), "member"),
     }
 
 
