@@ -227,8 +227,9 @@ class _Collector:
             if not is_library_class(value):
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
-            self.found.add(path, "identity", value)
-            if is_library(vars(value)):
+            library = is_library(vars(value))
+            self.found.add(path, "member" if library else "identity", value)
+            if library:
                 self._libraries.append((path, value))
             else:
                 self.found.objects.append(Holder(path, value))

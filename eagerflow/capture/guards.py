@@ -473,10 +473,9 @@ class _Writer:
         parent = path.parent
         if isinstance(parent, Root) and not parent.weak and path.how in ("global", "cell"):
             # the function itself, whose namespace and cells stay what they are
-            function = parent.get()
             if path.how == "global":
-                return f"{self._constant(function.__globals__)}[{key}]"
-            return f"{self._constant(function.__closure__[path.key])}.cell_contents"
+                return f"{self._namespace(path)}[{key}]"
+            return f"{self._constant(parent.get().__closure__[path.key])}.cell_contents"
         owner = self._variable(parent)
         if path.how == "item":
             kind = type(parent.get())
@@ -489,16 +488,36 @@ class _Writer:
             return f"getattr({owner}, {key})"
         return _READ[path.how].format(owner=owner, key=key, name=path.key)
 
+    def _namespace(self, path: AccessPath) -> str:
+        """The global names among which that of a path is."""
+        parent = path.parent
+        if isinstance(parent, Root) and not parent.weak:
+            return self._constant(parent.get().__globals__)
+        return f"{self._variable(parent)}.__globals__"
+
+    def _member(self, path: AccessPath) -> str:
+        """What a library has under a name, which is read once; modules are the same by now."""
+        owner = path.parent.get()
+        if path in self.variables or path.how != "attribute" or isinstance(path.get(), ModuleType):
+            return self._variable(path)
+        if isinstance(owner, ModuleType) and path.key in vars(owner):
+            if isinstance(path.parent, AccessPath):
+                self._variable(path.parent)
+            # where modules compute attributes, asking them takes five times as long
+            return f"{self._constant(vars(owner))}[{path.key!r}]"
+        return f"{self._variable(path.parent)}.{path.key}"
+
     def _guard(self, guard: Guard) -> None:
         if guard.kind == "absent":
             assert isinstance(guard.path, AccessPath)
-            owner, key = self._variable(guard.path.parent), guard.path.key
-            there = f"{key!r} in {owner}.__globals__"
+            key = guard.path.key
             if guard.path.how == "cell":
-                there = f"bound({owner}.__closure__[{key}])"
+                there = f"bound({self._variable(guard.path.parent)}.__closure__[{key}])"
+            else:
+                there = f"{key!r} in {self._namespace(guard.path)}"
             self.lines.append(f"if {there}: return None")
             return
-        x = self._variable(guard.path)
+        x = self._member(guard.path) if guard.kind == "member" else self._variable(guard.path)
         expected, namespace = guard.expected, ""
         if guard.kind == "alias":
             e = self._variable(expected)
