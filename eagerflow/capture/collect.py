@@ -135,6 +135,8 @@ class _Collector:
             self.containers.finish(self.found)
         self._finish_arrays()
         self._finish_numbers()
+        if self._whole:
+            self._leave_libraries()
         self._finish_libraries()
         note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
@@ -468,6 +470,12 @@ class _Collector:
         if isinstance(value, _CONTAINERS) or reads_itself(type(value)):
             self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
 
+    def _leave_libraries(self) -> None:
+        """What objects of libraries hold is compared, but what they do to it is not undone."""
+        self.found.containers[:] = [
+            held for held in self.found.containers if not _is_in_library(held.path)
+        ]
+
     def _finish_numbers(self) -> None:
         """Numbers that code which is not looked at may read are compared by their values."""
         reads = self.found.reads
@@ -511,6 +519,16 @@ def _is_plain(member: enum.Enum) -> bool:
     own = instance_dict(member) or {}
     plain = _NUMBERS | _ATOMS
     return _OF_MEMBERS.issuperset(own) and type(own.get("_value_")) in plain
+
+
+def _is_in_library(path: AccessPath | Root) -> bool:
+    """Whether an object of a library holds what is there."""
+    while isinstance(path, AccessPath):
+        path = path.parent
+        cls = type(path.get())
+        if is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPED:
+            return True
+    return False
 
 
 def _is_exception(value: Any) -> bool:

@@ -404,8 +404,8 @@ _CODE: Final = (FunctionType, BuiltinFunctionType, type)
 
 
 def _is_of_library(value: Any) -> bool:
-    if isinstance(value, FunctionType):
-        return is_library(value.__globals__)
+    if isinstance(value, FunctionType):  # others are what a decorator of a library made
+        return is_library(value.__globals__) and not hasattr(value, "__wrapped__")
     return is_library_class(value if isinstance(value, type) else type(value))
 
 

@@ -31,8 +31,11 @@ _STANDARD_FOLDERS: Final = tuple(
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _BARE_NAMES: Final = frozenset({("argparse", "Namespace"), ("_thread", "_local")})
-#: modules of base classes whose methods read no attributes
-_STATELESS: Final = frozenset({"abc", "builtins", "collections.abc", "logging", "typing"})
+#: modules of base classes whose methods read no attributes, or that findings tell of
+_STATELESS: Final = frozenset({
+    "abc", "builtins", "collections.abc", "concurrent.futures._base", "concurrent.futures.process",
+    "concurrent.futures.thread", "logging", "typing",
+})  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9
 _PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -119,7 +122,9 @@ def calls_methods(cls: type, names: Container[str]) -> bool:
 
 
 def _holds_more(base: type) -> bool:
-    if not is_library_class(base) or is_bare_class(base) or base.__module__ in _STATELESS:
+    if not is_library_class(base) or is_bare_class(base):
+        return False
+    if base.__module__ in _STATELESS or base.__qualname__ == "Condition":  # who waits is no state
         return False
     return base.__module__.partition(".")[0] not in _OWN
 
