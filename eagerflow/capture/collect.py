@@ -60,8 +60,11 @@ _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
 #: kind and name of what has no name
 _UNNAMED: Final = ("", "")
 _BUILTINS: Final = Root(builtins, "builtins")
+_MODULES: Final = Root(sys.modules, "sys.modules")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
+#: objects and containers that are compared as a whole
+MOST_WHOLE: Final = 1000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
 
@@ -107,6 +110,7 @@ class _Collector:
         self._handed: set[tuple[str, str]] = set()  # of what functions of libraries get
         #: ids of what such code may read as a whole -> whether functions of libraries may
         self._whole: dict[int, bool] = {}
+        self._too_large = False  # whether there are too many of them
         self._paths: dict[int, list[AccessPath | Root]] = {}  # to objects and containers, by id
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
@@ -423,11 +427,10 @@ class _Collector:
             name = importlib.util.resolve_name("." * level + module, package)
         except (ImportError, TypeError):
             return
-        modules = Root(sys.modules, "sys.modules")
         while name:
             imported = sys.modules.get(name)
             if isinstance(imported, ModuleType) and not is_library(vars(imported)):
-                self.visit(AccessPath(modules, "item", name, name, True), imported)
+                self.visit(AccessPath(_MODULES, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
     # --- what escapes into code that is not looked at ---
@@ -438,7 +441,8 @@ class _Collector:
             return True
         if self._escapes(value):
             names = {name_of(p) for p in self._paths[id(value)] if isinstance(p, AccessPath)}
-            self._whole[id(value)] = not names.isdisjoint(self._handed)
+            exactly = not names.isdisjoint(self._handed) or _is_of_library(type(value))
+            self._whole[id(value)] = exactly
             return True
         return False
 
@@ -467,14 +471,21 @@ class _Collector:
 
     def take_whole(self, value: Any, owner: Any) -> None:
         """See `Collecting`."""
-        if isinstance(value, _CONTAINERS) or reads_itself(type(value)):
+        if len(self._whole) >= MOST_WHOLE:
+            self._too_large = True
+        elif isinstance(value, _CONTAINERS) or reads_itself(type(value)):
             self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
 
     def _leave_libraries(self) -> None:
         """What objects of libraries hold is compared, but what they do to it is not undone."""
-        self.found.containers[:] = [
-            held for held in self.found.containers if not _is_in_library(held.path)
-        ]
+        for holders in (self.found.containers, self.found.objects):
+            holders[:] = [held for held in holders if not _is_in_library(held.path)]
+        if self._too_large:
+            self.found.findings.append(Finding(
+                "unwatched", self.found.root.text or "the function",
+                f"passes on what holds more than {MOST_WHOLE:,} objects: changes in the others are "
+                "not seen", "pass on what it needs of them", None,
+            ))  # fmt: skip
 
     def _finish_numbers(self) -> None:
         """Numbers that code which is not looked at may read are compared by their values."""
@@ -491,15 +502,32 @@ class _Collector:
         """Of modules of libraries, what the user's code reads by name is the same object."""
         sites = {id(site.code): site for site in self.found.sites}
         known: set[tuple[int, str]] = set()
-        for path, module in self._libraries:
-            loads = self.found.loads_of(path) if isinstance(path, AccessPath) else ()
-            for code, load in loads:
-                member = None if _is_own(sites[id(code)]) else member_of(path, module, load)
-                if member is not None:
-                    key = (id(member[0].parent.get()), member[0].key)
-                    if key not in known:
-                        known.add(key)
-                        self.found.add(*member)
+        named = [
+            (path, module, load)
+            for path, module in self._libraries
+            if isinstance(path, AccessPath)
+            for code, load in self.found.loads_of(path)
+            if not _is_own(sites[id(code)])
+        ]
+        for path, module, load in (*named, *self._imported()):
+            member = member_of(path, module, load.attributes)
+            if member is not None:
+                key = (id(member[0].parent.get()), member[0].key)
+                if key not in known:
+                    known.add(key)
+                    self.found.add(*member)
+
+    def _imported(self) -> Iterator[tuple[AccessPath, ModuleType, Load]]:
+        """The modules of libraries that code imports when it runs, and how it names them."""
+        for site in self.found.sites:
+            facts = facts_of(site.code)
+            for load in facts.loads if not _is_own(site) else ():
+                module, level, name = facts.aliases.get(load.name, ("", 1, ""))
+                value = sys.modules.get(module)
+                if load.kind == "local" and not level and isinstance(value, ModuleType):
+                    attributes = (name, *load.attributes) if name else load.attributes
+                    path = AccessPath(_MODULES, "item", module, module, True)
+                    yield path, value, load._replace(attributes=attributes)
 
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""
@@ -525,10 +553,14 @@ def _is_in_library(path: AccessPath | Root) -> bool:
     """Whether an object of a library holds what is there."""
     while isinstance(path, AccessPath):
         path = path.parent
-        cls = type(path.get())
-        if is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPED:
+        if _is_of_library(type(path.get())):
             return True
     return False
+
+
+def _is_of_library(cls: type) -> bool:
+    """Whether objects of a class are what a library makes of them."""
+    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPED
 
 
 def _is_exception(value: Any) -> bool:

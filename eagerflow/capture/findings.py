@@ -88,8 +88,9 @@ _READERS: Final = frozenset({
 _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
                     "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
 #: modules of the classes whose methods the rules name
-_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
-                              "concurrent.futures.process"})  # fmt: skip
+_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures._base",
+                              "concurrent.futures.thread", "concurrent.futures.process",
+                              })  # fmt: skip
 
 
 def find_calls(reads: Reads) -> None:
@@ -335,8 +336,9 @@ def _is_scalar(value: Any) -> bool:
 
 def _has_state(cls: type) -> bool:
     """Whether objects of a class written in C are told apart by identity, so that they change."""
+    hashes: Any = cls.__hash__
     return (
-        cls.__hash__ in (None, object.__hash__)
+        (hashes is None or hashes is object.__hash__)
         and not any("__call__" in base.__dict__ for base in cls.__mro__)
         and cls.__module__ not in _FIXED
         and cls not in (slice, bytearray)
@@ -359,7 +361,7 @@ def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
 
 #: builtins and methods of containers and texts that compare, hash or format what they get
 _INSPECTING: Final = frozenset({
-    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "hash", "index",
+    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash", "index",
     "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
 })  # fmt: skip
 #: modules whose functions read no attributes of objects that they get

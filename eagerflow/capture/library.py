@@ -6,14 +6,11 @@ import sys
 import sysconfig
 import warnings
 from collections import deque
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from eagerflow.capture.paths import GONE, AccessPath, Root, joined
-
-if TYPE_CHECKING:
-    from eagerflow.capture.bytecode import Load
+from eagerflow.capture.paths import GONE, AccessPath, joined
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
@@ -130,28 +127,24 @@ def _holds_more(base: type) -> bool:
 
 
 def member_of(
-    path: AccessPath | Root, module: ModuleType, load: Load
+    path: AccessPath, module: ModuleType, names: Sequence[str]
 ) -> tuple[AccessPath, str, Any] | None:
     """What code reads of a module of a library by attributes: where, how it is guarded, and it.
 
     Args:
         path: of the module.
         module: the module.
-        load: the name of the module with the attributes that follow, as in ``np.linalg.norm``.
+        names: the attributes, as in ``np.linalg.norm``.
     """
     value: Any = module
-    for name in load.attributes:
+    for name in names:
         if not isinstance(value, ModuleType) or not is_library(vars(value)):
             break
         owner, value = value, attribute_of(value, name)
         if value is GONE or attribute_of(owner, name) is not value:  # it is made when asked for
             return None
         path = AccessPath(path, "attribute", name, joined(path.text, f".{name}"), True)
-    return (
-        (path, _kind_of(value), value)
-        if isinstance(path, AccessPath) and value is not module
-        else None
-    )
+    return None if value is module else (path, _kind_of(value), value)
 
 
 def attribute_of(module: ModuleType, name: str) -> Any:
