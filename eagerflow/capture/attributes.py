@@ -112,7 +112,7 @@ class Attributes:
                 return False
             if name in _CONSTRUCTORS:
                 return one.constructs
-            if name in _IGNORED and not (name in _TEXTS and self._visitor.formats):
+            if name in _IGNORED and not (name in _TEXTS and self._visitor.escapes.formats):
                 return False
             return not _is_generated(member, one.value)
         if self._visitor.wants(name):
@@ -158,13 +158,13 @@ class Attributes:
     def _scan_object(self, holder: Holder) -> None:
         path, value = holder
         own = instance_dict(value)
-        whole = self._visitor.escapes(path, value)
+        whole = self._visitor.escapes.take(value)
         every = whole or self._takes_every(value)
         if _computes(value):
             self._look_at_attribute(path, value, "__getattr__", value.__getattr__, every=True)
         for name in self._wanted(own or (), every):
             if whole:
-                self._visitor.take_whole((own or {})[name], value)
+                self._visitor.escapes.take_part((own or {})[name], value)
             self._look_at_attribute(path, value, name, (own or {})[name], every=whole)
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
@@ -174,7 +174,7 @@ class Attributes:
             except AttributeError:
                 continue
             if whole:
-                self._visitor.take_whole(attribute, value)
+                self._visitor.escapes.take_part(attribute, value)
             self._look_at_attribute(path, value, name, attribute, every=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
@@ -217,7 +217,7 @@ class Attributes:
             if own is None or issubclass(type(value), (ModuleType, FunctionType)):
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
-            if self._takes_every(value) or self._visitor.escapes(path, value):
+            if self._takes_every(value) or self._visitor.escapes.take(value):
                 self._visitor.found.add(entries, "keys", own)
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()

@@ -126,7 +126,7 @@ class CapturedContainers:
         """The items that are read and were not given before, of all containers or of new ones."""
         containers, self._new = list(self._containers.values()) if whole else self._new, []
         for one in containers:
-            escapes = self._visitor.escapes(one.path, one.value)
+            escapes = self._visitor.escapes.take(one.value)
             one.unnamed = one.unnamed or escapes
             self.changes += one.follow_owners()
             if isinstance(one.value, _SETS):
@@ -141,7 +141,7 @@ class CapturedContainers:
                     one.visited.add(key)
                     for item in _item(one, key):
                         if escapes:
-                            self._visitor.take_whole(item[1], one.value)
+                            self._visitor.escapes.take_part(item[1], one.value)
                         yield item
 
     def _keys(self, one: _Container) -> Any:

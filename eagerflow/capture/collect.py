@@ -25,23 +25,20 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
+from eagerflow.capture.escapes import CONTAINERS, WRAPPED, Escapes
 from eagerflow.capture.findings import (
-    escaping,
     find_calls,
     is_handed_over,
     note_hidden_state,
     unwatched,
 )
 from eagerflow.capture.library import (
-    calls_methods,
-    has_library_base,
     is_library,
     is_library_class,
     member_of,
-    reads_itself,
 )
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
-from eagerflow.capture.reads import Finding, Holder, Reads, Site, name_of
+from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import DType
@@ -52,19 +49,12 @@ _ATOMS: Final = frozenset(
 )
 #: what every member of an enumeration holds
 _OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
-#: containers of the standard library that are written in Python: where they hold their items
-_WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
-#: kind and name of what has no name
-_UNNAMED: Final = ("", "")
 _BUILTINS: Final = Root(builtins, "builtins")
 _MODULES: Final = Root(sys.modules, "sys.modules")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
-#: objects and containers that are compared as a whole
-MOST_WHOLE: Final = 1000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
 
@@ -103,15 +93,7 @@ class _Collector:
         self.global_paths: dict[
             tuple[int, str], AccessPath
         ] = {}  # global names, by id of the namespace
-        self.formats = False  # whether code makes texts of values
-        #: kind and name of what is compared, made a key, or passed on to code that is not looked
-        #: at; ("", "") stands for values without a name
-        self._inspected: set[tuple[str, str]] = set()
-        self._handed: set[tuple[str, str]] = set()  # of what functions of libraries get
-        #: ids of what such code may read as a whole -> whether functions of libraries may
-        self._whole: dict[int, bool] = {}
-        self._too_large = False  # whether there are too many of them
-        self._paths: dict[int, list[AccessPath | Root]] = {}  # to objects and containers, by id
+        self.escapes = Escapes(self)
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries: list[tuple[AccessPath | Root, Any]] = []  # modules, however they are named
@@ -138,15 +120,14 @@ class _Collector:
         if self.containers is not None:
             self.containers.finish(self.found)
         self._finish_arrays()
-        self._finish_numbers()
-        if self._whole:
-            self._leave_libraries()
+        self.escapes.finish()
         self._finish_libraries()
         note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
         # they know it: a cycle would keep the user's objects
         self.attributes = self.containers = None
+        del self.escapes
         return self.found
 
     def _drain(self) -> bool:
@@ -169,8 +150,7 @@ class _Collector:
         return (
             sum(map(len, known))
             + len(reads.containers)
-            + len(self._whole)
-            + len(self._inspected)
+            + len(self.escapes)
             + self.every
             + (0 if self.containers is None else self.containers.changes)
         )
@@ -202,7 +182,7 @@ class _Collector:
         else:
             self._seen[id(value)] = path
             self._alive.append(value)
-            self._paths[id(value)] = [path]
+            self.escapes.add_path(path, value)
             self._look_first(path, value)
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
@@ -210,7 +190,7 @@ class _Collector:
         if isinstance(value, ModuleType) and is_library(vars(value)):
             self._libraries.append((path, value))
         self.found.add(path, "alias", self._seen[id(value)])
-        self._paths[id(value)].append(path)
+        self.escapes.add_path(path, value)
         if self.containers is not None:
             self.containers.widen(path, value)
         if self.attributes is not None and issubclass(type(value), type):
@@ -239,7 +219,7 @@ class _Collector:
                 self._libraries.append((path, value))
             else:
                 self.found.objects.append(Holder(path, value))
-        elif issubclass(kind, _CONTAINERS):
+        elif issubclass(kind, CONTAINERS):
             self._look_at_container(path, value)
         else:
             self._look_at_object(path, value)
@@ -273,7 +253,7 @@ class _Collector:
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
-        elif not library or cls.__name__ in _WRAPPED or self._has_attributes(value):
+        elif not library or cls.__name__ in WRAPPED or self._has_attributes(value):
             self.found.add(path, "identity", value)
             self._add_object(path, value)
             if library:
@@ -283,7 +263,7 @@ class _Collector:
             if isinstance(value, (attrgetter, methodcaller)):
                 self._look_at_getter(value)
             if isinstance(value, BuiltinFunctionType) and isinstance(
-                value.__self__, (*_CONTAINERS, Tensor)
+                value.__self__, (*CONTAINERS, Tensor)
             ):
                 owner = AccessPath(path, "attribute", "__self__", _joined(path, ""), True)
                 self.visit(owner, value.__self__)
@@ -319,8 +299,8 @@ class _Collector:
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
         self.found.objects.append(Holder(path, value))
         cls = type(value)
-        if cls.__module__ == "collections" and cls.__name__ in _WRAPPED:
-            self.names.add(_WRAPPED[cls.__name__])
+        if cls.__module__ == "collections" and cls.__name__ in WRAPPED:
+            self.names.add(WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
             self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)
@@ -382,11 +362,8 @@ class _Collector:
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True
-        self.formats |= facts.formats
         if not _is_own(site):
-            inspected, handed = escaping(site)
-            self._inspected |= facts.inspected | inspected
-            self._handed |= handed
+            self.escapes.note(site)
         if facts.imports or any(load.kind == "cell" for load in facts.loads):
             self._doubtful = True
         if not known:
@@ -432,71 +409,6 @@ class _Collector:
             if isinstance(imported, ModuleType) and not is_library(vars(imported)):
                 self.visit(AccessPath(_MODULES, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
-
-    # --- what escapes into code that is not looked at ---
-
-    def escapes(self, path: AccessPath | Root, value: Any) -> bool:
-        """See `Collecting`."""
-        if id(value) in self._whole:
-            return True
-        if self._escapes(value):
-            names = {name_of(p) for p in self._paths[id(value)] if isinstance(p, AccessPath)}
-            exactly = not names.isdisjoint(self._handed) or _is_of_library(type(value))
-            self._whole[id(value)] = exactly
-            return True
-        return False
-
-    def _escapes(self, value: Any) -> bool:
-        """Whether an object is compared, formatted, hashed or passed on as it is."""
-        cls = type(value)
-        if issubclass(cls, (ModuleType, FunctionType)):
-            return False
-        paths = self._paths.get(id(value), [])
-        names = {name_of(path) if isinstance(path, AccessPath) else _UNNAMED for path in paths}
-        if not names.isdisjoint(self._handed - {_UNNAMED}):
-            return True
-        container = issubclass(cls, _CONTAINERS)
-        if not (container or reads_itself(cls)):
-            return False
-        if not names.isdisjoint(self._inspected - {_UNNAMED}):
-            return True
-        if container or (is_library_class(cls) and callable(value)):
-            return False
-        loads = [load for name in names for _, load in self.found.loads.get(name, ())]
-        # it may get to where it has no name
-        loose = any(not x.attributes for x in loads) or calls_methods(cls, self.names)
-        if loose or not all(name[1] for name in names):
-            return has_library_base(cls) or _UNNAMED in self._inspected | self._handed
-        return False
-
-    def take_whole(self, value: Any, owner: Any) -> None:
-        """See `Collecting`."""
-        if len(self._whole) >= MOST_WHOLE:
-            self._too_large = True
-        elif isinstance(value, _CONTAINERS) or reads_itself(type(value)):
-            self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
-
-    def _leave_libraries(self) -> None:
-        """What objects of libraries hold is compared, but what they do to it is not undone."""
-        for holders in (self.found.containers, self.found.objects):
-            holders[:] = [held for held in holders if not _is_in_library(held.path)]
-        if self._too_large:
-            self.found.findings.append(Finding(
-                "unwatched", self.found.root.text or "the function",
-                f"passes on what holds more than {MOST_WHOLE:,} objects: changes in the others are "
-                "not seen", "pass on what it needs of them", None,
-            ))  # fmt: skip
-
-    def _finish_numbers(self) -> None:
-        """Numbers that code which is not looked at may read are compared by their values."""
-        reads = self.found.reads
-        for i, read in enumerate(reads):
-            if read.kind == "number":
-                owner = read.path.parent.get()
-                if name_of(read.path) in self._handed or self._whole.get(id(owner)) or (
-                    isinstance(owner, deque)  # changes of one item are not followed
-                ):  # fmt: skip
-                    reads[i] = read._replace(kind="value")
 
     def _finish_libraries(self) -> None:
         """Of modules of libraries, what the user's code reads by name is the same object."""
@@ -547,20 +459,6 @@ def _is_plain(member: enum.Enum) -> bool:
     own = instance_dict(member) or {}
     plain = _NUMBERS | _ATOMS
     return _OF_MEMBERS.issuperset(own) and type(own.get("_value_")) in plain
-
-
-def _is_in_library(path: AccessPath | Root) -> bool:
-    """Whether an object of a library holds what is there."""
-    while isinstance(path, AccessPath):
-        path = path.parent
-        if _is_of_library(type(path.get())):
-            return True
-    return False
-
-
-def _is_of_library(cls: type) -> bool:
-    """Whether objects of a class are what a library makes of them."""
-    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPED
 
 
 def _is_exception(value: Any) -> bool:

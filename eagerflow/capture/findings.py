@@ -111,7 +111,7 @@ def find_calls(reads: Reads) -> None:
 
 
 def _judge(site: Site, load: Load) -> Finding | None:
-    value = _start(site, load)
+    value = start_of(site, load)
     if value is GONE:
         return None
     names = [load.name, *load.attributes]
@@ -124,7 +124,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
                 hint = rule[1].format(text)
                 return Finding(kind, text, rule[0], hint, _source(site, load))
         if i + 1 < len(names):
-            value = _member(value, names[i + 1])
+            value = member(value, names[i + 1])
             if value is GONE:
                 return None
     if load.end in facts_of(site.code).calls and _gives_state(value):
@@ -141,7 +141,7 @@ def _gives_state(value: Any) -> bool:
 
     There is nothing else that it could give, but for constants.
     """
-    if not isinstance(value, (FunctionType, BuiltinFunctionType)) or not _is_of_library(value):
+    if not isinstance(value, (FunctionType, BuiltinFunctionType)) or not is_of_library(value):
         return False
     name = f"{value.__module__}.{value.__name__}"
     return name not in _READERS and not name.startswith(_CONSTANT)
@@ -184,10 +184,20 @@ _DECIMAL: Final = ("decimal", "_decimal", "_pydecimal")
 
 def _module_of(value: Any) -> Any:
     """That of a class or function of a library, or of an object of its classes."""
-    return getattr(value if isinstance(value, _CODE) else type(value), "__module__", None)
+    return getattr(value if isinstance(value, CODE) else type(value), "__module__", None)
 
 
-def _start(site: Site, load: Load) -> Any:
+CODE: Final = (FunctionType, BuiltinFunctionType, type)
+
+
+def is_of_library(value: Any) -> bool:
+    """Whether a function, a class or the class of an object is of a library."""
+    if isinstance(value, FunctionType):  # others are what a decorator of a library made
+        return is_library(value.__globals__) and not hasattr(value, "__wrapped__")
+    return is_library_class(value if isinstance(value, type) else type(value))
+
+
+def start_of(site: Site, load: Load) -> Any:
     """What a name stands for, as far as that is known without running code."""
     function = site.function
     if load.kind == "global":
@@ -196,7 +206,7 @@ def _start(site: Site, load: Load) -> Any:
     if load.kind == "local":
         module, level, attribute = facts_of(site.code).aliases[load.name]
         value = GONE if level else sys.modules.get(module, GONE)
-        return _member(value, attribute) if attribute else value
+        return member(value, attribute) if attribute else value
     code: Any = function.__code__
     if load.name in code.co_freevars:
         try:
@@ -206,7 +216,7 @@ def _start(site: Site, load: Load) -> Any:
     return GONE
 
 
-def _member(value: Any, name: str) -> Any:
+def member(value: Any, name: str) -> Any:
     """An attribute, where taking it runs no code of the user."""
     if value is GONE:
         return GONE
@@ -357,60 +367,6 @@ def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
     return None
 
 
-# --- what functions do with what they get ------------------------------------------------------
-
-#: builtins and methods of containers and texts that compare, hash or format what they get
-_INSPECTING: Final = frozenset({
-    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash", "index",
-    "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
-})  # fmt: skip
-#: modules whose functions read no attributes of objects that they get
-_BLIND: Final = frozenset({
-    "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc", "itertools",
-    "math", "numpy", "operator", "os", "random", "sys", "threading", "time", "types", "typing",
-    "warnings", "weakref",
-})  # fmt: skip
-
-
-def escaping(site: Site) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
-    """What functions that are not looked at compare, hash or format, and what they may read whole.
-
-    Both by kind and name, as `Facts.given`.
-    """
-    inspected, read = set(), set()
-    facts = facts_of(site.code)
-    for name, callee, end in facts.given:
-        load = facts.loads_by_end.get(callee)
-        value = GONE if load is None else _start(site, load)
-        for attribute in load.attributes if load is not None else ():
-            value = _member(value, attribute)
-        module = getattr(value, "__module__", None) if type(value) in _CODE else ""
-        top = str(module or "builtins").partition(".")[0].lstrip("_")
-        if value is GONE or top in _BLIND:
-            if end in _INSPECTING or top == "operator":
-                inspected |= {name, _receiver(load)}
-        elif _is_of_library(value):
-            read.add(name)
-    return inspected, read
-
-
-def _receiver(load: Load | None) -> tuple[str, str]:
-    """Kind and name of the object of which a method is called."""
-    if load is None or not load.attributes:
-        return "", ""
-    names = load.attributes[:-1]
-    return ("attribute", names[-1]) if names else (load.kind, load.name)
-
-
-_CODE: Final = (FunctionType, BuiltinFunctionType, type)
-
-
-def _is_of_library(value: Any) -> bool:
-    if isinstance(value, FunctionType):  # others are what a decorator of a library made
-        return is_library(value.__globals__) and not hasattr(value, "__wrapped__")
-    return is_library_class(value if isinstance(value, type) else type(value))
-
-
 # --- arrays of NumPy --------------------------------------------------------------------------
 
 
@@ -449,9 +405,9 @@ def _is_passed_on(site: Site, load: Load) -> bool:
     callee = facts.arguments.get(load.offset)
     for other in facts.loads:
         if other.end == callee and other.kind != "attribute" and not load.attributes:
-            value = _start(site, other)
+            value = start_of(site, other)
             for name in other.attributes:
-                value = _member(value, name)
+                value = member(value, name)
             return isinstance(value, FunctionType) and (
                 is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
             )

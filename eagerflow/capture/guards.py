@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.capture.equality import content_of, same_items, same_value
+from eagerflow.capture.library import is_settled
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, read_item
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.static_keys import describe
@@ -250,7 +251,9 @@ class Guards:
         if run is None:
             try:
                 # that the code of eagerflow itself stays what it is, is not looked at
-                checked = [guard for guard in self._guards if not _is_settled(guard)]
+                checked = [
+                    guard for guard in self._guards if not is_settled(guard.path, guard.kind)
+                ]
                 run = _Writer().write(checked, self._captured)
             except Exception:  # a path leads nowhere now
                 return None
@@ -312,17 +315,7 @@ class Guards:
 
         What is done to one of them would be seen in the other if they became one.
         """
-        changed = set(map(_changed, stores))
-        groups: dict[type, dict[int, AccessPath | Root]] = {}
-        for value, path in (
-            *((holder.value, holder.path) for holder in (*reads.containers, *reads.objects)),
-            *((read.value, read.path) for read in reads.tensors),
-        ):
-            if not isinstance(value, ModuleType | FunctionType) and (
-                type(value) in changed or reads.asks_identity
-            ):
-                groups.setdefault(type(value), {})[id(value)] = path
-        for group in groups.values():
+        for group in reads.of_types(set(map(_changed, stores))):
             first = next((path for path in group.values() if isinstance(path, AccessPath)), None)
             others = tuple(path for path in group.values() if path is not first)
             if first is not None and others:
@@ -382,43 +375,6 @@ _READ: Final = {
     "call": "{owner}()",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
 }
-
-
-def _is_settled(guard: Guard) -> bool:
-    """Whether it is about a part of eagerflow's own code."""
-    path: AccessPath | Root = guard.path
-    if isinstance(path, AccessPath) and _is_own_name(path, guard.kind):
-        return True
-    while isinstance(path, AccessPath):
-        if _is_own_member(path):
-            return True
-        path = path.parent
-    return False
-
-
-def _is_own_name(path: AccessPath, kind: str) -> bool:
-    """Whether it is a global name in eagerflow that stands for code."""
-    if path.how != "global" or not _is_own(path.parent.get()):
-        return False
-    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
-
-
-def _is_own_member(path: AccessPath) -> bool:
-    """Whether it is a member of a class of eagerflow, a default or a constant there."""
-    owner = path.parent.get()
-    if path.how == "global":
-        return _is_own(owner) and path.key.isupper()
-    if path.how == "base":
-        owner = owner.__mro__[path.key[0]]
-    elif path.how not in ("attribute", "dict"):
-        return False
-    return isinstance(owner, type | FunctionType) and _is_own(owner)
-
-
-def _is_own(code: Any) -> bool:
-    """Whether a function or class is one of eagerflow."""
-    name = getattr(code, "__module__", None)
-    return isinstance(name, str) and name.startswith("eagerflow.")
 
 
 @final

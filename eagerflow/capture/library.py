@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from eagerflow.capture.paths import GONE, AccessPath, joined
+from eagerflow.capture.paths import GONE, AccessPath, Root, joined
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
@@ -166,3 +166,39 @@ def _kind_of(value: Any) -> str:
     if kind is dict:
         return "items" if all(type(x) in _PLAIN for x in value.values()) else "keys"
     return "items" if kind in (list, set, deque) else "member"
+
+
+def is_settled(path: AccessPath | Root, kind: str) -> bool:
+    """Whether a guard of this kind would be about a part of eagerflow's own code."""
+    if isinstance(path, AccessPath) and _is_own_name(path, kind):
+        return True
+    while isinstance(path, AccessPath):
+        if _is_own_member(path):
+            return True
+        path = path.parent
+    return False
+
+
+def _is_own_name(path: AccessPath, kind: str) -> bool:
+    """Whether it is a global name in eagerflow that stands for code."""
+    if path.how != "global" or not _is_own_code(path.parent.get()):
+        return False
+    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
+
+
+def _is_own_member(path: AccessPath) -> bool:
+    """Whether it is a member of a class of eagerflow, a default or a constant there."""
+    owner = path.parent.get()
+    if path.how == "global":
+        return _is_own_code(owner) and path.key.isupper()
+    if path.how == "base":
+        owner = owner.__mro__[path.key[0]]
+    elif path.how not in ("attribute", "dict"):
+        return False
+    return isinstance(owner, type | FunctionType) and _is_own_code(owner)
+
+
+def _is_own_code(code: Any) -> bool:
+    """Whether a function or class is one of eagerflow."""
+    name = getattr(code, "__module__", None)
+    return isinstance(name, str) and name.startswith("eagerflow.")

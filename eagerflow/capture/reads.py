@@ -8,8 +8,8 @@ nothing is added. Library code is not entered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import CodeType
+from collections.abc import Container, Iterator
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import Load, facts_of
@@ -124,6 +124,17 @@ class Reads:
             or any(facts_of(site.code).stores for site in self.sites)
         )  # fmt: skip
 
+    def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
+        """Tensors and objects that can change, by type and id; of these types, unless all count."""
+        groups: dict[type, dict[int, AccessPath | Root]] = {}
+        held = [*self.containers, *self.objects, *(Holder(r.path, r.value) for r in self.tensors)]
+        for path, value in held:
+            if isinstance(value, ModuleType | FunctionType):
+                continue
+            if type(value) in types or self.asks_identity:
+                groups.setdefault(type(value), {})[id(value)] = path
+        return list(groups.values())
+
     @property
     def asks_identity(self) -> bool:
         """Whether code tells objects apart with ``is`` or `id`."""
@@ -166,6 +177,22 @@ def name_of(path: AccessPath) -> tuple[str, str]:
     return path.how, path.key if path.how == "global" else ""
 
 
+class Escaping(Protocol):
+    """What is known of objects that get into code that is not looked at.
+
+    Attributes:
+        formats: whether code makes texts of values.
+    """
+
+    formats: bool
+
+    def take(self, value: Any) -> bool:
+        """Whether an object or a container escapes."""
+
+    def take_part(self, value: Any, owner: Any) -> None:
+        """Note that a value escapes with the object or container that holds it."""
+
+
 class Collecting(Protocol):
     """What `collect` knows while it goes on.
 
@@ -176,7 +203,6 @@ class Collecting(Protocol):
         later: those of which `ef.py_call` gets the value.
         stored: those that are set.
         every: whether names are made at run time.
-        formats: whether code makes texts of values.
         global_paths: those of global names, by id of the namespace.
     """
 
@@ -186,17 +212,14 @@ class Collecting(Protocol):
     later: set[str]
     stored: set[str]
     every: bool
-    formats: bool
     global_paths: dict[tuple[int, str], AccessPath]
+
+    @property
+    def escapes(self) -> Escaping:
+        """What gets into code that is not looked at."""
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Look at a value later."""
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
-
-    def escapes(self, path: AccessPath | Root, value: Any) -> bool:
-        """Whether code that is not looked at may read all that an object or a container holds."""
-
-    def take_whole(self, value: Any, owner: Any) -> None:
-        """Note that code that is not looked at may read all that a value holds, as its owner."""
