@@ -261,7 +261,7 @@ def _is_plain(cls: type, name: str) -> bool:
 
 def _is_generated(member: Any, cls: type) -> bool:
     """Whether a method was written by `dataclasses`: it reads all fields, to compare them."""
-    code = getattr(member, "__code__", None)
+    code = getattr(getattr(member, "__wrapped__", member), "__code__", None)
     return code is not None and code.co_filename == "<string>" and hasattr(
         cls, "__dataclass_fields__"
     )  # fmt: skip

@@ -31,8 +31,8 @@ CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
 #: builtins and methods of containers and texts that compare, hash or format what they get
 _INSPECTING: Final = frozenset({
-    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby",
-    "hash", "index", "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
+    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash",
+    "index", "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
 })  # fmt: skip
 #: modules whose functions read no attributes of objects that they get
 _BLIND: Final = frozenset({

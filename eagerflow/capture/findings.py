@@ -141,7 +141,10 @@ def _gives_state(value: Any) -> bool:
 
     There is nothing else that it could give, but for constants.
     """
-    if not isinstance(value, (FunctionType, BuiltinFunctionType)) or not is_of_library(value):
+    if isinstance(value, BuiltinFunctionType):
+        if not isinstance(value.__self__, ModuleType | None):  # a method
+            return False
+    elif not isinstance(value, FunctionType) or not is_of_library(value):
         return False
     name = f"{value.__module__}.{value.__name__}"
     return name not in _READERS and not name.startswith(_CONSTANT)

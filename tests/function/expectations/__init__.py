@@ -4,7 +4,9 @@ from tests.function.expectations import (
     arguments,
     captured,
     errors,
+    escaping,
     gradients,
+    hidden,
     identity,
     language,
     numbers,
@@ -14,6 +16,6 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
-    "objects", "state",
+    "PROGRAMS", "arguments", "captured", "errors", "escaping", "gradients", "hidden", "identity",
+    "language", "numbers", "objects", "state",
 ]  # fmt: skip
