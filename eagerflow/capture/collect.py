@@ -25,7 +25,7 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.escapes import CONTAINERS, WRAPPED, Escapes
+from eagerflow.capture.escapes import CONTAINERS, Escapes
 from eagerflow.capture.findings import (
     find_calls,
     is_handed_over,
@@ -253,7 +253,7 @@ class _Collector:
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
-        elif not library or cls.__name__ in WRAPPED or self._has_attributes(value):
+        elif not library or self._has_attributes(value):
             self.found.add(path, "identity", value)
             self._add_object(path, value)
             if library:
@@ -299,8 +299,6 @@ class _Collector:
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
         self.found.objects.append(Holder(path, value))
         cls = type(value)
-        if cls.__module__ == "collections" and cls.__name__ in WRAPPED:
-            self.names.add(WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
             self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)

@@ -11,7 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.findings import CODE, is_of_library, member, start_of
+from eagerflow.capture.findings import CODE, is_of_library, value_of
 from eagerflow.capture.library import (
     calls_methods,
     has_library_base,
@@ -27,8 +27,8 @@ MOST: Final = 1000
 _UNNAMED: Final = ("", "")
 #: those in which values are kept
 CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
-#: containers of the standard library that are written in Python: where they hold their items
-WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
+#: containers of the standard library that are written in Python
+_WRAPPERS: Final = frozenset({"UserDict", "UserList", "ChainMap"})
 #: builtins and methods of containers and texts that compare, hash or format what they get
 _INSPECTING: Final = frozenset({
     "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash",
@@ -74,10 +74,10 @@ class Escapes:
         self.formats |= facts.formats
         self._inspected |= facts.inspected
         for name, callee, end in facts.given:
+            if name[1] in _INSPECTING:  # as in map(str, values)
+                self._inspected.add(_UNNAMED)
             load = facts.loads_by_end.get(callee)
-            value = GONE if load is None else start_of(site, load)
-            for attribute in load.attributes if load is not None else ():
-                value = member(value, attribute)
+            value = GONE if load is None else value_of(site, load)
             module = getattr(value, "__module__", None) if type(value) in CODE else ""
             top = str(module or "builtins").partition(".")[0].lstrip("_")
             if value is GONE or top in _BLIND:
@@ -172,4 +172,4 @@ def _is_in_library(path: AccessPath | Root) -> bool:
 
 def _is_made_by_library(cls: type) -> bool:
     """Whether objects of a class are what a library makes of them."""
-    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in WRAPPED
+    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPERS

@@ -7,7 +7,6 @@ import dis
 import random
 import sys
 import threading
-import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -16,7 +15,7 @@ from typing import Any, Final
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.library import is_library, is_library_class
+from eagerflow.capture.library import attribute_of, is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.settings import config
@@ -111,7 +110,7 @@ def find_calls(reads: Reads) -> None:
 
 
 def _judge(site: Site, load: Load) -> Finding | None:
-    value = start_of(site, load)
+    value = _start(site, load)
     if value is GONE:
         return None
     names = [load.name, *load.attributes]
@@ -124,7 +123,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
                 hint = rule[1].format(text)
                 return Finding(kind, text, rule[0], hint, _source(site, load))
         if i + 1 < len(names):
-            value = member(value, names[i + 1])
+            value = _member(value, names[i + 1])
             if value is GONE:
                 return None
     if load.end in facts_of(site.code).calls and _gives_state(value):
@@ -200,7 +199,7 @@ def is_of_library(value: Any) -> bool:
     return is_library_class(value if isinstance(value, type) else type(value))
 
 
-def start_of(site: Site, load: Load) -> Any:
+def _start(site: Site, load: Load) -> Any:
     """What a name stands for, as far as that is known without running code."""
     function = site.function
     if load.kind == "global":
@@ -209,7 +208,7 @@ def start_of(site: Site, load: Load) -> Any:
     if load.kind == "local":
         module, level, attribute = facts_of(site.code).aliases[load.name]
         value = GONE if level else sys.modules.get(module, GONE)
-        return member(value, attribute) if attribute else value
+        return _member(value, attribute) if attribute else value
     code: Any = function.__code__
     if load.name in code.co_freevars:
         try:
@@ -219,22 +218,23 @@ def start_of(site: Site, load: Load) -> Any:
     return GONE
 
 
-def member(value: Any, name: str) -> Any:
+def value_of(site: Site, load: Load) -> Any:
+    """What a name with its attributes stands for, or `GONE`."""
+    value = _start(site, load)
+    for name in load.attributes:
+        value = _member(value, name)
+    return value
+
+
+def _member(value: Any, name: str) -> Any:
     """An attribute, where taking it runs no code of the user."""
-    if value is GONE:
-        return GONE
+    if isinstance(value, ModuleType):
+        return attribute_of(value, name)
     if isinstance(value, type):
         library = is_library_class(value)
-    elif isinstance(value, ModuleType):
-        # NumPy imports its parts, such as np.random, when they are first asked for
-        library = name not in vars(value) and is_library(vars(value))
-        if not library:
-            return vars(value).get(name, GONE)
     else:
-        library = is_library_class(type(value)) and not isinstance(value, FunctionType)
-        library = library and type(value).__module__ in _FOLLOWED
-    with warnings.catch_warnings(action="ignore"):
-        return getattr(value, name, GONE) if library else GONE
+        library = type(value).__module__ in _FOLLOWED and is_library_class(type(value))
+    return getattr(value, name, GONE) if library else GONE
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
@@ -314,8 +314,8 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
         return None
     module = cls.__module__
     top = module.partition(".")[0]
-    if top == "eagerflow":
-        return None
+    if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
+        return None  # what a function of a library keeps is its own affair
     if _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
@@ -405,13 +405,10 @@ def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], boo
 
 def _is_passed_on(site: Site, load: Load) -> bool:
     facts = facts_of(site.code)
-    callee = facts.arguments.get(load.offset)
-    for other in facts.loads:
-        if other.end == callee and other.kind != "attribute" and not load.attributes:
-            value = start_of(site, other)
-            for name in other.attributes:
-                value = member(value, name)
-            return isinstance(value, FunctionType) and (
-                is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
-            )
-    return False
+    callee = facts.loads_by_end.get(facts.arguments.get(load.offset, -1))
+    if callee is None or load.attributes:
+        return False
+    value = value_of(site, callee)
+    return isinstance(value, FunctionType) and (
+        is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
+    )

@@ -148,9 +148,10 @@ def member_of(
 
 
 def attribute_of(module: ModuleType, name: str) -> Any:
-    """An attribute of a module of a library, which may be made when it is first asked for."""
-    if name in vars(module):
-        return vars(module)[name]
+    """An attribute of a module, where taking it runs no code of the user, or `GONE`."""
+    if name in vars(module) or not is_library(vars(module)):
+        return vars(module).get(name, GONE)
+    # NumPy imports its parts, such as np.random, when they are first asked for
     with warnings.catch_warnings(action="ignore"):
         try:
             return getattr(module, name, GONE)

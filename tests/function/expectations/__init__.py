@@ -1,6 +1,7 @@
 """Programs as users write them, and what they expect of a trace: `PROGRAMS`."""
 
 from tests.function.expectations import (
+    aliases,
     arguments,
     captured,
     errors,
@@ -16,6 +17,6 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "escaping", "gradients", "hidden", "identity",
-    "language", "numbers", "objects", "state",
+    "PROGRAMS", "aliases", "arguments", "captured", "errors", "escaping", "gradients", "hidden",
+    "identity", "language", "numbers", "objects", "state",
 ]  # fmt: skip
