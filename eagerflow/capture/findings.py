@@ -18,6 +18,7 @@ from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.library import attribute_of, is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Finding, Reads, Site
+from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
 from eagerflow.source import Source
 
@@ -86,8 +87,10 @@ _READERS: Final = frozenset({
 #: beginnings of the names of those that give constants, or something new
 _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
                     "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
+#: packages of which the rules say what their functions in C do to state
+_KNOWN_IN_C: Final = sys.stdlib_module_names | {"eagerflow", "eagerflow_kernels", "numpy", "scipy"}
 #: modules of the classes whose methods the rules name
-_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures._base",
+_FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "random", "concurrent.futures._base",
                               "concurrent.futures.thread", "concurrent.futures.process",
                               })  # fmt: skip
 
@@ -126,13 +129,22 @@ def _judge(site: Site, load: Load) -> Finding | None:
             value = _member(value, names[i + 1])
             if value is GONE:
                 return None
-    if load.end in facts_of(site.code).calls and _gives_state(value):
+    bare = load.end in facts_of(site.code).calls
+    if _is_opaque(value) or (bare and _gives_state(value)):
         return Finding("impure", ".".join(names), _FROZEN, _ARGUMENT, _source(site, load))
     return None
 
 
 def _source(site: Site, load: Load) -> Source:
     return Source(site.code, load.offset)
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a function is written in C, and by whom nothing is known that it does."""
+    if isinstance(value, BuiltinFunctionType):
+        top = str(value.__module__ or "builtins").partition(".")[0]
+        return top not in _KNOWN_IN_C and not isinstance(value.__self__, Tensor)
+    return any(base.__name__.endswith("CFuncPtr") for base in type(value).__mro__)  # of ctypes
 
 
 def _gives_state(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import ctypes
 import decimal
 import gc
 import hashlib
@@ -399,6 +400,13 @@ def object_of_c(trace: Trace) -> Steps:
     f = trace(lambda x: x * digest.digest()[0])
     yield f(x)
     digest.update(b"a")
+    yield f(x)
+
+
+@program(traces=1, reports=("library.abs gives what it gave while tracing",))
+def function_of_c_that_nobody_knows(trace: Trace) -> Steps:
+    library = ctypes.CDLL(None)
+    f = trace(lambda x: x * library.abs(-2))
     yield f(x)
 
 
