@@ -161,11 +161,9 @@ class Attributes:
         whole = self._visitor.escapes.take(value)
         every = whole or self._takes_every(value)
         if _computes(value):
-            self._look_at_attribute(path, value, "__getattr__", value.__getattr__, every=True)
+            self._visitor.names.add("__getattr__")
         for name in self._wanted(own or (), every):
-            if whole:
-                self._visitor.escapes.take_part((own or {})[name], value)
-            self._look_at_attribute(path, value, name, (own or {})[name], every=whole)
+            self._look_at_attribute(path, value, name, (own or {})[name], whole=whole)
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
         for name in self._wanted(slots_of(type(value)), every):
@@ -173,9 +171,7 @@ class Attributes:
                 attribute = getattr(value, name)
             except AttributeError:
                 continue
-            if whole:
-                self._visitor.escapes.take_part(attribute, value)
-            self._look_at_attribute(path, value, name, attribute, every=whole)
+            self._look_at_attribute(path, value, name, attribute, whole=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:
@@ -183,8 +179,10 @@ class Attributes:
         return [n for n in names if n in self._visitor.names or n in self._visitor.later]
 
     def _look_at_attribute(
-        self, path: AccessPath | Root, owner: Any, name: str, value: Any, *, every: bool
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any, *, whole: bool
     ) -> None:
+        if whole:
+            self._visitor.escapes.take_part(value, owner)
         module = issubclass(type(owner), ModuleType)
         key = (id(owner), name)
         if key in self._known or (module and (id(vars(owner)), name) in self._visitor.global_paths):
@@ -193,9 +191,8 @@ class Attributes:
         made = AccessPath(
             path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
         )
-        if not every and not self._visitor.wants(
-            name
-        ):  # it is only called later: which one it is, counts
+        if not (whole or self._visitor.wants(name)):
+            # it is only called later: which one it is, counts
             if key not in self._handed:
                 self._handed.add(key)
                 self._visitor.found.add(made, "identity", value)

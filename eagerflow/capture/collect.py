@@ -96,7 +96,7 @@ class _Collector:
         self.escapes = Escapes(self)
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
-        self._libraries: list[tuple[AccessPath | Root, Any]] = []  # modules, however they are named
+        self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
@@ -187,8 +187,8 @@ class _Collector:
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
-        if isinstance(value, ModuleType) and is_library(vars(value)):
-            self._libraries.append((path, value))
+        if issubclass(type(value), ModuleType):
+            self._note_module(path, value)
         self.found.add(path, "alias", self._seen[id(value)])
         self.escapes.add_path(path, value)
         if self.containers is not None:
@@ -213,16 +213,21 @@ class _Collector:
             if not is_library_class(value):
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
-            library = is_library(vars(value))
+            library = self._note_module(path, value)
             self.found.add(path, "member" if library else "identity", value)
-            if library:
-                self._libraries.append((path, value))
-            else:
+            if not library:
                 self.found.objects.append(Holder(path, value))
         elif issubclass(kind, CONTAINERS):
             self._look_at_container(path, value)
         else:
             self._look_at_object(path, value)
+
+    def _note_module(self, path: AccessPath | Root, module: ModuleType) -> bool:
+        """Whether a module is of a library, so that only names that code reads of it count."""
+        library = is_library(vars(module))
+        if library and isinstance(path, AccessPath):
+            self._libraries.append((path, module))
+        return library
 
     def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
         """Bound methods and partials are what they hold."""
@@ -410,34 +415,32 @@ class _Collector:
 
     def _finish_libraries(self) -> None:
         """Of modules of libraries, what the user's code reads by name is the same object."""
-        sites = {id(site.code): site for site in self.found.sites}
         known: set[tuple[int, str]] = set()
-        named = [
-            (path, module, load)
-            for path, module in self._libraries
-            if isinstance(path, AccessPath)
-            for code, load in self.found.loads_of(path)
-            if not _is_own(sites[id(code)])
-        ]
-        for path, module, load in (*named, *self._imported()):
-            member = member_of(path, module, load.attributes)
+        for path, module, names in self._library_names():
+            member = member_of(path, module, names)
             if member is not None:
                 key = (id(member[0].parent.get()), member[0].key)
                 if key not in known:
                     known.add(key)
                     self.found.add(*member)
 
-    def _imported(self) -> Iterator[tuple[AccessPath, ModuleType, Load]]:
-        """The modules of libraries that code imports when it runs, and how it names them."""
-        for site in self.found.sites:
+    def _library_names(self) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
+        """Modules of libraries, and the attributes by which code of the user reads of them."""
+        sites = {id(site.code): site for site in self.found.sites if not _is_own(site)}
+        for path, module in self._libraries:
+            for name in self.asked & vars(module).keys():
+                yield path, module, (name,)
+            for code, load in self.found.loads_of(path):
+                if id(code) in sites:
+                    yield path, module, load.attributes
+        for site in sites.values():  # those that it imports when it runs
             facts = facts_of(site.code)
-            for load in facts.loads if not _is_own(site) else ():
-                module, level, name = facts.aliases.get(load.name, ("", 1, ""))
-                value = sys.modules.get(module)
-                if load.kind == "local" and not level and isinstance(value, ModuleType):
-                    attributes = (name, *load.attributes) if name else load.attributes
-                    path = AccessPath(_MODULES, "item", module, module, True)
-                    yield path, value, load._replace(attributes=attributes)
+            for load in facts.loads:
+                name, level, first = facts.aliases.get(load.name, ("", 1, ""))
+                value = sys.modules.get(name)
+                if load.kind == "local" and not level and value is not None:
+                    names = (first, *load.attributes) if first else load.attributes
+                    yield AccessPath(_MODULES, "item", name, name, True), value, names
 
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""

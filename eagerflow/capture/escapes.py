@@ -127,7 +127,7 @@ class Escapes:
         """Note that a value escapes with the object or container that holds it."""
         if len(self._whole) >= MOST:
             self._too_many = True
-        elif isinstance(value, CONTAINERS) or reads_itself(type(value)):
+        elif issubclass(type(value), CONTAINERS) or reads_itself(type(value)):
             self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
 
     def finish(self) -> None:

@@ -167,20 +167,17 @@ def _file_methods(reads: Reads) -> frozenset[str]:
     if pathlib is None:
         return frozenset()
     pure = pathlib.PurePath
-    if not any(isinstance(r.value, pure) or _is_subclass(r.value, pure) for r in reads.reads):
+    values = [r.value for r in reads.reads]
+    if not any(issubclass(x if issubclass(type(x), type) else type(x), pure) for x in values):
         return frozenset()
     return frozenset(name for name in dir(pathlib.Path) if not hasattr(pure, name))
-
-
-def _is_subclass(value: Any, base: type) -> bool:
-    return isinstance(value, type) and issubclass(value, base)
 
 
 def note_hidden_state(reads: Reads) -> None:
     """Note the state of libraries that code reads without a name, such as decimal's precision."""
     values = [r.value for r in reads.reads]
     for value in values:
-        if isinstance(value, BuiltinFunctionType | FunctionType) and (
+        if type(value) in (BuiltinFunctionType, FunctionType) and (
             f"{value.__module__}.{value.__name__}" in _READERS
         ):
             path = AccessPath(Root(value), "call", None, f"{value.__name__}()", True)
@@ -198,7 +195,7 @@ _DECIMAL: Final = ("decimal", "_decimal", "_pydecimal")
 
 def _module_of(value: Any) -> Any:
     """That of a class or function of a library, or of an object of its classes."""
-    return getattr(value if isinstance(value, CODE) else type(value), "__module__", None)
+    return getattr(value if type(value) in CODE else type(value), "__module__", None)
 
 
 CODE: Final = (FunctionType, BuiltinFunctionType, type)
