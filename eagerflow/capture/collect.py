@@ -35,6 +35,7 @@ from eagerflow.capture.findings import (
 from eagerflow.capture.library import (
     is_library,
     is_library_class,
+    kind_of_member,
     member_of,
 )
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
@@ -97,6 +98,7 @@ class _Collector:
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
+        self._members: set[tuple[int, str]] = set()  # those of them that were looked at
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
@@ -121,7 +123,6 @@ class _Collector:
             self.containers.finish(self.found)
         self._finish_arrays()
         self.escapes.finish()
-        self._finish_libraries()
         note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
@@ -163,6 +164,7 @@ class _Collector:
         """Look at attributes, members and items: of all, or of what is new since last time."""
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
+        self._scan_libraries()
         if self.containers is None:
             return
         for path, value in self.containers.new_items(whole=whole):
@@ -413,16 +415,21 @@ class _Collector:
                 self.visit(AccessPath(_MODULES, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
 
-    def _finish_libraries(self) -> None:
-        """Of modules of libraries, what the user's code reads by name is the same object."""
-        known: set[tuple[int, str]] = set()
+    def _scan_libraries(self) -> None:
+        """Of modules of libraries, look at what the user's code reads by name."""
         for path, module, names in self._library_names():
             member = member_of(path, module, names)
-            if member is not None:
-                key = (id(member[0].parent.get()), member[0].key)
-                if key not in known:
-                    known.add(key)
-                    self.found.add(*member)
+            if member is None:
+                continue
+            path, value = member
+            key = (id(path.parent.get()), path.key)
+            if key not in self._members:
+                self._members.add(key)
+                kind = kind_of_member(path.parent.get(), value)
+                if kind is None:
+                    self.visit(path, value)
+                else:
+                    self.found.add(path, kind, value)
 
     def _library_names(self) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
         """Modules of libraries, and the attributes by which code of the user reads of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import sysconfig
 import warnings
-from collections import deque
 from collections.abc import Container, Mapping, Sequence
 from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final
@@ -34,6 +33,7 @@ _STATELESS: Final = frozenset({
     "concurrent.futures.thread", "logging", "typing",
 })  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9
+_KINDS_IN_SYS: Final[dict[type, str]] = {dict: "keys", list: "items"}
 _PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
@@ -128,8 +128,8 @@ def _holds_more(base: type) -> bool:
 
 def member_of(
     path: AccessPath, module: ModuleType, names: Sequence[str]
-) -> tuple[AccessPath, str, Any] | None:
-    """What code reads of a module of a library by attributes: where, how it is guarded, and it.
+) -> tuple[AccessPath, Any] | None:
+    """What code reads of a module of a library by attributes, and where.
 
     Args:
         path: of the module.
@@ -144,7 +144,7 @@ def member_of(
         if value is GONE or attribute_of(owner, name) is not value:  # it is made when asked for
             return None
         path = AccessPath(path, "attribute", name, joined(path.text, f".{name}"), True)
-    return None if value is module else (path, _kind_of(value), value)
+    return None if value is module else (path, value)
 
 
 def attribute_of(module: ModuleType, name: str) -> Any:
@@ -159,14 +159,15 @@ def attribute_of(module: ModuleType, name: str) -> Any:
             return GONE
 
 
-def _kind_of(value: Any) -> str:
-    """How what a library has under a name is guarded."""
-    kind = type(value)
-    if kind in _PLAIN:
+def kind_of_member(module: ModuleType, value: Any) -> str | None:
+    """How what a library has under a name is guarded; None if it is looked into."""
+    if type(value) in _PLAIN:
         return "value"
-    if kind is dict:
-        return "items" if all(type(x) in _PLAIN for x in value.values()) else "keys"
-    return "items" if kind in (list, set, deque) else "member"
+    if module is sys:  # which leads to all modules
+        return _KINDS_IN_SYS.get(type(value), "member")
+    # of os the table of rules tells
+    known = callable(value) or isinstance(value, ModuleType) or module.__name__ == "os"
+    return "member" if known else None
 
 
 def is_settled(path: AccessPath | Root, kind: str) -> bool:

@@ -113,6 +113,24 @@ def list_of_a_library(trace: Trace) -> Steps:
         yield f(x)
 
 
+@program(traces=1)
+def settings_of_a_library(trace: Trace) -> Steps:
+    options = types.SimpleNamespace(rates={"a": [2.0]})
+    with patch.object(string, "options", options, create=True):
+        f = trace(lambda x: x * string.options.rates["a"][0])  # type: ignore[attr-defined]
+        yield f(x)
+        options.rates["a"][0] = 5.0
+        yield f(x)
+
+
+@program(traces=2)
+def patched_constant_by_name(trace: Trace) -> Steps:
+    f = trace(lambda x: x * getattr(math, "pi"))  # noqa: B009 - the case
+    yield f(x)
+    with patch.object(math, "pi", 3.0):
+        yield f(x)
+
+
 # --- the function itself ----------------------------------------------------------------------
 
 
