@@ -164,7 +164,8 @@ class _Collector:
         """Look at attributes, members and items: of all, or of what is new since last time."""
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
-        self._scan_libraries()
+        if whole:
+            self._scan_libraries()
         if self.containers is None:
             return
         for path, value in self.containers.new_items(whole=whole):
