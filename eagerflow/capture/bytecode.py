@@ -253,6 +253,11 @@ _INSPECTS: Final = frozenset({
     "COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR", "BUILD_SET", "BUILD_MAP",
     "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE",
 })  # fmt: skip
+#: what makes a new value of others
+_MAKES: Final = frozenset({
+    "LOAD_CONST", "BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "BUILD_STRING",
+    "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE",
+})  # fmt: skip
 #: what calls its first argument when a graph runs
 _CALLS_LATER: Final = "py_call"
 
@@ -365,8 +370,13 @@ class _Stack:
         for one in values:
             if one in self._parts:
                 self._inspect(self._parts[one])
-            elif not self._is_constant(one):
+            elif not self._is_new(one):
                 self.inspected.add(one)
+
+    def _is_new(self, offset: int) -> bool:
+        """Whether a value is made there, so that nothing outside is it."""
+        op = self._made_by[offset][0]
+        return op in _MAKES or op.startswith(("UNARY", "FORMAT"))
 
     def _is_constant(self, offset: int) -> bool:
         return self._made_by[offset][0] == "LOAD_CONST"
