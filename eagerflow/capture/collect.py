@@ -26,18 +26,8 @@ from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.escapes import CONTAINERS, Escapes
-from eagerflow.capture.findings import (
-    find_calls,
-    is_handed_over,
-    note_hidden_state,
-    unwatched,
-)
-from eagerflow.capture.library import (
-    is_library,
-    is_library_class,
-    kind_of_member,
-    member_of,
-)
+from eagerflow.capture.findings import find_calls, is_handed_over, note_hidden_state, unwatched
+from eagerflow.capture.library import is_library, is_library_class, kind_of_member, member_of
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -91,9 +81,8 @@ class _Collector:
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
-        self.global_paths: dict[
-            tuple[int, str], AccessPath
-        ] = {}  # global names, by id of the namespace
+        #: global names, by id of the namespace
+        self.global_paths: dict[tuple[int, str], AccessPath] = {}
         self.escapes = Escapes(self)
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
