@@ -94,8 +94,8 @@ class Apart(NamedTuple):
                 value = outer.get()
                 if id(value) in here:
                     raise TraceError(
-                        f"{self.name} changes a {type(value).__name__} that is an argument and is "
-                        "also used from outside",
+                        f"{self.name} changes or compares a {type(value).__name__} that is an "
+                        "argument and is also used from outside",
                         given=f"{outer.text} as an argument",
                         expected="a container that is used in one of the two ways",
                         hint="pass a copy, or do not use the same object by its name outside",

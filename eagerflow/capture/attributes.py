@@ -24,6 +24,9 @@ _IGNORED: Final = frozenset({
     "__repr__", "__set_name__", "__setstate__", "__sizeof__", "__str__",
 })  # fmt: skip
 
+#: but where code makes texts
+_TEXTS: Final = frozenset({"__format__", "__repr__", "__str__"})
+
 
 @final
 @dataclass(slots=True, eq=False)
@@ -69,6 +72,9 @@ class Attributes:
             self._classes[id(cls)] = entry = _Class(path, cls, constructs)
             self._new.append(entry)
             self._visitor.found.classes.append(Holder(path, cls))
+            if not is_library_class(type(cls)):  # as its class has members, it may have properties
+                text = type(cls).__qualname__.rpartition(".")[2]
+                self.add_instance(AccessPath(path, "class", None, text, True), cls)
 
     def constructs(self, cls: type) -> None:
         """Note that code may make instances of the class."""
@@ -106,7 +112,9 @@ class Attributes:
                 return False
             if name in _CONSTRUCTORS:
                 return one.constructs
-            return name not in _IGNORED and not _is_generated(member, one.value)
+            if name in _IGNORED and not (name in _TEXTS and self._visitor.escapes.formats):
+                return False
+            return not _is_generated(member, one.value)
         if self._visitor.wants(name):
             return True
         # setting a property runs it
@@ -150,9 +158,12 @@ class Attributes:
     def _scan_object(self, holder: Holder) -> None:
         path, value = holder
         own = instance_dict(value)
-        every = self._takes_every(value)
+        whole = self._visitor.escapes.take(value)
+        every = whole or self._takes_every(value)
+        if _computes(value):
+            self._visitor.names.add("__getattr__")
         for name in self._wanted(own or (), every):
-            self._look_at_attribute(path, value, name, (own or {})[name])
+            self._look_at_attribute(path, value, name, (own or {})[name], whole=whole)
         if issubclass(type(value), (ModuleType, FunctionType)):
             return
         for name in self._wanted(slots_of(type(value)), every):
@@ -160,7 +171,7 @@ class Attributes:
                 attribute = getattr(value, name)
             except AttributeError:
                 continue
-            self._look_at_attribute(path, value, name, attribute)
+            self._look_at_attribute(path, value, name, attribute, whole=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:
@@ -168,8 +179,10 @@ class Attributes:
         return [n for n in names if n in self._visitor.names or n in self._visitor.later]
 
     def _look_at_attribute(
-        self, path: AccessPath | Root, owner: Any, name: str, value: Any
+        self, path: AccessPath | Root, owner: Any, name: str, value: Any, *, whole: bool
     ) -> None:
+        if whole:
+            self._visitor.escapes.take_part(value, owner)
         module = issubclass(type(owner), ModuleType)
         key = (id(owner), name)
         if key in self._known or (module and (id(vars(owner)), name) in self._visitor.global_paths):
@@ -178,7 +191,8 @@ class Attributes:
         made = AccessPath(
             path, how, name, joined(path.text, f".{name}").lstrip(".") or "the function"
         )
-        if not self._visitor.wants(name):  # it is only called later: which one it is, counts
+        if not (whole or self._visitor.wants(name)):
+            # it is only called later: which one it is, counts
             if key not in self._handed:
                 self._handed.add(key)
                 self._visitor.found.add(made, "identity", value)
@@ -200,7 +214,7 @@ class Attributes:
             if own is None or issubclass(type(value), (ModuleType, FunctionType)):
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
-            if self._takes_every(value):
+            if self._takes_every(value) or self._visitor.escapes.take(value):
                 self._visitor.found.add(entries, "keys", own)
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
@@ -213,7 +227,7 @@ class Attributes:
         for path, value in (*modules, *self._visitor.found.classes):
             names = frozenset(
                 n
-                for n in self._visitor.asked
+                for n in (self._visitor.names if _computes(value) else self._visitor.asked)
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
@@ -224,6 +238,11 @@ class Attributes:
         """Whether attributes of an object may be read by names made at run time."""
         cls = type(value)
         return self._visitor.every and (is_bare_class(cls) or not is_library_class(cls))
+
+
+def _computes(value: Any) -> bool:
+    """Whether a module computes attributes that it does not have."""
+    return issubclass(type(value), ModuleType) and "__getattr__" in value.__dict__
 
 
 def _is_plain(cls: type, name: str) -> bool:
@@ -239,7 +258,7 @@ def _is_plain(cls: type, name: str) -> bool:
 
 def _is_generated(member: Any, cls: type) -> bool:
     """Whether a method was written by `dataclasses`: it reads all fields, to compare them."""
-    code = getattr(member, "__code__", None)
+    code = getattr(getattr(member, "__wrapped__", member), "__code__", None)
     return code is not None and code.co_filename == "<string>" and hasattr(
         cls, "__dataclass_fields__"
     )  # fmt: skip

@@ -27,6 +27,7 @@ _STORES: Final = {
 }
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+_FORMATTERS: Final = frozenset({"ascii", "format", "print", "repr", "str"})
 _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getattr_static"})
 
 
@@ -66,16 +67,25 @@ class Facts:
         aliases: local name -> (module, level, attribute) for imports in the function.
         strings: constants that may be the names of attributes.
         every_attribute: whether attributes are read whose names are made at run time.
+        calls: the offsets of what is called without arguments.
         arguments: for values that are just loaded and passed on, by the offset of their load,
             the offset of that of the function.
+        given: kind and name of what is passed on, as in ``inspected``, with the offset of the load
+            of the function and the name at its end.
         operands: the offsets of loads of values that are operands of ``+``, ``@``, ….
+        inspected: kind and name of what is compared, formatted or made a key; ``("", "")`` stands
+            for values without a name that are.
+        loads_by_end: the loads of names, by the offset of the last of their attributes.
+        formats: whether texts of values are made.
+        asks_identity: whether ``is`` or `id` tells objects apart.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
     """
 
     __slots__ = (
-        "aliases", "arguments", "attributes", "codes", "every_attribute", "globals", "imports",
-        "later", "loads", "operands", "stores", "strings", "subscript_store",
+        "aliases", "arguments", "asks_identity", "attributes", "calls", "codes", "every_attribute",
+        "formats", "given", "globals", "imports", "inspected", "later", "loads", "loads_by_end",
+        "operands", "stores", "strings", "subscript_store",
     )  # fmt: skip
 
     def __init__(self, code: CodeType) -> None:
@@ -91,10 +101,16 @@ class Facts:
             self._note(instructions, i)
         passed = _Stack(instructions)
         self.arguments, self.operands = passed.arguments, frozenset(passed.operands)
+        self.given = [(passed.named(one), *callee) for one, callee in passed.given]
+        self.calls = passed.bare
+        self.inspected = frozenset(map(passed.named, passed.inspected))
+        self.loads_by_end = {x.end: x for x in self.loads if x.kind != "attribute"}
         self.later = self._called_later(passed)
         hidden = set(map(id, passed.made_for_later()))
         self.codes = [c for c in code.co_consts if isinstance(c, CodeType) and id(c) not in hidden]
         self.globals = {load.name for load in self.loads if load.kind == "global"}
+        self.formats = passed.formats or not _FORMATTERS.isdisjoint(self.globals | self.attributes)
+        self.asks_identity = passed.asks_identity or "id" in self.globals
         self._find_reflection(code, instructions)
 
     def _called_later(self, passed: _Stack) -> frozenset[tuple[str, str]]:
@@ -219,10 +235,29 @@ _PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS
 #: what takes values and gives another one, and how many it takes
 _TAKES: Final = {
     "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2,
+    "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1, "CONVERT_VALUE": 1,
+    "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2,
     "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
 }  # fmt: skip
-_BUILDS: Final = frozenset({"BUILD_TUPLE", "BUILD_LIST", "BUILD_SET"})
-_DROPS: Final = frozenset({"POP_TOP", "STORE_FAST", "STORE_GLOBAL", "STORE_DEREF", "STORE_NAME"})
+#: what makes one value of a number of them; of those with a factor, pairs
+_BUILDS: Final = {
+    "BUILD_TUPLE": 1, "BUILD_LIST": 1, "BUILD_SET": 1, "BUILD_STRING": 1, "BUILD_MAP": 2,
+}  # fmt: skip
+#: what takes values and gives none
+_DROPS: Final = {
+    "POP_TOP": 1, "STORE_FAST": 1, "STORE_GLOBAL": 1, "STORE_DEREF": 1, "STORE_NAME": 1,
+    "STORE_ATTR": 2, "STORE_SUBSCR": 3, "RETURN_VALUE": 1,
+}  # fmt: skip
+#: what asks values how they compare, what their hash is, or for a text of them
+_INSPECTS: Final = frozenset({
+    "COMPARE_OP", "CONTAINS_OP", "BINARY_SUBSCR", "BUILD_SET", "BUILD_MAP",
+    "FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE",
+})  # fmt: skip
+#: what makes a new value of others
+_MAKES: Final = frozenset({
+    "LOAD_CONST", "BINARY_OP", "COMPARE_OP", "CONTAINS_OP", "IS_OP", "BUILD_STRING",
+    "MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE",
+})  # fmt: skip
 #: what calls its first argument when a graph runs
 _CALLS_LATER: Final = "py_call"
 
@@ -233,60 +268,138 @@ class _Stack:
 
     Attributes:
         arguments: see `Facts`.
+        bare: see `Facts.calls`.
+        given: the offsets of what is passed on, and of what gets it with the name at its end.
         operands: see `Facts`.
         later: the offsets of loads, or of makings, of functions that `ef.py_call` gets.
+        inspected: the offsets of what made values that are inspected, or may be.
+        formats: whether texts of values are made.
+        asks_identity: whether ``is`` tells objects apart.
     """
 
     def __init__(self, instructions: list[tuple[int, str, Any]]) -> None:
         self.arguments: dict[int, int] = {}
+        self.bare: set[int] = set()
+        self.given: list[tuple[int, tuple[int, Any]]] = []
         self.operands: set[int] = set()
         self.later: set[int] = set()
-        self._names = {offset: value for offset, _, value in instructions}
+        self.inspected: set[int] = set()
+        self.formats = self.asks_identity = False
+        self._made_by = {offset: (op, value) for offset, op, value in instructions}
         self._made: dict[int, CodeType] = {}  # by the offset of what makes a function
+        self._parts: dict[int, list[int]] = {}  # of what is built, by its offset
         self._kept: list[tuple[str, CodeType]] = []  # local names of such
         self._stack: list[int] = []
         for offset, op, value in instructions:
             self._step(offset, op, value)
         self._loads = [(o, name) for o, op, name in instructions if op == "LOAD_FAST"]
 
+    def named(self, offset: int) -> tuple[str, str]:
+        """Kind and name of what is loaded there; ``("", "")`` if it has no name outside."""
+        op, value = self._made_by[offset]
+        kinds = (("global", _GLOBALS), ("cell", _CELLS), ("attribute", _ATTRIBUTES))
+        return next(((kind, value) for kind, ops in kinds if op in ops), ("", ""))
+
     def _step(self, offset: int, op: str, value: Any) -> None:
         if op in _PUSHES:
             self._stack.append(offset)
             return
-        if op == "KW_NAMES":  # says how the next call names what it takes
+        if op in ("COPY", "SWAP") and value <= len(self._stack):
+            stack = self._stack
+            if op == "COPY":
+                stack.append(stack[-value])
+            else:
+                stack[-1], stack[-value] = stack[-value], stack[-1]
             return
         count = self._count(op, value)
         if count is None or len(self._stack) < count:
+            self._inspect(self._stack)
             self._stack.clear()
             return
         taken = self._stack[len(self._stack) - count :]
         del self._stack[len(self._stack) - count :]
+        self._note(offset, op, value, taken)
+        if op not in _DROPS and not op.startswith("POP_JUMP"):
+            self._stack.append(offset)
+
+    def _note(self, offset: int, op: str, value: Any, taken: list[int]) -> None:
         if op == "CALL":
-            self.arguments.update(dict.fromkeys(taken[1:], taken[0]))
-            if self._names.get(taken[0]) == _CALLS_LATER:
-                self.later.update(taken[1:2])
+            self._note_call(taken)
         elif op == "BINARY_OP":
             self.operands.update(taken)
-        elif op == "MAKE_FUNCTION" and isinstance(self._names.get(taken[-1]), CodeType):
-            self._made[offset] = self._names[taken[-1]]
+            if self._is_text(taken[0]):  # "%s" % value
+                self._inspect(taken[1:])
+        elif op in _INSPECTS:
+            self._note_inspection(op, taken)
+        elif op == "IS_OP":
+            self.asks_identity |= not any(map(self._is_constant, taken))
+        elif op in _BUILDS:
+            self._parts[offset] = taken
+        elif op == "MAKE_FUNCTION" and isinstance(self._made_by[taken[-1]][1], CodeType):
+            self._made[offset] = self._made_by[taken[-1]][1]
         elif op == "SET_FUNCTION_ATTRIBUTE" and taken[-1] in self._made:
             self._made[offset] = self._made[taken[-1]]
         elif op == "STORE_FAST" and taken[0] in self._made:
             self._kept.append((value, self._made[taken[0]]))
-        if op not in _DROPS:
-            self._stack.append(offset)
+
+    def _note_call(self, taken: list[int]) -> None:
+        callee, *given = taken
+        self.arguments.update(dict.fromkeys(given, callee))
+        for one in given:
+            parts = self._parts.get(one, (one,))
+            self.given += [
+                (part, (callee, self._made_by[callee][1]))
+                for part in parts
+                if not self._is_constant(part)
+            ]
+        if not given:
+            self.bare.add(callee)
+        if self._made_by[callee][1] == _CALLS_LATER:
+            self.later.update(given[:1])
+
+    def _note_inspection(self, op: str, taken: list[int]) -> None:
+        if op == "BINARY_SUBSCR":  # of the container nothing is asked but the item
+            taken = taken[1:]
+        self.formats |= op.startswith(("FORMAT", "CONVERT"))
+        # what is compared with a constant says that it is another thing
+        if op != "COMPARE_OP" or not any(map(self._is_constant, taken)):
+            self._inspect(taken)
+
+    def _inspect(self, values: list[int]) -> None:
+        """Note what may be inspected, with the parts of what was built here."""
+        for one in values:
+            if one in self._parts:
+                self._inspect(self._parts[one])
+            elif not self._is_new(one):
+                self.inspected.add(one)
+
+    def _is_new(self, offset: int) -> bool:
+        """Whether a value is made there, so that nothing outside is it."""
+        op = self._made_by[offset][0]
+        return op in _MAKES or op.startswith(("UNARY", "FORMAT"))
+
+    def _is_constant(self, offset: int) -> bool:
+        return self._made_by[offset][0] == "LOAD_CONST"
+
+    def _is_text(self, offset: int) -> bool:
+        op, value = self._made_by[offset]
+        return op == "LOAD_CONST" and isinstance(value, str)
 
     def _count(self, op: str, value: Any) -> int | None:
         """How many values an instruction takes, if that is known."""
         if op == "CALL":
             return int(value) + 1
         if op in _BUILDS:
-            return int(value)
+            return int(value) * _BUILDS[op]
+        if op == "FORMAT_VALUE":
+            return 1 + bool(value[1])
         if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
             return 1 + int(value or 0).bit_count()
         if op == "SET_FUNCTION_ATTRIBUTE":
             return 2
-        return _TAKES.get(op, 1 if op in _DROPS else None)
+        if op.startswith("POP_JUMP"):
+            return 1
+        return _TAKES.get(op, _DROPS.get(op))
 
     def made_for_later(self) -> list[CodeType]:
         """The code of functions that are made here for nothing but to be called later."""

@@ -126,6 +126,8 @@ class CapturedContainers:
         """The items that are read and were not given before, of all containers or of new ones."""
         containers, self._new = list(self._containers.values()) if whole else self._new, []
         for one in containers:
+            escapes = self._visitor.escapes.take(one.value)
+            one.unnamed = one.unnamed or escapes
             self.changes += one.follow_owners()
             if isinstance(one.value, _SETS):
                 continue
@@ -137,7 +139,10 @@ class CapturedContainers:
             for key in keys:
                 if key not in one.visited:
                     one.visited.add(key)
-                    yield from _item(one, key)
+                    for item in _item(one, key):
+                        if escapes:
+                            self._visitor.escapes.take_part(item[1], one.value)
+                        yield item
 
     def _keys(self, one: _Container) -> Any:
         """The keys that constant subscripts name; may find that it is used as a whole."""

@@ -98,7 +98,7 @@ class Watch:
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
         self._by_computed_names = any(sets_computed_names(s.code) for s in reads.sites) or any(
-            r.value is setattr or r.value is delattr for r in reads.reads
+            r.kind != "member" and (r.value is setattr or r.value is delattr) for r in reads.reads
         )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
         self._paths: list[tuple[AccessPath, Any]] = [(p, p.get()) for p in self._stored_names()]

@@ -25,8 +25,9 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
-from eagerflow.capture.library import is_library, is_library_class
+from eagerflow.capture.escapes import CONTAINERS, Escapes
+from eagerflow.capture.findings import find_calls, is_handed_over, note_hidden_state, unwatched
+from eagerflow.capture.library import is_library, is_library_class, kind_of_member, member_of
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -37,11 +38,12 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset(
     {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
 )
-_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
-#: containers of the standard library that are written in Python: where they hold their items
-_WRAPPED: Final = {"UserDict": "data", "UserList": "data", "ChainMap": "maps"}
+#: what every member of an enumeration holds
+_OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
+_BUILTINS: Final = Root(builtins, "builtins")
+_MODULES: Final = Root(sys.modules, "sys.modules")
 #: access paths from which on no more are looked for
 MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
@@ -79,11 +81,13 @@ class _Collector:
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
-        self.global_paths: dict[
-            tuple[int, str], AccessPath
-        ] = {}  # global names, by id of the namespace
+        #: global names, by id of the namespace
+        self.global_paths: dict[tuple[int, str], AccessPath] = {}
+        self.escapes = Escapes(self)
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
+        self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
+        self._members: set[tuple[int, str]] = set()  # those of them that were looked at
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
@@ -107,10 +111,13 @@ class _Collector:
         if self.containers is not None:
             self.containers.finish(self.found)
         self._finish_arrays()
+        self.escapes.finish()
+        note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
         # they know it: a cycle would keep the user's objects
         self.attributes = self.containers = None
+        del self.escapes
         return self.found
 
     def _drain(self) -> bool:
@@ -133,6 +140,7 @@ class _Collector:
         return (
             sum(map(len, known))
             + len(reads.containers)
+            + len(self.escapes)
             + self.every
             + (0 if self.containers is None else self.containers.changes)
         )
@@ -145,6 +153,8 @@ class _Collector:
         """Look at attributes, members and items: of all, or of what is new since last time."""
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
+        if whole:
+            self._scan_libraries()
         if self.containers is None:
             return
         for path, value in self.containers.new_items(whole=whole):
@@ -157,18 +167,22 @@ class _Collector:
         if kind in _NUMBERS:
             fixed = not isinstance(path, AccessPath) or path.fixed
             self.found.add(path, "value" if fixed else "number", value)
-        elif kind in _ATOMS or issubclass(kind, enum.Enum):
+        elif kind in _ATOMS or (issubclass(kind, enum.Enum) and _is_plain(value)):
             self.found.add(path, "value", value)
         elif id(value) in self._seen:
             self._look_again(path, value)
         else:
             self._seen[id(value)] = path
             self._alive.append(value)
+            self.escapes.add_path(path, value)
             self._look_first(path, value)
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
+        if issubclass(type(value), ModuleType):
+            self._note_module(path, value)
         self.found.add(path, "alias", self._seen[id(value)])
+        self.escapes.add_path(path, value)
         if self.containers is not None:
             self.containers.widen(path, value)
         if self.attributes is not None and issubclass(type(value), type):
@@ -191,13 +205,21 @@ class _Collector:
             if not is_library_class(value):
                 self._attributes().add_class(path, value, constructs=True)
         elif issubclass(kind, ModuleType):
-            self.found.add(path, "identity", value)
-            if not is_library(vars(value)):
+            library = self._note_module(path, value)
+            self.found.add(path, "member" if library else "identity", value)
+            if not library:
                 self.found.objects.append(Holder(path, value))
-        elif issubclass(kind, _CONTAINERS):
+        elif issubclass(kind, CONTAINERS):
             self._look_at_container(path, value)
         else:
             self._look_at_object(path, value)
+
+    def _note_module(self, path: AccessPath | Root, module: ModuleType) -> bool:
+        """Whether a module is of a library, so that only names that code reads of it count."""
+        library = is_library(vars(module))
+        if library and isinstance(path, AccessPath):
+            self._libraries.append((path, module))
+        return library
 
     def _look_at_wrapper(self, path: AccessPath | Root, value: Any) -> None:
         """Bound methods and partials are what they hold."""
@@ -228,7 +250,7 @@ class _Collector:
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
-        elif not library or cls.__name__ in _WRAPPED or self._has_attributes(value):
+        elif not library or self._has_attributes(value):
             self.found.add(path, "identity", value)
             self._add_object(path, value)
             if library:
@@ -238,7 +260,7 @@ class _Collector:
             if isinstance(value, (attrgetter, methodcaller)):
                 self._look_at_getter(value)
             if isinstance(value, BuiltinFunctionType) and isinstance(
-                value.__self__, (*_CONTAINERS, Tensor)
+                value.__self__, (*CONTAINERS, Tensor)
             ):
                 owner = AccessPath(path, "attribute", "__self__", _joined(path, ""), True)
                 self.visit(owner, value.__self__)
@@ -274,8 +296,6 @@ class _Collector:
     def _add_object(self, path: AccessPath | Root, value: Any) -> None:
         self.found.objects.append(Holder(path, value))
         cls = type(value)
-        if cls.__module__ == "collections" and cls.__name__ in _WRAPPED:
-            self.names.add(_WRAPPED[cls.__name__])
         if not is_library_class(cls):
             text = cls.__qualname__.rpartition(".")[2]
             self._attributes().add_instance(AccessPath(path, "class", None, text, True), value)
@@ -302,6 +322,11 @@ class _Collector:
                 self.visit(made, value)
         if path is not self.found.root:
             self._look_at_defaults(path, function)
+        else:
+            for name in ("__code__", "__defaults__", "__kwdefaults__"):
+                made = AccessPath(path, "attribute", name, name, True)
+                if getattr(function, name) is not None:
+                    self.found.add(made, "member", getattr(function, name))
         if library:
             return
         if function.__dict__:
@@ -332,6 +357,8 @@ class _Collector:
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True
+        if not _is_own(site):
+            self.escapes.note(site)
         if facts.imports or any(load.kind == "cell" for load in facts.loads):
             self._doubtful = True
         if not known:
@@ -345,7 +372,8 @@ class _Collector:
         key = (id(namespace), name)
         if key in self.global_paths:
             return
-        if getattr(namespace.get(name), "__name__", "") != "eagerflow":
+        value = namespace.get(name)
+        if not isinstance(value, ModuleType) or value.__name__ != "eagerflow":
             self._doubtful = True
         text, home = name, self.found.sites[0].function.__globals__
         if namespace is not home:
@@ -360,6 +388,10 @@ class _Collector:
             self.visit(path, namespace[name])
         elif hasattr(builtins, name) or not name.startswith("__"):
             self.found.add(path, "absent", None)
+            builtin = getattr(builtins, name, None)
+            if builtin is not None and not _is_own(site) and not _is_exception(builtin):
+                made = AccessPath(_BUILTINS, "attribute", name, f"builtins.{name}", True)
+                self.found.add(made, "member", builtin)
 
     def _look_at_import(self, site: Site, module: str, level: int) -> None:
         try:
@@ -367,12 +399,45 @@ class _Collector:
             name = importlib.util.resolve_name("." * level + module, package)
         except (ImportError, TypeError):
             return
-        modules = Root(sys.modules, "sys.modules")
         while name:
             imported = sys.modules.get(name)
             if isinstance(imported, ModuleType) and not is_library(vars(imported)):
-                self.visit(AccessPath(modules, "item", name, name, True), imported)
+                self.visit(AccessPath(_MODULES, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
+
+    def _scan_libraries(self) -> None:
+        """Of modules of libraries, look at what the user's code reads by name."""
+        for path, module, names in self._library_names():
+            member = member_of(path, module, names)
+            if member is None:
+                continue
+            path, value = member
+            key = (id(path.parent.get()), path.key)
+            if key not in self._members:
+                self._members.add(key)
+                kind = kind_of_member(path.parent.get(), value)
+                if kind is None:
+                    self.visit(path, value)
+                else:
+                    self.found.add(path, kind, value)
+
+    def _library_names(self) -> Iterator[tuple[AccessPath, ModuleType, tuple[str, ...]]]:
+        """Modules of libraries, and the attributes by which code of the user reads of them."""
+        sites = {id(site.code): site for site in self.found.sites if not _is_own(site)}
+        for path, module in self._libraries:
+            for name in self.asked & vars(module).keys():
+                yield path, module, (name,)
+            for code, load in self.found.loads_of(path):
+                if id(code) in sites:
+                    yield path, module, load.attributes
+        for site in sites.values():  # those that it imports when it runs
+            facts = facts_of(site.code)
+            for load in facts.loads:
+                name, level, first = facts.aliases.get(load.name, ("", 1, ""))
+                value = sys.modules.get(name)
+                if load.kind == "local" and not level and value is not None:
+                    names = (first, *load.attributes) if first else load.attributes
+                    yield AccessPath(_MODULES, "item", name, name, True), value, names
 
     def _finish_arrays(self) -> None:
         """Arrays that NumPy may look into are compared by their content."""
@@ -380,6 +445,22 @@ class _Collector:
         for i, read in enumerate(reads):
             if read.kind == "array" and not is_handed_over(read.path, self.found):
                 reads[i] = read._replace(kind="content")
+
+
+def _is_own(site: Site) -> bool:
+    """Whether code belongs to eagerflow, which stays what it is."""
+    return str(getattr(site.function, "__module__", "")).startswith("eagerflow.")
+
+
+def _is_plain(member: enum.Enum) -> bool:
+    """Whether nothing that a member of an enumeration holds can change."""
+    own = instance_dict(member) or {}
+    plain = _NUMBERS | _ATOMS
+    return _OF_MEMBERS.issuperset(own) and type(own.get("_value_")) in plain
+
+
+def _is_exception(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
 
 
 def _now(facts: Facts) -> Iterator[Load]:

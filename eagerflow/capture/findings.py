@@ -7,18 +7,18 @@ import dis
 import random
 import sys
 import threading
-import warnings
 from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from types import FunctionType, MappingProxyType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final
-from weakref import ReferenceType
+from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.library import home, is_library, is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.library import attribute_of, home, is_library, is_library_class
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Finding, Reads, Site
+from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
 from eagerflow.source import Source
 
@@ -40,6 +40,14 @@ _RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
     ("builtins", "eval"): (_UNSEEN, "write the expression as code"),
     ("builtins", "exec"): (_UNSEEN, "write it as code"),
     ("builtins", "globals"): (_UNSEEN, "name what you read"),
+    ("numpy", "load"): (_FROZEN, _ARGUMENT),
+    ("numpy", "loadtxt"): (_FROZEN, _ARGUMENT),
+    ("numpy", "genfromtxt"): (_FROZEN, _ARGUMENT),
+    ("numpy", "fromfile"): (_FROZEN, _ARGUMENT),
+    ("locale", "*"): (_FROZEN, _ARGUMENT),
+    ("glob", "*"): (_FROZEN, _ARGUMENT),
+    ("tempfile", "*"): (_ONCE, _OUTSIDE),
+    ("socket", "*"): (_ONCE, _OUTSIDE),
     ("builtins", "__import__"): (_UNSEEN, "use an import statement"),
     ("time", "*"): (_FROZEN, _ARGUMENT),
     ("random", "*"): (_FROZEN, _DRAW),
@@ -71,20 +79,34 @@ _PLAIN_NAMES: Final = {
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
+#: functions that give state of a library without a name: they are called again by guards
+_READERS: Final = frozenset({
+    "gc.isenabled", "numpy.geterr", "numpy.get_printoptions", "sys.getrecursionlimit",
+    "sys.getswitchinterval",
+})  # fmt: skip
+#: beginnings of the names of those that give constants, or something new
+_CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
+                    "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
+#: packages of which the rules say what their functions in C do to state
+_KNOWN_IN_C: Final = sys.stdlib_module_names | {"eagerflow", "eagerflow_kernels", "numpy", "scipy"}
 #: modules of the classes whose methods the rules name
-_FOLLOWED: Final = frozenset({"logging", "_io", "random", "concurrent.futures.thread",
-                              "concurrent.futures.process"})  # fmt: skip
+_FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "random", "concurrent.futures._base",
+                              "concurrent.futures.thread", "concurrent.futures.process",
+                              })  # fmt: skip
 
 
 def find_calls(reads: Reads) -> None:
     """Note the calls in reachable code that do not belong into a graph."""
     told: set[tuple[int, int]] = set()
+    files = _file_methods(reads)
     for site in reads.sites:
         for load in facts_of(site.code).loads:
             key = (id(site.code), load.offset)
-            if load.kind == "attribute" or key in told:
+            if key in told:
                 continue
-            finding = _judge(site, load)
+            finding = _judge(site, load) if load.kind != "attribute" else None
+            if files and load.kind == "attribute" and load.name in files:
+                finding = Finding("impure", load.name, _FROZEN, _ARGUMENT, _source(site, load))
             if finding is not None:
                 told.add(key)
                 reads.findings.append(finding)
@@ -102,12 +124,88 @@ def _judge(site: Site, load: Load) -> Finding | None:
                 text = ".".join(names[: i + 1])
                 kind = "unwatched" if rule[0] is _UNSEEN else "impure"
                 hint = rule[1].format(text)
-                return Finding(kind, text, rule[0], hint, Source(site.code, load.offset))
+                return Finding(kind, text, rule[0], hint, _source(site, load))
         if i + 1 < len(names):
             value = _member(value, names[i + 1])
             if value is GONE:
                 return None
+    bare = load.end in facts_of(site.code).calls
+    if _is_opaque(value) or (bare and _gives_state(value)):
+        return Finding("impure", ".".join(names), _FROZEN, _ARGUMENT, _source(site, load))
     return None
+
+
+def _source(site: Site, load: Load) -> Source:
+    return Source(site.code, load.offset)
+
+
+def _is_opaque(value: Any) -> bool:
+    """Whether a function is written in C, and by whom nothing is known that it does."""
+    if isinstance(value, BuiltinFunctionType):
+        top = str(value.__module__ or "builtins").partition(".")[0]
+        return top not in _KNOWN_IN_C and not isinstance(value.__self__, Tensor)
+    return any(base.__name__.endswith("CFuncPtr") for base in type(value).__mro__)  # of ctypes
+
+
+def _gives_state(value: Any) -> bool:
+    """Whether a function of a library, called without arguments, gives what it keeps.
+
+    There is nothing else that it could give, but for constants.
+    """
+    if isinstance(value, BuiltinFunctionType):
+        if not isinstance(value.__self__, ModuleType | None):  # a method
+            return False
+    elif not isinstance(value, FunctionType) or not is_of_library(value):
+        return False
+    name = f"{value.__module__}.{value.__name__}"
+    return name not in _READERS and not name.startswith(_CONSTANT)
+
+
+def _file_methods(reads: Reads) -> frozenset[str]:
+    """The names of methods that look at files, if code has paths."""
+    pathlib = sys.modules.get("pathlib")
+    if pathlib is None:
+        return frozenset()
+    pure = pathlib.PurePath
+    values = [r.value for r in reads.reads]
+    if not any(issubclass(x if issubclass(type(x), type) else type(x), pure) for x in values):
+        return frozenset()
+    return frozenset(name for name in dir(pathlib.Path) if not hasattr(pure, name))
+
+
+def note_hidden_state(reads: Reads) -> None:
+    """Note the state of libraries that code reads without a name, such as decimal's precision."""
+    values = [r.value for r in reads.reads]
+    for value in values:
+        if type(value) in (BuiltinFunctionType, FunctionType) and (
+            f"{value.__module__}.{value.__name__}" in _READERS
+        ):
+            path = AccessPath(Root(value), "call", None, f"{value.__name__}()", True)
+            reads.add(path, "value", value())
+    decimal = sys.modules.get("decimal")
+    if decimal is not None and any(_module_of(value) in _DECIMAL for value in values):
+        context = AccessPath(Root(decimal.getcontext), "call", None, "the decimal context", True)
+        for name in ("prec", "rounding", "Emin", "Emax"):
+            path = AccessPath(context, "attribute", name, f"{context.text}'s {name}", True)
+            reads.add(path, "value", getattr(decimal.getcontext(), name))
+
+
+_DECIMAL: Final = ("decimal", "_decimal", "_pydecimal")
+
+
+def _module_of(value: Any) -> Any:
+    """That of a class or function of a library, or of an object of its classes."""
+    return getattr(value if type(value) in CODE else type(value), "__module__", None)
+
+
+CODE: Final = (FunctionType, BuiltinFunctionType, type)
+
+
+def is_of_library(value: Any) -> bool:
+    """Whether a function, a class or the class of an object is of a library."""
+    if isinstance(value, FunctionType):  # others are what a decorator of a library made
+        return is_library(value.__globals__) and not hasattr(value, "__wrapped__")
+    return is_library_class(value if isinstance(value, type) else type(value))
 
 
 def _start(site: Site, load: Load) -> Any:
@@ -129,22 +227,23 @@ def _start(site: Site, load: Load) -> Any:
     return GONE
 
 
+def value_of(site: Site, load: Load) -> Any:
+    """What a name with its attributes stands for, or `GONE`."""
+    value = _start(site, load)
+    for name in load.attributes:
+        value = _member(value, name)
+    return value
+
+
 def _member(value: Any, name: str) -> Any:
     """An attribute, where taking it runs no code of the user."""
-    if value is GONE:
-        return GONE
+    if isinstance(value, ModuleType):
+        return attribute_of(value, name)
     if isinstance(value, type):
         library = is_library_class(value)
-    elif isinstance(value, ModuleType):
-        # NumPy imports its parts, such as np.random, when they are first asked for
-        library = name not in vars(value) and is_library(vars(value))
-        if not library:
-            return vars(value).get(name, GONE)
     else:
-        library = is_library_class(type(value)) and not isinstance(value, FunctionType)
-        library = library and type(value).__module__ in _FOLLOWED
-    with warnings.catch_warnings(action="ignore"):
-        return getattr(value, name, GONE) if library else GONE
+        library = type(value).__module__ in _FOLLOWED and is_library_class(type(value))
+    return getattr(value, name, GONE) if library else GONE
 
 
 def _origins(value: Any, names: list[str]) -> Iterator[tuple[str, str]]:
@@ -230,7 +329,10 @@ def _asks_silently(site: Site) -> bool:
 _FOREIGN: Final = frozenset({"pandas", "polars", "pyarrow", "torch", "tensorflow", "jax", "cupy",
                              "scipy", "xarray", "sklearn"})  # fmt: skip
 #: objects whose content no guard compares
-_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview)
+_HIDDEN: Final = (ContextVar, ReferenceType, MappingProxyType, array, memoryview,
+                  WeakSet, WeakKeyDictionary, WeakValueDictionary)  # fmt: skip
+#: modules written in C with objects that never change
+_FIXED: Final = frozenset({"_struct"})
 
 
 def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
@@ -240,8 +342,8 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
         return None
     module = cls.__module__
     top = module.partition(".")[0]
-    if top == "eagerflow":
-        return None
+    if top == "eagerflow" or (isinstance(path, AccessPath) and path.how == "cell" and path.fixed):
+        return None  # what a function of a library keeps is its own affair
     if _is_iterator(cls):
         why, hint = "has a position that a trace cannot follow", "take the items outside"
         if hasattr(cls, "read"):
@@ -255,6 +357,8 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
         why, hint = "is compared by identity: changes in it are not seen", (
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
+    elif instance_dict(value) is None and _has_state(cls) and _calls(cls, reads):
+        why, hint = "has a state that a trace cannot follow", _ARGUMENT
     else:
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
@@ -266,7 +370,25 @@ def _is_iterator(cls: type) -> bool:
 
 
 def _is_scalar(value: Any) -> bool:
+    if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array__"):
+        return getattr(value, "shape", None) == ()
     return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
+
+
+def _has_state(cls: type) -> bool:
+    """Whether objects of a class written in C are told apart by identity, so that they change."""
+    hashes: Any = cls.__hash__
+    return (
+        (hashes is None or hashes is object.__hash__)
+        and not any("__call__" in base.__dict__ for base in cls.__mro__)
+        and cls.__module__ not in _FIXED
+        and cls not in (slice, bytearray)
+    )
+
+
+def _calls(cls: type, reads: Reads) -> bool:
+    """Whether code reads attributes of objects of a class."""
+    return any(("attribute", name) in reads.loads for name in dir(cls) if name[:2] != "__")
 
 
 def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
@@ -311,13 +433,10 @@ def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], boo
 
 def _is_passed_on(site: Site, load: Load) -> bool:
     facts = facts_of(site.code)
-    callee = facts.arguments.get(load.offset)
-    for other in facts.loads:
-        if other.end == callee and other.kind != "attribute" and not load.attributes:
-            value = _start(site, other)
-            for name in other.attributes:
-                value = _member(value, name)
-            return isinstance(value, FunctionType) and (
-                is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
-            )
-    return False
+    callee = facts.loads_by_end.get(facts.arguments.get(load.offset, -1))
+    if callee is None or load.attributes:
+        return False
+    value = value_of(site, callee)
+    return isinstance(value, FunctionType) and (
+        is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
+    )

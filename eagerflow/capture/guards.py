@@ -10,7 +10,9 @@ A guard is an access path, a kind and what is expected there:
 ``array``       any NumPy array
 ``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
 ``identity``    the same object
+``member``      the same object, of a library, which keeps it alive
 ``alias``       the object that another access path leads to
+``distinct``    another object than those that other access paths lead to, all different ones
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
 ``length``      a container of so many items
@@ -36,12 +38,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import ref
 
 from eagerflow.capture.equality import content_of, same_items, same_value
+from eagerflow.capture.library import is_settled
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, read_item
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.static_keys import describe
 from eagerflow.core.tensor import AbstractArray, Tensor
 
 if TYPE_CHECKING:
+    from eagerflow.capture.border import Store
     from eagerflow.capture.modules.structure import Structures
 
 
@@ -95,6 +99,8 @@ class Guard:
         if self.kind == "unshadowed":
             names = ", ".join(sorted(self.expected & value.keys()))
             return f"{self.path.text} has its own {names} now"
+        if self.kind == "distinct":
+            return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
             return f"{self.path.described} is not {self.was} any more"
         now = _describe(Read(self.path, self.kind, value))
@@ -146,7 +152,12 @@ _KINDS: Final = {
     "type": _TYPE,
     "value": _Kind(_itself, same_value, "{x} is not {e} and not holds({g}, {x})"),
     "identity": _Kind(_itself, is_, "{x} is not {e}"),
+    "member": _Kind(_itself, is_, "{x} is not {e}"),
     "alias": _Kind(_itself, lambda x, other: x is other.get(), "{x} is not {e}"),
+    "distinct": _Kind(
+        _itself, lambda x, others: len({id(x), *(id(p.get()) for p in others)}) == len(others) + 1,
+        "len({{id({x}), {e}}}) != {n}",
+    ),
     "function": _Kind(
         lambda f: (f.__code__, ref(f), id(f.__globals__)), _same_code,
         "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not holds({g}, {x})",
@@ -178,12 +189,13 @@ def _describe(read: Read) -> str:
     value = read.value
     if read.kind == "alias":
         return f"the object {read.value.text}"
+    if read.kind == "distinct":
+        return "another object"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
-    if read.kind in ("keys", "items", "content", "array") or isinstance(value, (list, dict, set)):
-        shape = getattr(value, "shape", None)
-        if shape is not None and not isinstance(value, AbstractArray):
-            return f"an array {value.dtype}{list(shape)}"
+    if read.kind in ("content", "array") and hasattr(value, "shape"):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):
         return describe(value)
     if isinstance(value, AbstractArray):
         return str(value.type)
@@ -239,7 +251,9 @@ class Guards:
         if run is None:
             try:
                 # that the code of eagerflow itself stays what it is, is not looked at
-                checked = [guard for guard in self._guards if not _is_settled(guard)]
+                checked = [
+                    guard for guard in self._guards if not is_settled(guard.path, guard.kind)
+                ]
                 run = _Writer().write(checked, self._captured)
             except Exception:  # a path leads nowhere now
                 return None
@@ -296,6 +310,17 @@ class Guards:
             self._guards.append(new)
         self._renew()
 
+    def keep_apart(self, reads: Reads, stores: Iterable[Store]) -> None:
+        """Require that different objects stay so, of the types that a trace changes or compares.
+
+        What is done to one of them would be seen in the other if they became one.
+        """
+        for group in reads.of_types(set(map(_changed, stores))):
+            first = next((path for path in group.values() if isinstance(path, AccessPath)), None)
+            others = tuple(path for path in group.values() if path is not first)
+            if first is not None and others:
+                self.add(Read(first, "distinct", others))
+
     def rely(self, structures: Structures) -> None:
         """Set what is checked after all guards."""
         self._structures = structures
@@ -312,7 +337,18 @@ class Guards:
         All access paths follow, those of captured values too. The caller has compared the code.
         """
         self._root.point_to(function)
+        for guard in self._guards:
+            if guard.kind == "member" and guard.path.parent is self._root:
+                guard.expected = guard.path.get()
         self._renew()
+
+
+def _changed(store: Store) -> type:
+    """The type of the object that a store changes."""
+    if store.kind == "update":
+        return Tensor
+    path = store.target.parent if store.kind in ("set", "delete") else store.target
+    return type(path.get())
 
 
 def _and_structures(
@@ -336,45 +372,9 @@ _READ: Final = {
     "attribute": "{owner}.{name}",
     "dict": "own({owner})[{key}]",
     "class": "{owner}.__class__",
+    "call": "{owner}()",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
 }
-
-
-def _is_settled(guard: Guard) -> bool:
-    """Whether it is about a part of eagerflow's own code."""
-    path: AccessPath | Root = guard.path
-    if isinstance(path, AccessPath) and _is_own_name(path, guard.kind):
-        return True
-    while isinstance(path, AccessPath):
-        if _is_own_member(path):
-            return True
-        path = path.parent
-    return False
-
-
-def _is_own_name(path: AccessPath, kind: str) -> bool:
-    """Whether it is a global name in eagerflow that stands for code."""
-    if path.how != "global" or not _is_own(path.parent.get()):
-        return False
-    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
-
-
-def _is_own_member(path: AccessPath) -> bool:
-    """Whether it is a member of a class of eagerflow, a default or a constant there."""
-    owner = path.parent.get()
-    if path.how == "global":
-        return _is_own(owner) and path.key.isupper()
-    if path.how == "base":
-        owner = owner.__mro__[path.key[0]]
-    elif path.how not in ("attribute", "dict"):
-        return False
-    return isinstance(owner, type | FunctionType) and _is_own(owner)
-
-
-def _is_own(code: Any) -> bool:
-    """Whether a function or class is one of eagerflow."""
-    name = getattr(code, "__module__", None)
-    return isinstance(name, str) and name.startswith("eagerflow.")
 
 
 @final
@@ -429,10 +429,9 @@ class _Writer:
         parent = path.parent
         if isinstance(parent, Root) and not parent.weak and path.how in ("global", "cell"):
             # the function itself, whose namespace and cells stay what they are
-            function = parent.get()
             if path.how == "global":
-                return f"{self._constant(function.__globals__)}[{key}]"
-            return f"{self._constant(function.__closure__[path.key])}.cell_contents"
+                return f"{self._namespace(path)}[{key}]"
+            return f"{self._constant(parent.get().__closure__[path.key])}.cell_contents"
         owner = self._variable(parent)
         if path.how == "item":
             kind = type(parent.get())
@@ -445,19 +444,42 @@ class _Writer:
             return f"getattr({owner}, {key})"
         return _READ[path.how].format(owner=owner, key=key, name=path.key)
 
+    def _namespace(self, path: AccessPath) -> str:
+        """The global names among which that of a path is."""
+        parent = path.parent
+        if isinstance(parent, Root) and not parent.weak:
+            return self._constant(parent.get().__globals__)
+        return f"{self._variable(parent)}.__globals__"
+
+    def _member(self, path: AccessPath) -> str:
+        """What a library has under a name, which is read once; modules are the same by now."""
+        owner = path.parent.get()
+        if path in self.variables or path.how != "attribute" or isinstance(path.get(), ModuleType):
+            return self._variable(path)
+        if isinstance(owner, ModuleType) and path.key in vars(owner):
+            if isinstance(path.parent, AccessPath):
+                self._variable(path.parent)
+            # where modules compute attributes, asking them takes five times as long
+            return f"{self._constant(vars(owner))}[{path.key!r}]"
+        return f"{self._variable(path.parent)}.{path.key}"
+
     def _guard(self, guard: Guard) -> None:
         if guard.kind == "absent":
             assert isinstance(guard.path, AccessPath)
-            owner, key = self._variable(guard.path.parent), guard.path.key
-            there = f"{key!r} in {owner}.__globals__"
+            key = guard.path.key
             if guard.path.how == "cell":
-                there = f"bound({owner}.__closure__[{key}])"
+                there = f"bound({self._variable(guard.path.parent)}.__closure__[{key}])"
+            else:
+                there = f"{key!r} in {self._namespace(guard.path)}"
             self.lines.append(f"if {there}: return None")
             return
-        x = self._variable(guard.path)
+        x = self._member(guard.path) if guard.kind == "member" else self._variable(guard.path)
         expected, namespace = guard.expected, ""
         if guard.kind == "alias":
             e = self._variable(expected)
+        elif guard.kind == "distinct":
+            e = ", ".join(f"id({self._variable(path)})" for path in expected)
+            namespace = str(len(expected) + 1)
         elif guard.kind == "function":
             e = self._constant(expected[0])
             function = expected[1]()

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Mapping
+import warnings
+from collections.abc import Container, Mapping, Sequence
 from types import (
     BuiltinFunctionType,
     FunctionType,
+    MemberDescriptorType,
     MethodDescriptorType,
     ModuleType,
     SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any, Final
+
+from eagerflow.capture.paths import GONE, AccessPath, Root, joined
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
@@ -31,7 +35,15 @@ _STANDARD_FOLDERS: Final = tuple(
 )
 _BARE: Final = frozenset({FunctionType, ModuleType, SimpleNamespace})
 _DESCRIPTORS: Final = (MethodDescriptorType, WrapperDescriptorType)
+_BARE_NAMES: Final = frozenset({("argparse", "Namespace"), ("_thread", "_local")})
+#: modules of base classes whose methods read no attributes, or that findings tell of
+_STATELESS: Final = frozenset({
+    "abc", "builtins", "collections.abc", "concurrent.futures._base", "concurrent.futures.process",
+    "concurrent.futures.thread", "logging", "typing",
+})  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9
+_KINDS_IN_SYS: Final[dict[type, str]] = {dict: "keys", list: "items"}
+_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
 #: modules of Python's library that compute with what they get, or hold it, whatever its type is
 _FOR_ALL: Final = frozenset({
@@ -96,7 +108,7 @@ def is_library_class(cls: type) -> bool:
 def is_bare_class(cls: type) -> bool:
     """Whether a library class has no methods and only attributes that the user sets."""
     # by its name: few programs load its module, and any with an instance did
-    return cls in _BARE or (cls.__module__, cls.__name__) == ("argparse", "Namespace")
+    return cls in _BARE or (cls.__module__, cls.__name__) in _BARE_NAMES
 
 
 def may_look_at_types(value: Any) -> bool:
@@ -121,3 +133,116 @@ def home(value: Any) -> str:
         cls = owner if isinstance(owner, type) else type(owner)
         name = getattr(value, "__module__", None) or cls.__module__
     return name.partition(".")[0] if isinstance(name, str) else ""
+
+
+def reads_itself(cls: type) -> bool:
+    """Whether objects have methods that Python or a library wrote, which read what they hold."""
+    return (
+        hasattr(cls, "__dataclass_fields__")
+        or hasattr(cls, "__attrs_attrs__")
+        or any(map(is_bare_class, cls.__mro__))
+        or has_library_base(cls)
+    )
+
+
+def has_library_base(cls: type) -> bool:
+    """Whether a class is of a library, or made from one, with methods that may read attributes."""
+    return any(map(_holds_more, cls.__mro__))
+
+
+def calls_methods(cls: type, names: Container[str]) -> bool:
+    """Whether one of these names is that of a method, or of a property, of a class."""
+    return any(
+        name in names and not name.startswith("__") and hasattr(type(member), "__get__")
+        and not isinstance(member, MemberDescriptorType)
+        for base in cls.__mro__
+        for name, member in list(base.__dict__.items())
+    )  # fmt: skip
+
+
+def _holds_more(base: type) -> bool:
+    if not is_library_class(base) or is_bare_class(base):
+        return False
+    if base.__module__ in _STATELESS or base.__qualname__ == "Condition":  # who waits is no state
+        return False
+    return base.__module__.partition(".")[0] not in _OWN
+
+
+def member_of(
+    path: AccessPath, module: ModuleType, names: Sequence[str]
+) -> tuple[AccessPath, Any] | None:
+    """What code reads of a module of a library by attributes, and where.
+
+    Args:
+        path: of the module.
+        module: the module.
+        names: the attributes, as in ``np.linalg.norm``.
+    """
+    value: Any = module
+    for name in names:
+        if not isinstance(value, ModuleType) or not is_library(vars(value)):
+            break
+        owner, value = value, attribute_of(value, name)
+        if value is GONE or attribute_of(owner, name) is not value:  # it is made when asked for
+            return None
+        path = AccessPath(path, "attribute", name, joined(path.text, f".{name}"), True)
+    return None if value is module else (path, value)
+
+
+def attribute_of(module: ModuleType, name: str) -> Any:
+    """An attribute of a module, where taking it runs no code of the user, or `GONE`."""
+    if name in vars(module) or not is_library(vars(module)):
+        return vars(module).get(name, GONE)
+    # NumPy imports its parts, such as np.random, when they are first asked for
+    with warnings.catch_warnings(action="ignore"):
+        try:
+            return getattr(module, name, GONE)
+        except Exception:  # what it imports is not there
+            return GONE
+
+
+def kind_of_member(module: ModuleType, value: Any) -> str | None:
+    """How what a library has under a name is guarded; None if it is looked into."""
+    if type(value) in _PLAIN:
+        return "value"
+    if module is sys:  # which leads to all modules
+        return _KINDS_IN_SYS.get(type(value), "member")
+    # of os the table of rules tells
+    known = callable(value) or isinstance(value, ModuleType) or module.__name__ == "os"
+    return "member" if known else None
+
+
+def is_settled(path: AccessPath | Root, kind: str) -> bool:
+    """Whether a guard of this kind would be about a part of eagerflow's own code."""
+    if isinstance(path, AccessPath) and _is_own_name(path, kind):
+        return True
+    while isinstance(path, AccessPath):
+        if _is_own_member(path):
+            return True
+        path = path.parent
+    return False
+
+
+def _is_own_name(path: AccessPath, kind: str) -> bool:
+    """Whether it is a global name in eagerflow that stands for code."""
+    if path.how != "global" or not _is_own_code(path.parent.get()):
+        return False
+    return kind in ("absent", "function") or isinstance(path.get(), type | ModuleType)
+
+
+def _is_own_member(path: AccessPath) -> bool:
+    """Whether it is a member of a class of eagerflow, a default or a constant there."""
+    owner = path.parent.get()
+    if path.how == "global":
+        return _is_own_code(owner) and path.key.isupper()
+    if path.how == "base":
+        owner = owner.__mro__[path.key[0]]
+    elif path.how not in ("attribute", "dict"):
+        return False
+    return isinstance(owner, type | FunctionType) and _is_own_code(owner)
+
+
+def _is_own_code(code: Any) -> bool:
+    """Whether a function or class is one of eagerflow."""
+    name = getattr(code, "__module__", None)
+    return isinstance(name, str) and name.startswith("eagerflow.")

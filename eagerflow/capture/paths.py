@@ -7,6 +7,7 @@ and keeps none of the user's objects alive.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from types import MemberDescriptorType
@@ -85,7 +86,9 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
     try:
         attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        return None
+        if not isinstance(value, threading.local):
+            return None
+        attributes = value.__dict__  # that of this thread
     return attributes if isinstance(attributes, dict) else None
 
 
@@ -112,6 +115,7 @@ _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "dict": _dict_entry,
     "item": read_item,
     "class": lambda owner, _: owner.__class__,
+    "call": lambda owner, _: owner(),
     "base": _of_bases,
 }
 
@@ -234,7 +238,8 @@ class AccessPath:
     Args:
         parent: the access path, or the root, of the object that it belongs to.
         how: ``"global"`` or ``"cell"`` of a function, ``"attribute"``, ``"dict"`` (an entry of the
-            instance itself), ``"item"``, ``"class"``, or ``"base"`` (a name of a base class).
+            instance itself), ``"item"``, ``"class"``, ``"base"`` (a name of a base class), or
+            ``"call"`` (what a function gives without arguments).
         key: the name, index or key.
         text: its name in messages, such as ``self.cfg.lr``.
         fixed: whether the value never changes, such as an item of a tuple.

@@ -8,8 +8,8 @@ nothing is added. Library code is not entered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import CodeType
+from collections.abc import Container, Iterator
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import Load, facts_of
@@ -124,6 +124,22 @@ class Reads:
             or any(facts_of(site.code).stores for site in self.sites)
         )  # fmt: skip
 
+    def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
+        """Tensors and objects that can change, by type and id; of these types, unless all count."""
+        groups: dict[type, dict[int, AccessPath | Root]] = {}
+        held = [*self.containers, *self.objects, *(Holder(r.path, r.value) for r in self.tensors)]
+        for path, value in held:
+            if isinstance(value, ModuleType | FunctionType):
+                continue
+            if type(value) in types or self.asks_identity:
+                groups.setdefault(type(value), {})[id(value)] = path
+        return list(groups.values())
+
+    @property
+    def asks_identity(self) -> bool:
+        """Whether code tells objects apart with ``is`` or `id`."""
+        return any(facts_of(site.code).asks_identity for site in self.sites)
+
     @property
     def tensors(self) -> list[Read]:
         """The reads of tensors, each tensor once."""
@@ -147,12 +163,34 @@ class Reads:
 
     def loads_of(self, path: AccessPath) -> Iterator[tuple[CodeType, Load]]:
         """Where the code reads the name at the end of an access path, and perhaps this value."""
-        how = "attribute" if path.how in ("dict", "base") else path.how
-        name = path.key[1] if path.how == "base" else path.key
-        if how == "cell":
-            name = path.text
-        if isinstance(name, str):
-            yield from self.loads.get((how, name), ())
+        yield from self.loads.get(name_of(path), ())
+
+
+def name_of(path: AccessPath) -> tuple[str, str]:
+    """Kind and name by which code reads the value at the end of an access path."""
+    if path.how in ("attribute", "dict"):
+        return "attribute", path.key
+    if path.how == "base":
+        return "attribute", path.key[1]
+    if path.how == "cell":
+        return "cell", path.text
+    return path.how, path.key if path.how == "global" else ""
+
+
+class Escaping(Protocol):
+    """What is known of objects that get into code that is not looked at.
+
+    Attributes:
+        formats: whether code makes texts of values.
+    """
+
+    formats: bool
+
+    def take(self, value: Any) -> bool:
+        """Whether an object or a container escapes."""
+
+    def take_part(self, value: Any, owner: Any) -> None:
+        """Note that a value escapes with the object or container that holds it."""
 
 
 class Collecting(Protocol):
@@ -175,6 +213,10 @@ class Collecting(Protocol):
     stored: set[str]
     every: bool
     global_paths: dict[tuple[int, str], AccessPath]
+
+    @property
+    def escapes(self) -> Escaping:
+        """What gets into code that is not looked at."""
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Look at a value later."""

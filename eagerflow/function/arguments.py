@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import is_not
 from typing import Any, Final, final
 
 from eagerflow.capture.argument_containers import is_container, merged
@@ -111,10 +112,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
         self._function = function
-        try:
-            self._signature: inspect.Signature | None = inspect.signature(function)
-        except (TypeError, ValueError):  # some builtins have none
-            self._signature = None
+        self._renew()
         names = self._signature.parameters if self._signature is not None else {}
         for name in static:
             if name not in names:
@@ -124,7 +122,15 @@ class Signature:
                 )
         self._static = frozenset(static)
         self._paths: dict[tree.TreeDef, list[str]] = {}
+
+    def _renew(self) -> None:
+        """Look at the function again: another code or other defaults may have been put into it."""
+        try:
+            self._signature: inspect.Signature | None = inspect.signature(self._function)
+        except (TypeError, ValueError):  # some builtins have none
+            self._signature = None
         self._defaults = _defaults(self._signature)
+        self._definition = _definition(self._function)
 
     def _paths_of(self, treedef: tree.TreeDef) -> list[str]:
         """The paths of leaves: a path takes longer to write than a call to run."""
@@ -144,6 +150,8 @@ class Signature:
             TypeError: they do not fit the signature; Python's own error.
             TraceError: an argument that a trace cannot take, such as a generator.
         """
+        if any(map(is_not, self._definition, _definition(self._function))):
+            self._renew()
         names, values = self._bind(args, kwargs)
         leaves: list[Leaf] = []
         treedefs: list[tree.TreeDef | None] = []
@@ -203,6 +211,14 @@ class Signature:
             raise TypeError("the arguments do not fit the signature")
         bound.apply_defaults()
         return tuple(bound.arguments), tuple(bound.arguments.values())
+
+
+def _definition(function: Any) -> tuple[Any, Any, Any]:
+    return (
+        getattr(function, "__code__", None),
+        getattr(function, "__defaults__", None),
+        getattr(function, "__kwdefaults__", None),
+    )
 
 
 def _defaults(

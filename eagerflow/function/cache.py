@@ -47,6 +47,7 @@ class CacheEntry:
         numbers: the static numbers: which leaf, and its value.
         captured: the inputs that follow those of the arguments.
         shared: arguments that are read from outside as well: which leaf, and where.
+        asks_identity: whether code tells objects apart.
         guards: what else must be as it was.
         treedef: the structure of the result.
         outputs: its leaves.
@@ -60,10 +61,10 @@ class CacheEntry:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single", "apart",
-        "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
-        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
-        "shared", "stores", "treedef", "updates",
+        "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart",
+        "asks_identity", "captured", "checks", "executable", "graph", "guards", "leaf_records",
+        "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
+        "patterns", "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -77,6 +78,7 @@ class CacheEntry:
     numbers: tuple[tuple[int, Any], ...]
     captured: tuple[CapturedInput, ...]
     shared: tuple[tuple[int, AccessPath], ...]
+    asks_identity: bool
     guards: Guards
     treedef: Any
     outputs: tuple[Output, ...]
@@ -87,7 +89,6 @@ class CacheEntry:
 
     def __init__(self) -> None:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
-        self._distinct: int | None = None
 
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
@@ -98,7 +99,8 @@ class CacheEntry:
             self._run = undoing(self.executable, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
-        plain = not rest and not self.stores and first is not None and first.kind == "value"
+        nothing_else = not (rest or self.stores or self.apart)
+        plain = nothing_else and first is not None and first.kind == "value"
         #: the lane of the result, if it is one tensor and nothing else is to be done
         self._single: Lane | None = None
         if plain and first is not None and self.treedef.num_nodes == 1:
@@ -127,7 +129,7 @@ class CacheEntry:
         """
         if any(path.get() is not call.leaves[i].value for i, path in self.shared):
             return False
-        if not any(store.kind == "update" for store in self.stores):
+        if not (self.updates or self.asks_identity):
             return True
         known = {id(path) for _, path in self.shared}
         handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
@@ -154,7 +156,7 @@ class CacheEntry:
             and not any(
                 leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
             )
-            and not self.shared
+            and not (self.shared or self.asks_identity)
             and not any(s.kind == "update" or s.of_arguments for s in self.stores)
             and self.apart is None
             and not any(
@@ -180,8 +182,6 @@ class CacheEntry:
         """The captured inputs as they are now; None if a guard or a type does not hold."""
         values = self.guards.read()
         if values and self.checks:
-            if self.updates and not self._as_distinct(values):
-                return None
             accepted = []
             for one, value in zip(self.captured, values, strict=True):
                 value = one.accept(value)
@@ -191,16 +191,6 @@ class CacheEntry:
                     accepted.append(value)
             return accepted
         return values
-
-    def _as_distinct(self, values: Sequence[Any]) -> bool:
-        """Whether as many of the captured tensors are different objects as were at first.
-
-        An update of one in place is seen wherever the same object is held.
-        """
-        count = len({id(x) for x in values if type(x) is Tensor})
-        if self._distinct is None:
-            self._distinct = count
-        return count == self._distinct
 
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()

@@ -357,6 +357,8 @@ class _Maker:
         written = [s.target.parent if s.kind == "set" else s.target
                    for s in stores if s.kind in ("set", "append")]  # fmt: skip
         written = [path for path in written if is_container(path.get())]
+        if reads.asks_identity:
+            changed = [*self.containers.paths]
         pairs = [(tuple(dict.fromkeys(changed)), tuple(read)),
                  (self.containers.paths, tuple(written))]  # fmt: skip
         pairs = [(paths, outer) for paths, outer in pairs if paths and outer]
@@ -374,6 +376,8 @@ class _Maker:
         inputs = [value for value, _ in pairs if id(value) not in static]
         graph.outputs = self.outputs
         captured, constants, entry.guards = outside.close(static)
+        entry.guards.keep_apart(outside.reads, entry.stores)
+        entry.asks_identity = outside.reads.asks_identity
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])
         entry.shared = tuple(outside.shared)

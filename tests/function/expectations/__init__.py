@@ -1,11 +1,14 @@
 """Programs as users write them, and what they expect of a trace: `PROGRAMS`."""
 
 from tests.function.expectations import (
+    aliases,
     arguments,
     captured,
     errors,
+    escaping,
     exact_numbers,
     gradients,
+    hidden,
     identity,
     language,
     lengths,
@@ -17,6 +20,7 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "exact_numbers", "gradients", "identity",
-    "language", "lengths", "numbers", "objects", "sizes", "state",
+    "PROGRAMS", "aliases", "arguments", "captured", "errors", "escaping", "exact_numbers",
+    "gradients", "hidden", "identity", "language", "lengths", "numbers", "objects", "sizes",
+    "state",
 ]  # fmt: skip

@@ -134,7 +134,12 @@ def float_of_a_captured_tensor(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=1, error=LeakedTensorError, words=("leaks", "hidden.put(x + 1)"))
+@program(
+    traces=1,
+    error=LeakedTensorError,
+    words=("leaks", "hidden.put(x + 1)"),
+    reports=("hidden: a SimpleQueue has a state",),
+)
 def leaked_by_a_hidden_object(trace: Trace) -> Steps:
     hidden = queue.SimpleQueue()
 

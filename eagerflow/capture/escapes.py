@@ -1,0 +1,175 @@
+"""`Escapes`: what gets into code that is not looked at, so that all that it holds counts.
+
+Such code is what Python itself writes (comparisons, hashes and texts of dataclasses, of
+`SimpleNamespace`) and that of libraries. What it reads of an object has no name in the user's code.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import FunctionType, ModuleType
+from typing import Any, Final, final
+
+from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.findings import CODE, is_of_library, value_of
+from eagerflow.capture.library import (
+    calls_methods,
+    has_library_base,
+    is_library_class,
+    reads_itself,
+)  # fmt: skip
+from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.reads import Collecting, Finding, Site, name_of
+
+#: objects and containers that are compared as a whole
+MOST: Final = 1000
+#: kind and name of what has no name
+_UNNAMED: Final = ("", "")
+#: those in which values are kept
+CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
+#: containers of the standard library that are written in Python
+_WRAPPERS: Final = frozenset({"UserDict", "UserList", "ChainMap"})
+#: builtins and methods of containers and texts that compare, hash or format what they get
+_INSPECTING: Final = frozenset({
+    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash",
+    "index", "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
+})  # fmt: skip
+#: modules whose functions read no attributes of objects that they get
+_BLIND: Final = frozenset({
+    "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc", "itertools",
+    "math", "numpy", "operator", "os", "random", "sys", "threading", "time", "types", "typing",
+    "warnings", "weakref",
+})  # fmt: skip
+
+
+@final
+class Escapes:
+    """Which of the objects and containers that were found escape.
+
+    Args:
+        visitor: what knows the code that can be reached.
+
+    Attributes:
+        formats: whether code makes texts of values.
+    """
+
+    def __init__(self, visitor: Collecting) -> None:
+        self._visitor = visitor
+        self.formats = False
+        #: kind and name of what is compared, made a key or formatted
+        self._inspected: set[tuple[str, str]] = set()
+        self._handed: set[tuple[str, str]] = set()  # and of what functions of libraries get
+        #: ids of what escapes -> whether its numbers are to be what they are
+        self._whole: dict[int, bool] = {}
+        self._too_many = False
+        self._paths: dict[int, list[AccessPath | Root]] = {}  # to objects and containers, by id
+
+    def __len__(self) -> int:
+        """What only grows."""
+        return len(self._whole) + len(self._inspected) + len(self._handed)
+
+    def note(self, site: Site) -> None:
+        """Look at what code does with values."""
+        facts = facts_of(site.code)
+        self.formats |= facts.formats
+        self._inspected |= facts.inspected
+        for name, callee, end in facts.given:
+            if name[1] in _INSPECTING:  # as in map(str, values)
+                self._inspected.add(_UNNAMED)
+            load = facts.loads_by_end.get(callee)
+            value = GONE if load is None else value_of(site, load)
+            module = getattr(value, "__module__", None) if type(value) in CODE else ""
+            top = str(module or "builtins").partition(".")[0].lstrip("_")
+            if value is GONE or top in _BLIND:
+                if end in _INSPECTING or top == "operator":
+                    self._inspected |= {name, _receiver(load)}
+            elif is_of_library(value):
+                self._handed.add(name)
+
+    def add_path(self, path: AccessPath | Root, value: Any) -> None:
+        """Note a way to an object."""
+        self._paths.setdefault(id(value), []).append(path)
+
+    def take(self, value: Any) -> bool:
+        """Whether an object or a container escapes."""
+        if id(value) not in self._whole:
+            paths = self._paths.get(id(value), [])
+            names = {name_of(path) if isinstance(path, AccessPath) else _UNNAMED for path in paths}
+            if not self._escapes(value, names):
+                return False
+            exactly = not names.isdisjoint(self._handed - {_UNNAMED})
+            self._whole[id(value)] = exactly or _is_made_by_library(type(value))
+        return True
+
+    def _escapes(self, value: Any, names: set[tuple[str, str]]) -> bool:
+        cls = type(value)
+        if issubclass(cls, (ModuleType, FunctionType)):
+            return False
+        named = names - {_UNNAMED}
+        if not named.isdisjoint(self._handed):
+            return True
+        container = issubclass(cls, CONTAINERS)
+        if not (container or reads_itself(cls)):
+            return False
+        if not named.isdisjoint(self._inspected):
+            return True
+        if container or (is_library_class(cls) and callable(value)):
+            return False
+        all_loads = self._visitor.found.loads
+        loads = [load for name in names for _, load in all_loads.get(name, ())]
+        # it may get to where it has no name
+        loose = any(not x.attributes for x in loads) or calls_methods(cls, self._visitor.names)
+        if loose or not all(name for _, name in names):
+            return has_library_base(cls) or _UNNAMED in self._inspected | self._handed
+        return False
+
+    def take_part(self, value: Any, owner: Any) -> None:
+        """Note that a value escapes with the object or container that holds it."""
+        if len(self._whole) >= MOST:
+            self._too_many = True
+        elif issubclass(type(value), CONTAINERS) or reads_itself(type(value)):
+            self._whole[id(value)] = self._whole[id(owner)] or self._whole.get(id(value), False)
+
+    def finish(self) -> None:
+        """Note what numbers have to be, and that what libraries do to their objects stays."""
+        found = self._visitor.found
+        for i, read in enumerate(found.reads):
+            if read.kind == "number" and self._is_exact(read.path):
+                found.reads[i] = read._replace(kind="value")
+        for holders in (found.containers, found.objects) if self._whole else ():
+            holders[:] = [held for held in holders if not _is_in_library(held.path)]
+        if self._too_many:
+            found.findings.append(Finding(
+                "unwatched", found.root.text or "the function",
+                f"passes on what holds more than {MOST:,} objects: changes in the others are not "
+                "seen", "pass on what it needs of them", None,
+            ))  # fmt: skip
+
+    def _is_exact(self, path: AccessPath) -> bool:
+        """Whether a number has to be what it is; one in a deque cannot be another one."""
+        owner = path.parent.get()
+        if name_of(path) in self._handed or isinstance(owner, deque):
+            return True
+        return self._whole.get(id(owner), False)
+
+
+def _receiver(load: Load | None) -> tuple[str, str]:
+    """Kind and name of the object of which a method is called."""
+    if load is None or not load.attributes:
+        return _UNNAMED
+    names = load.attributes[:-1]
+    return ("attribute", names[-1]) if names else (load.kind, load.name)
+
+
+def _is_in_library(path: AccessPath | Root) -> bool:
+    """Whether an object of a library holds what is there."""
+    while isinstance(path, AccessPath):
+        path = path.parent
+        if _is_made_by_library(type(path.get())):
+            return True
+    return False
+
+
+def _is_made_by_library(cls: type) -> bool:
+    """Whether objects of a class are what a library makes of them."""
+    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPERS

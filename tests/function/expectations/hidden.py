@@ -1,0 +1,464 @@
+"""State that has no name in the code: of libraries, of threads, in files, and what tests patch."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import ctypes
+import decimal
+import gc
+import hashlib
+import io
+import locale
+import math
+import string
+import sys
+import tempfile
+import threading
+import types
+import weakref
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from unittest.mock import patch
+
+import numpy as np
+
+import eagerflow as ef
+from tests.function.expectations.program import Steps, Trace, program
+
+# mypy: disable-error-code="no-untyped-def"
+
+x = ef.tensor([1.0, 2.0])
+
+
+# --- names of libraries -----------------------------------------------------------------------
+
+
+@program(traces=2)
+def patched_function_of_math(trace: Trace) -> Steps:
+    f = trace(lambda x: x * math.sqrt(4.0))
+    yield f(x)
+    with patch.object(math, "sqrt", lambda _: 7.0):
+        yield f(x)
+    yield f(x)
+
+
+@program(traces=2)
+def patched_constant_of_math(trace: Trace) -> Steps:
+    f = trace(lambda x: x * math.pi)
+    yield f(x)
+    with patch.object(math, "pi", 3.0):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_function_of_eagerflow(trace: Trace) -> Steps:
+    f = trace(lambda x: ef.exp(x))
+    yield f(x)
+    with patch.object(ef, "exp", lambda x: x * 7.0):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_function_of_a_part_of_numpy(trace: Trace) -> Steps:
+    f = trace(lambda x: x * float(np.linalg.norm([3.0, 4.0])))
+    yield f(x)
+    with patch.object(np.linalg, "norm", lambda _: 7.0):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_builtin(trace: Trace) -> Steps:
+    f = trace(lambda x: x * abs(-2.0))
+    yield f(x)
+    with patch.object(builtins, "abs", lambda _: 7.0):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_text_of_a_library(trace: Trace) -> Steps:
+    f = trace(lambda x: x * len(string.digits))
+    yield f(x)
+    with patch.object(string, "digits", "01"):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_function_that_is_imported_inside(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        from math import sqrt  # noqa: PLC0415 - the case
+
+        return x * sqrt(4.0)
+
+    yield f(x)
+    with patch.object(math, "sqrt", lambda _: 7.0):
+        yield f(x)
+
+
+@program(traces=2)
+def patched_class_of_a_library(trace: Trace) -> Steps:
+    f = trace(lambda x: x * len(collections.OrderedDict(a=1)))
+    yield f(x)
+    with patch.object(collections, "OrderedDict", lambda **_: [1, 2, 3]):
+        yield f(x)
+
+
+@program(traces=2)
+def list_of_a_library(trace: Trace) -> Steps:
+    f = trace(lambda x: x * len(sys.argv))
+    yield f(x)
+    with patch.object(sys, "argv", [*sys.argv, "more"]):
+        yield f(x)
+
+
+@program(traces=1)
+def settings_of_a_library(trace: Trace) -> Steps:
+    options = types.SimpleNamespace(rates={"a": [2.0]})
+    with patch.object(string, "options", options, create=True):
+        f = trace(lambda x: x * string.options.rates["a"][0])  # type: ignore[attr-defined]
+        yield f(x)
+        options.rates["a"][0] = 5.0
+        yield f(x)
+
+
+@program(traces=2)
+def patched_constant_by_name(trace: Trace) -> Steps:
+    f = trace(lambda x: x * getattr(math, "pi"))  # noqa: B009 - the case
+    yield f(x)
+    with patch.object(math, "pi", 3.0):
+        yield f(x)
+
+
+# --- the function itself ----------------------------------------------------------------------
+
+
+@program(traces=2)
+def own_defaults_replaced(trace: Trace) -> Steps:
+    def plain(x, by=2.0, mode="a"):
+        return x * by if mode == "a" else x
+
+    f = trace(plain)
+    yield f(x)
+    plain.__defaults__ = (5.0, "b")
+    yield f(x)
+
+
+@program(traces=2)
+def own_named_defaults_replaced(trace: Trace) -> Steps:
+    def plain(x, *, by=2.0):
+        return x * by
+
+    f = trace(plain)
+    yield f(x)
+    plain.__kwdefaults__ = {"by": 5.0}
+    yield f(x)
+
+
+@program(traces=2)
+def own_code_replaced(trace: Trace) -> Steps:
+    def plain(x):
+        return x * 2
+
+    def other(x):
+        return x * 3
+
+    f = trace(plain)
+    yield f(x)
+    plain.__code__ = other.__code__  # as an automatic reload does
+    yield f(x)
+
+
+# --- what computes attributes -----------------------------------------------------------------
+
+
+@program(traces=2)
+def property_of_a_metaclass(trace: Trace) -> Steps:
+    class Meta(type):
+        @property
+        def rate(cls):
+            return cls.own_rate
+
+    class Config(metaclass=Meta):
+        own_rate = 2.0
+
+    f = trace(lambda x: x * Config.rate)
+    yield f(x)
+    Config.own_rate = 5.0
+    yield f(x)
+
+
+@program(traces=2)
+def methods_of_a_metaclass(trace: Trace) -> Steps:
+    class Meta(type):
+        def __contains__(cls, name):
+            return name in cls.names
+
+        def __len__(cls):
+            return len(cls.names)
+
+    class Registry(metaclass=Meta):
+        names = ("a",)
+
+    f = trace(lambda x: x * len(Registry) if "b" in Registry else x * 9)
+    yield f(x)
+    Registry.names = ("a", "b")
+    yield f(x)
+
+
+@program(traces=1)
+def attributes_that_a_module_computes(trace: Trace) -> Steps:
+    module = types.ModuleType("computing")
+    exec("def __getattr__(name): return state['rate']", vars(module))
+    module.state = {"rate": 2.0}  # type: ignore[attr-defined]
+    f = trace(lambda x: x * module.rate)
+    yield f(x)
+    module.state["rate"] = 5.0
+    yield f(x)
+
+
+@program(traces=2)
+def attribute_that_a_module_computed(trace: Trace) -> Steps:
+    module = types.ModuleType("computing")
+    exec("def __getattr__(name): return 2.0", vars(module))
+    f = trace(lambda x: x * module.rate)
+    yield f(x)
+    module.rate = 5.0  # type: ignore[attr-defined]
+    yield f(x)
+
+
+@program(traces=1)
+def state_of_a_thread(trace: Trace) -> Steps:
+    local = threading.local()
+    local.rate = 2.0
+
+    @trace
+    def f(x):
+        local.rate += 1.0
+        return x * local.rate
+
+    yield f(x)
+    local.rate = 5.0
+    yield f(x), local.rate
+
+
+# --- state of libraries -----------------------------------------------------------------------
+
+
+@contextmanager
+def settings():
+    """Puts back what programs set for the whole process."""
+    with ExitStack() as stack:
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
+        stack.callback(locale.setlocale, locale.LC_ALL, locale.setlocale(locale.LC_ALL))
+        stack.enter_context(decimal.localcontext())
+        stack.enter_context(np.errstate())
+        stack.enter_context(np.printoptions())
+        yield
+
+
+@program(traces=2)
+def precision_of_decimals(trace: Trace) -> Steps:
+    one = decimal.Decimal(1)
+    f = trace(lambda x: x * float(one / 3))
+    with settings():
+        yield f(x)
+        decimal.getcontext().prec = 3
+        yield f(x)
+
+
+@program(traces=2)
+def rounding_of_decimals(trace: Trace) -> Steps:
+    f = trace(lambda x: x * float(decimal.Decimal("2.5").to_integral_value()))
+    with settings():
+        yield f(x)
+        decimal.getcontext().rounding = decimal.ROUND_UP
+        yield f(x)
+
+
+@program(traces=2)
+def error_state_of_numpy(trace: Trace) -> Steps:
+    f = trace(lambda x: x * 2 if np.geterr()["divide"] == "raise" else x)
+    with settings():
+        yield f(x)
+        np.seterr(divide="raise")
+        yield f(x)
+
+
+@program(traces=3)
+def options_of_libraries(trace: Trace) -> Steps:
+    f = trace(lambda x: x * np.get_printoptions()["precision"] * sys.getrecursionlimit())
+    with settings():
+        yield f(x)
+        np.set_printoptions(precision=3)
+        yield f(x)
+        sys.setrecursionlimit(sys.getrecursionlimit() + 1)
+        yield f(x)
+
+
+@program(traces=2)
+def interval_of_threads(trace: Trace) -> Steps:
+    f = trace(lambda x: x * sys.getswitchinterval())
+    with settings():
+        yield f(x)
+        sys.setswitchinterval(0.25)
+        yield f(x)
+
+
+@program(traces=2)
+def whether_garbage_is_collected(trace: Trace) -> Steps:
+    f = trace(lambda x: x * 2 if gc.isenabled() else x)
+    yield f(x)
+    gc.disable()
+    try:
+        yield f(x)
+    finally:
+        gc.enable()
+
+
+@program(traces=1, reports=("locale.setlocale gives what it gave while tracing",), frozen=(1,))
+def locale_that_is_set(trace: Trace) -> Steps:
+    f = trace(lambda x: x * len(locale.setlocale(locale.LC_ALL)))
+    with settings():
+        locale.setlocale(locale.LC_ALL, "C")
+        yield f(x)
+        locale.setlocale(locale.LC_ALL, "C.UTF-8")
+        yield f(x)
+
+
+@program(traces=1, reports=("threading.current_thread gives what it gave",))
+def state_without_a_rule(trace: Trace) -> Steps:
+    f = trace(lambda x: x * len(threading.current_thread().name))
+    yield f(x)
+
+
+# --- what is told of --------------------------------------------------------------------------
+
+
+@program(traces=1, reports=("read_text gives what it gave while tracing",), frozen=(1,))
+def file_that_is_read(trace: Trace) -> Steps:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rate"
+        f = trace(lambda x: x * float((path.parent / "rate").read_text()))
+        path.write_text("2")
+        yield f(x)
+        path.write_text("5")
+        yield f(x)
+
+
+@program(traces=1, reports=("exists gives what it gave while tracing",), frozen=(1,))
+def file_that_appears(trace: Trace) -> Steps:
+    with tempfile.TemporaryDirectory() as folder:
+        name = f"{folder}/flag"
+        f = trace(lambda x: x * 2 if Path(name).exists() else x)
+        yield f(x)
+        Path(name).write_text("")
+        yield f(x)
+
+
+@program(traces=1, reports=("np.load gives what it gave while tracing",), frozen=(1,))
+def file_of_an_array(trace: Trace) -> Steps:
+    with tempfile.TemporaryDirectory() as folder:
+        name = f"{folder}/a.npy"
+        f = trace(lambda x: x * ef.asarray(np.load(name)))
+        np.save(name, np.float32(2))
+        yield f(x)
+        np.save(name, np.float32(5))
+        yield f(x)
+
+
+@program(traces=1)
+def names_of_files(trace: Trace) -> Steps:
+    path = Path("folder") / "name.txt"
+    f = trace(lambda x: x * len(path.with_suffix(".a").name) * len(path.parts))
+    yield f(x)
+
+
+@program(traces=1, reports=("names: a WeakSet has a content",), frozen=(1,))
+def weak_set(trace: Trace) -> Steps:
+    class Name:
+        pass
+
+    kept = Name()
+    names = weakref.WeakSet([kept])
+    f = trace(lambda x: x * len(names))
+    yield f(x)
+    other = Name()
+    names.add(other)
+    yield f(x)
+
+
+@program(traces=1, reports=("names: a WeakValueDictionary has a content",), frozen=(1,))
+def weak_dict(trace: Trace) -> Steps:
+    class Name:
+        pass
+
+    kept = Name()
+    names = weakref.WeakValueDictionary(a=kept)
+    f = trace(lambda x: x * len(names))
+    yield f(x)
+    names["b"] = kept
+    yield f(x)
+
+
+@program(traces=1, reports=("queue: a SimpleQueue has a state",), frozen=(1,))
+def queue_of_c(trace: Trace) -> Steps:
+    queue: SimpleQueue[int] = SimpleQueue()
+    f = trace(lambda x: x * queue.qsize())
+    yield f(x)
+    queue.put(1)
+    yield f(x)
+
+
+@program(traces=1, reports=("digest: a HASH has a state",), frozen=(1,))
+def object_of_c(trace: Trace) -> Steps:
+    digest = hashlib.sha256()
+    f = trace(lambda x: x * digest.digest()[0])
+    yield f(x)
+    digest.update(b"a")
+    yield f(x)
+
+
+@program(traces=1, reports=("library.abs gives what it gave while tracing",))
+def function_of_c_that_nobody_knows(trace: Trace) -> Steps:
+    library = ctypes.CDLL(None)
+    f = trace(lambda x: x * library.abs(-2))
+    yield f(x)
+
+
+@program(traces=1)
+def lock_that_is_held(trace: Trace) -> Steps:
+    lock = threading.Lock()
+
+    @trace
+    def f(x):
+        with lock:
+            return x * 2
+
+    yield f(x)
+
+
+@program(traces=1, reports=("text: a StringIO is a file",), frozen=(1,))
+def text_in_memory(trace: Trace) -> Steps:
+    text = io.StringIO("ab")
+    f = trace(lambda x: x * len(text.getvalue()))
+    yield f(x)
+    text.write("abcd")
+    yield f(x)
+
+
+@program(traces=1)
+def daily_functions_tell_nothing(trace: Trace) -> Steps:
+    @contextmanager
+    def number():
+        yield 3.0
+
+    @trace
+    def f(x):
+        with number() as n, np.errstate(divide="ignore"):
+            items = dict(zip("ab", [1.0, n], strict=True))
+            return x * sum(items.values()) * float(np.sqrt(4.0)) * isinstance(x, ef.Tensor)
+
+    yield f(x)
