@@ -284,10 +284,10 @@ def _base(value: complex) -> type:
 
 
 def _has_tensor(value: Any) -> bool:
-    """Whether a tensor is among ``value``, or a number that is known only when a graph runs."""
+    """Whether a tensor is among ``value``, or what is known only when a graph runs."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
-    return isinstance(value, AbstractArray) or _is_symbolic(value)
+    return isinstance(value, AbstractArray) or _is_symbolic(value) or hasattr(value, "__tensor__")
 
 
 def _is_symbolic(value: Any) -> bool:

@@ -42,6 +42,7 @@ class CacheEntry:
         graph: as traced.
         optimised: what the passes made of it.
         executable: runs that.
+        arrays: the outputs that are arrays of NumPy to the user, with what makes them so.
         leaves: which leaves of the arguments are inputs of the graph, in order.
         patterns: the shapes of the tensors among the arguments.
         numbers: the static numbers: which leaf, and its value.
@@ -61,14 +62,15 @@ class CacheEntry:
 
     __slots__ = (
         "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single", "apart",
-        "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
-        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
-        "shared", "stores", "treedef", "updates",
+        "arrays", "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves",
+        "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns",
+        "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
     optimised: Graph
     executable: Executable
+    arrays: tuple[tuple[int, Callable[[Tensor], Any]], ...]
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
     makes_resources: bool
@@ -98,7 +100,8 @@ class CacheEntry:
             self._run = undoing(self.executable, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
-        plain = not rest and not self.stores and first is not None and first.kind == "value"
+        plain = not (rest or self.stores or self.arrays) and first is not None
+        plain = plain and first is not None and first.kind == "value"
         #: the lane of the result, if it is one tensor and nothing else is to be done
         self._single: Lane | None = None
         if plain and first is not None and self.treedef.num_nodes == 1:
@@ -150,7 +153,7 @@ class CacheEntry:
         leaves = call.leaves
         return (
             len(leaves) >= len(args)
-            and all(leaf.value is x or leaf.foreign for leaf, x in zip(leaves, args, strict=False))
+            and all(leaf.handle is x for leaf, x in zip(leaves, args, strict=False))
             and not any(
                 leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
             )
@@ -243,16 +246,20 @@ class CacheEntry:
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
         """Put back what is stored outside, and build the result."""
+        if self.arrays:
+            values = list(values)
+            for i, make in self.arrays:
+                values[i] = make(values[i])
         results = [_output(out, values, leaves, arguments) for out in self.outputs]
         if self.apart is not None:
             self.apart.check(arguments)
         # both before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
-        made = [
+        stored = [
             tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
             for s in self.stores
         ]
-        for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
+        for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
             if kind == "set":
                 target.put(owner, value)
             elif kind == "delete":

@@ -28,7 +28,7 @@ from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.core.watched import WatchedArray
+from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
@@ -89,12 +89,13 @@ class Outside:
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
-        self._watched: dict[int, WatchedArray] = {}
+        self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
             if type(read.value) is _ARRAY and is_operand(read.path, self.reads):
-                self._watched[id(read)] = watched = WatchedArray.of(read.value)
-                self._substitutes.append((read.path, watched))
-                self._arrays[_memory(as_tensor(read.value))] = read
+                array = TracedArray.of(read.value, read.path.described)
+                self._stand_ins[id(read)] = array
+                self._substitutes.append((read.path, array))
+                self._arrays[_memory(array.tensor)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
@@ -118,7 +119,7 @@ class Outside:
             else:
                 self._substitutes.append((read.path, number))
         for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
-            if type(handle) is Tensor and not leaf.foreign:
+            if type(handle) is Tensor and leaf.array is None:
                 self._share(i, leaf.value, handle)
 
     def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
@@ -207,7 +208,7 @@ class Outside:
 
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
-        return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
+        return type(value) in (Tensor, TracedArray, TracedNumber) and any(
             value is substitute and path.location().identity == own.location().identity
             for own, substitute in self._substitutes
         )
@@ -224,6 +225,10 @@ class Outside:
         """Where a tensor from outside is that a result is, unchanged or updated."""
         read = self._tensors.get(id(x))
         return None if read is None else read.path
+
+    def path_of_array(self, x: TracedArray) -> AccessPath | None:
+        """Where an array of NumPy from outside is that a result is."""
+        return next((path for path, made in self._substitutes if made is x), None)
 
     def is_array(self, x: Any) -> bool:
         """Whether ``x`` is an array of NumPy."""
@@ -326,8 +331,8 @@ class Outside:
 
     def _was_looked_at(self, read: Read) -> bool:
         """Whether NumPy computed with an array, so that its content counts."""
-        watched = self._watched.get(id(read))
-        return watched is not None and watched.looked
+        stand_in = self._stand_ins.get(id(read))
+        return stand_in is not None and stand_in.looked
 
     def _read_of(self, handle: Tensor) -> Read | None:
         """Where the value of a concrete tensor was read."""

@@ -35,7 +35,7 @@ _TESTS: Final = ("POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT"
                  "TO_BOOL", "PUSH_EXC_INFO")  # fmt: skip
 #: instructions that make texts: FORMAT_VALUE, which 3.13 has divided; or exceptions
 _TEXTS: Final = ("FORMAT_", "RAISE_VARARGS")
-_TESTING: Final = frozenset({"all", "any", "max", "min", "print"})
+_TESTING: Final = frozenset({"all", "any", "max", "min", "print", "type"})
 
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none

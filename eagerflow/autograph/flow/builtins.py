@@ -24,6 +24,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
+from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
@@ -212,6 +213,11 @@ def _shown(x: Any) -> Any:
     return text if has_placeholder(text) else x
 
 
+def _type(*args: Any) -> Any:
+    """`type`; of what stands for an array of NumPy that of the array."""
+    return args[0].__class__ if type(args[0]) is TracedArray else type(*args)
+
+
 def _next(iterator: Any, /, *default: Any) -> Any:
     """`next`; an error where the graph repeats it, or decides whether it happens."""
     refuse_reached(iterator, "next()")
@@ -221,4 +227,5 @@ def _next(iterator: Any, /, *default: Any) -> Any:
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
+    builtins.type: _type,
 })  # fmt: skip

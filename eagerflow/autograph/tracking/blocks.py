@@ -15,6 +15,7 @@ from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
@@ -38,7 +39,7 @@ def tracer_here() -> Tracer:
 def as_test(x: Any) -> Tensor | None:
     """The truth of ``x`` as a tensor that only the graph knows; None if Python knows it."""
     if not interpreter.stack.installed or not (
-        isinstance(x, AbstractArray) or issubclass(type(x), AbstractNumber)
+        isinstance(x, AbstractArray) or issubclass(type(x), (AbstractNumber, TracedArray))
     ):
         return None
     if issubclass(type(x), AbstractNumber):
