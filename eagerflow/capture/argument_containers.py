@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, final
 
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.snapshot import Held
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import TraceError
+from eagerflow.tracing.arrays import TracedArray
 
 
 def is_container(value: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import (
@@ -33,6 +33,7 @@ _LARGE = 1 << 63
 _LEAST, _MOST = 1e-37, 3e38  # float32 holds what is between
 _LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
+_SYMBOLIC = (AbstractNumber, AbstractTracedArray)
 _PYTHON_DTYPES = {
     bool: DTYPES["bool"],
     int: DTYPES["int64"],
@@ -287,11 +288,11 @@ def _has_tensor(value: Any) -> bool:
     """Whether a tensor is among ``value``, or what is known only when a graph runs."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
-    return isinstance(value, AbstractArray) or _is_symbolic(value) or hasattr(value, "__tensor__")
+    return isinstance(value, AbstractArray) or _is_symbolic(value)
 
 
 def _is_symbolic(value: Any) -> bool:
-    return type(value) is Dim or issubclass(type(value), AbstractNumber)
+    return type(value) is Dim or issubclass(type(value), _SYMBOLIC)
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:

@@ -106,6 +106,21 @@ class AbstractNumber(ABC):
         return function(*_asked(args), **_asked(kwargs))
 
 
+class AbstractTracedArray(ABC):
+    """An array of NumPy in a trace; functions of eagerflow take it as a tensor."""
+
+    __slots__ = ("__weakref__",)
+
+    @abstractmethod
+    def __tensor__(self) -> Tensor:
+        """The elements."""
+
+    @property
+    @abstractmethod
+    def maker(self) -> Callable[[Tensor], Any]:
+        """What makes the array of the tensor that a run gives for it."""
+
+
 def number_now(x: Any) -> Any:
     """What a number of a trace is in the call that traces; what else is passed is given back.
 

@@ -19,9 +19,9 @@ from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.core.traced_arrays import argument_tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane, current_device
+from eagerflow.tracing.arrays import argument_tensor
 from eagerflow.types import Shape, TensorType
 
 _NUMBERS: Final = (float, int, complex)

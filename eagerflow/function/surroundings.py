@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
@@ -28,18 +28,15 @@ from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.hardware import as_device
 from eagerflow.source import Source
+from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
-
-_ARRAY: Final = as_device("cpu:0").backend.array_type
 
 
 def identifier(name: str) -> str:
@@ -91,7 +88,7 @@ class Outside:
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
         self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
-            if type(read.value) is _ARRAY and is_operand(read.path, self.reads):
+            if can_be_watched(read.value) and is_operand(read.path, self.reads):
                 array = TracedArray.of(read.value, read.path.described)
                 self._stand_ins[id(read)] = array
                 self._substitutes.append((read.path, array))
@@ -187,6 +184,14 @@ class Outside:
                 self._doubt(f"{change}, only while tracing")
                 self._kept.append((change.path, new))
         for mutation in mutations:
+            if is_numpy(mutation.value):
+                raise TraceError(
+                    "a traced function writes into an array of NumPy from outside",
+                    given=mutation.text.partition(":")[0],
+                    hint="keep it in an ef.Variable, which each run can assign, or work on a "
+                    "tensor: ef.asarray(...)",
+                    source=mutation.source,
+                )
             appended = _to_store(mutation, mutation.appended)
             store = (
                 None if appended is None else self._store(make, "append", mutation.path, appended)
@@ -226,9 +231,10 @@ class Outside:
         read = self._tensors.get(id(x))
         return None if read is None else read.path
 
-    def path_of_array(self, x: TracedArray) -> AccessPath | None:
-        """Where an array of NumPy from outside is that a result is."""
-        return next((path for path, made in self._substitutes if made is x), None)
+    def path_of_array(self, x: Any) -> AccessPath | None:
+        """Where an array of NumPy from outside is that a result is, or stands for."""
+        known = [(r.path, r.value) for r in self.reads.of_kind("array", "content")]
+        return next((path for path, y in (*self._substitutes, *known) if y is x), None)
 
     def is_array(self, x: Any) -> bool:
         """Whether ``x`` is an array of NumPy."""

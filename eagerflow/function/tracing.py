@@ -22,7 +22,6 @@ from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.core.traced_arrays import TracedArray, is_numpy
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
@@ -34,6 +33,7 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
+from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
@@ -299,15 +299,16 @@ class _Maker:
         if type(x) is Own:
             return Output("argument", x.path)
         if outside.is_array(x):
-            return Output("copy", x.copy())
+            known = outside.path_of_array(x)
+            return Output("copy", x.copy()) if known is None else Output("outside", known)
         if isinstance(x, set):  # of another call, which is one of the same items
             here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
             if here:
                 return Output("leaf", here[0])
-        known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
+        is_known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
         hashes: Any = type(x).__hash__
         by_value = hashes is not None and hashes is not object.__hash__
-        if known or by_value or isinstance(x, _IMMUTABLE):
+        if is_known or by_value or isinstance(x, _IMMUTABLE):
             return Output("constant", x)
         raise TraceError(
             f"a traced function returns a {type(x).__name__} that it makes",

@@ -24,12 +24,7 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import (
-    are_alike,
-    arrays_as,
-    different_objects,
-    zeros_as,
-)
+from eagerflow.autograph.values.kinds import are_alike, different_objects, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of, handle_location
@@ -44,7 +39,6 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     ">=": python.ge, "is": python.is_, "is not": python.is_not,
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
-_ALIKE: Final = "give it the same structure in both"
 #: nested branches of one function from which on it is taken for an infinite recursion
 _DEEP: Final = 40
 
@@ -343,7 +337,7 @@ class Branches:
         for key, text in zip(self._keys, self._texts, strict=True):
             a, b = (raw.get(key, GONE) for raw in self._raw)
             location = self._locations[key]
-            value = a if a is b else arrays_as(b if a is GONE else a, outputs[text])
+            value = a if a is b else outputs[text]
             if location.kind == "handle":
                 interpreter.current().rebind(location.owner, outputs[text])
             elif location.get() is not value:
@@ -353,14 +347,10 @@ class Branches:
         a, b = self._made
         if a is b and type(a) is Tensor and not is_new(a):
             return a
-        if not are_alike(a, b):
-            raise different_objects(
-                f"{self._said} is something else in each branch", (a, b), self._lines(None), _ALIKE
-            )
         old = [x for x in (a, b) if type(x) is Tensor and (is_pinned(x) or not is_new(x))]
         if old and type(outputs[""]) is Tensor:
             self._pin(None, old, outputs[""])
-        return arrays_as(a, outputs[""])
+        return outputs[""]
 
     def _pin_choices(self, outputs: dict[str, Any]) -> None:
         """Refuse updates in place of a result that the test may make a shared tensor."""
@@ -417,7 +407,7 @@ class Branches:
         if location.key == RESULT:
             what, hint = "the function returns", "return the same structure everywhere"
         else:
-            what, hint = f"{location.text} is", _ALIKE
+            what, hint = f"{location.text} is", "give it the same structure in both"
         what += " something else in each branch of an `if` on a tensor"
         return different_objects(what, (a, b), lines, hint)
 

@@ -24,12 +24,12 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, capture
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))

@@ -15,8 +15,8 @@ from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.errors import ShapeError, TraceError
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
 #: the effects of a block: the locations by their identities, with their values, in handles of their

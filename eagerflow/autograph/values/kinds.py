@@ -12,10 +12,10 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.dims import Dim, symbols
 from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
+from eagerflow.tracing.arrays import TracedArray
 
 
 def are_alike(a: Any, b: Any) -> bool:

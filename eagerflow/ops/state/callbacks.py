@@ -13,10 +13,9 @@ from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, common_device
-from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
-from eagerflow.core.traced_arrays import TracedArray
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device
@@ -206,7 +205,7 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
             def made(x: Tensor) -> Any:
                 return kind(x.item())
 
-        elif type(value) is TracedArray:
+        elif issubclass(type(value), AbstractTracedArray):
             made, value = value.maker, value.__tensor__()
         if not isinstance(value, AbstractArray):
             return leaf

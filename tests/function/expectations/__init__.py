@@ -2,6 +2,7 @@
 
 from tests.function.expectations import (
     arguments,
+    arrays,
     captured,
     errors,
     gradients,
@@ -14,6 +15,6 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
-    "objects", "state",
+    "PROGRAMS", "arguments", "arrays", "captured", "errors", "gradients", "identity", "language",
+    "numbers", "objects", "state",
 ]  # fmt: skip

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.traced_arrays import FUNCTIONS, UFUNCS, TracedArray
 from eagerflow.errors import TraceError
+from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numpy_functions import FUNCTIONS, UFUNCS
 
 # --- arrays from outside ------------------------------------------------------------------------
 
@@ -259,3 +260,55 @@ def _layout(code: str) -> np.ndarray:
 def test_all_counterparts_have_a_case() -> None:
     tested = " ".join([*SHAPES, *REDUCTIONS, "argmax argmin cumsum cumprod ones_like"])
     assert {f.__name__ for f in FUNCTIONS} - {"amax", "amin", "around"} <= set(tested.split())
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_kinds_of_arrays_that_behave_in_another_way_are_refused() -> None:
+    f = ef.trace(lambda b: ef.asarray(b * b))
+    with pytest.raises(TraceError, match=r"a matrix of[\s\S]*ef.asarray\(b\)"):
+        f(np.matrix([[1.0, 2.0], [3.0, 4.0]]))
+
+
+def test_a_memmap_is_one(tmp_path) -> None:
+    array = np.memmap(tmp_path / "array", np.float32, "w+", shape=(3,))
+    array[:] = [1, 2, 3]
+    f = ef.trace(lambda b: (isinstance(b, np.memmap), b * 2))
+    assert f(array)[0] is True
+    assert f(array)[1].tolist() == [2.0, 4.0, 6.0]
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+def test_writes_by_functions_of_numpy_are_refused() -> None:
+    array = np.arange(5.0)
+    with pytest.raises(TraceError, match="others may see the memory"):
+        ef.trace(lambda b: np.random.default_rng(0).shuffle(b))(array)
+    assert array.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+
+
+def test_the_device_is_that_of_all_arrays_of_numpy() -> None:
+    def f(b):
+        with ef.device("cpu:1"):
+            return ef.asarray(b), b * 2
+
+    with ef.config(cpu_devices=2):
+        tensor, array = ef.trace(f)(np.ones(2))
+    assert str(tensor.device) == "cpu:1"
+    assert array.tolist() == [2.0, 2.0]
+
+
+def test_texts_show_what_the_graph_computes(capsys) -> None:
+    @ef.trace
+    def f(b):
+        print(f"{b.mean():.2f}", b)
+        ef.print(b, b[0])
+
+    for factor in (1, 2):
+        f(np.array([1.0, 2.0]) * factor)
+    expected = "1.50 [1. 2.]\n[1. 2.] 1.0\n3.00 [2. 4.]\n[2. 4.] 2.0\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_no_trace_stays_in_results() -> None:
+    f = ef.trace(lambda b: {"twice": b * 2, "first": b[0], "rest": b[1:]})
+    for result in (f(np.ones(2)), f(np.ones(2))):
+        assert [type(x) for x in result.values()] == [np.ndarray, np.float64, np.ndarray]
