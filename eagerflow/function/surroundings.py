@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
-from eagerflow.autograph.conversion.convert import branches, call
+from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists
@@ -273,6 +273,14 @@ class Outside:
                 self._report(finding)
         for text in missed.get(self._tracer, ()):
             self._doubt(text)
+        arrays = [leaf.name for leaf in self._request.call.leaves if is_numpy(leaf.array)]
+        for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
+            reason = why_not(code)
+            if reason is not None:
+                self._doubt(
+                    f"type() of {arrays[0]} is not numpy's, as {reason}, at "
+                    f"{Source(code, load.offset)}; write isinstance(...)"
+                )
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---

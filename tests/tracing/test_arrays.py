@@ -312,3 +312,10 @@ def test_no_trace_stays_in_results() -> None:
     f = ef.trace(lambda b: {"twice": b * 2, "first": b[0], "rest": b[1:]})
     for result in (f(np.ones(2)), f(np.ones(2))):
         assert [type(x) for x in result.values()] == [np.ndarray, np.float64, np.ndarray]
+
+
+def test_type_in_code_that_is_not_converted_is_told() -> None:
+    names: dict[str, Any] = {"np": np}
+    exec("def f(b): return b * 2 if type(b) is np.ndarray else b", names)
+    with pytest.warns(ef.errors.TraceWarning, match=r"type\(\) of b .* isinstance"):
+        ef.trace(names["f"])(np.ones(2))
