@@ -28,6 +28,7 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.tracing.arrays import is_numpy
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128
@@ -148,14 +149,15 @@ class CacheEntry:
         """Whether positional arguments are the first leaves, so that all others are defaults.
 
         A handle that is updated may be another argument as well, which has to be looked at, and
-        of a static number the value.
+        of a static number or array the value.
         """
         leaves = call.leaves
         return (
             len(leaves) >= len(args)
             and all(leaf.handle is x for leaf, x in zip(leaves, args, strict=False))
             and not any(
-                leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
+                leaf.kind == "static" and (type(leaf.value) in (int, float) or is_numpy(leaf.value))
+                for leaf in leaves
             )
             and not self.shared
             and not any(s.kind == "update" or s.of_arguments for s in self.stores)

@@ -367,8 +367,12 @@ class TracedArray(AbstractArrayOperators):
             args = (args,)
         return self._call(found, f".{name}()", self, *args, **kwargs)
 
-    def astype(self, dtype: Any) -> TracedArray:
+    def astype(self, dtype: Any, *, copy: bool = True, **options: Any) -> TracedArray:
         """A copy of another dtype."""
+        if options:
+            raise self.refusal(".astype()", f"no op takes {', '.join(options)}=")
+        if not copy and self.dtype == dtype:
+            return self
         made = functions["astype"](self._operand(self, self.dtype, ".astype()"), np.dtype(dtype))
         return self._result(made, scalar=self.is_scalar)
 

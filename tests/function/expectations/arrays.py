@@ -357,6 +357,16 @@ def numpy_result_is_the_callers(trace: Trace) -> Steps:
     yield first, f(array), array
 
 
+@program(traces=3, reports=("was traced 3 times because of b",))
+def numpy_array_that_is_static(trace: Trace) -> Steps:
+    f = trace(lambda a, b: a * np.linalg.norm(b), static="b")
+    array = _doubles()
+    for i in (0, 0, 5):
+        array[0] += i
+        yield f(x, array), f(x, array.copy())
+    yield f(x, _doubles() * 7), f(x, array)
+
+
 # --- from outside -------------------------------------------------------------------------------
 
 
