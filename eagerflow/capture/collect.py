@@ -25,7 +25,7 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.findings import find_calls, is_handed_over, unwatched
+from eagerflow.capture.findings import find_calls, unwatched
 from eagerflow.capture.library import is_library, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
@@ -106,7 +106,6 @@ class _Collector:
             self.attributes.finish()
         if self.containers is not None:
             self.containers.finish(self.found)
-        self._finish_arrays()
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
         # they know it: a cycle would keep the user's objects
@@ -178,8 +177,6 @@ class _Collector:
         kind = type(value)
         if kind is Tensor:
             self.found.add(path, "tensor", value)
-        elif kind is self._array:
-            self.found.add(path, "array", value)
         elif issubclass(kind, (self._array, bytearray)):
             self.found.add(path, "content", value)
         elif kind is FunctionType:
@@ -373,13 +370,6 @@ class _Collector:
             if isinstance(imported, ModuleType) and not is_library(vars(imported)):
                 self.visit(AccessPath(modules, "item", name, name, True), imported)
             name = name.rpartition(".")[0]
-
-    def _finish_arrays(self) -> None:
-        """Arrays that NumPy may look into are compared by their content."""
-        reads = self.found.reads
-        for i, read in enumerate(reads):
-            if read.kind == "array" and not is_handed_over(read.path, self.found):
-                reads[i] = read._replace(kind="content")
 
 
 def _now(facts: Facts) -> Iterator[Load]:

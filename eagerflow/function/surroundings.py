@@ -25,7 +25,6 @@ from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.errors import TraceError
@@ -84,15 +83,16 @@ class Outside:
         self.asks_types = ("global", "type") in self.reads.loads and asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
-        self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
         self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
-            if can_be_watched(read.value) and is_operand(read.path, self.reads):
+            aliases = [r.path for r in self.reads.of_kind("alias") if r.value is read.path]
+            paths = [read.path, *aliases]
+            if can_be_watched(read.value) and all(is_operand(p, self.reads) for p in paths):
                 array = TracedArray.of(read.value, read.path.described)
                 self._stand_ins[id(read)] = array
-                self._substitutes.append((read.path, array))
-                self._arrays[_memory(array.tensor)] = read
+                self._substitutes += [(path, array) for path in paths]
+                self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
@@ -233,7 +233,7 @@ class Outside:
 
     def path_of_array(self, x: Any) -> AccessPath | None:
         """Where an array of NumPy from outside is that a result is, or stands for."""
-        known = [(r.path, r.value) for r in self.reads.of_kind("array", "content")]
+        known = [(r.path, r.value) for r in self.reads.of_kind("content")]
         return next((path for path, y in (*self._substitutes, *known) if y is x), None)
 
     def is_array(self, x: Any) -> bool:
@@ -316,9 +316,6 @@ class Outside:
             capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
-        for read in self.reads.arrays:
-            if id(read) not in seen:
-                guards.specialise(read.path, read.value)
         self._described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
@@ -337,7 +334,7 @@ class Outside:
 
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
         data = handle._data if id(handle._data) in self._tracer.looked_at else None
-        foreign = read.kind in ("array", "content")
+        foreign = read.kind == "content"
         return CapturedInput(
             read.path, handle._lane, handle._data.shape, str(handle.type),
             foreign=foreign, used=used, data=None if foreign else data,
@@ -350,7 +347,7 @@ class Outside:
 
     def _read_of(self, handle: Tensor) -> Read | None:
         """Where the value of a concrete tensor was read."""
-        return self._data.get(id(handle._data)) or self._arrays.get(_memory(handle))
+        return self._data.get(id(handle._data))
 
     def _used(self) -> set[Value]:
         graph = self._tracer.graph
@@ -385,12 +382,3 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
         "keep ef.stack(list), or return it",
         source,
     )
-
-
-def _memory(x: Tensor) -> tuple[Any, ...]:
-    """What is the same for two arrays of the same elements at the same address."""
-    data = x._data
-    interface = getattr(data, "__array_interface__", None)
-    if interface is None:
-        return (id(data),)
-    return (interface["data"], interface["shape"], interface["strides"], interface["typestr"])

@@ -427,6 +427,26 @@ def numpy_table_in_a_dict(trace: Trace) -> Steps:
         config["table"][i] += 5
 
 
+@program(traces=3, reports=("was traced 3 times because of enclosing table",))
+def numpy_table_of_two_names(trace: Trace) -> Steps:
+    table = np.arange(3)
+    config = SimpleNamespace(table=table)
+    f = trace(lambda b: b + table + np.cumsum(config.table)[-1])
+    for i in range(3):
+        yield f(_doubles())
+        table[i] = 10
+
+
+@program()
+def numpy_table_of_two_names_in_the_graph(trace: Trace) -> Steps:
+    table = np.arange(3)
+    config = SimpleNamespace(table=table)
+    f = trace(lambda b: (b + table, x * config.table, ef.asarray(config.table)))
+    for i in range(3):
+        yield f(_doubles())
+        table[i] = 10
+
+
 @program(traces=2)
 def numpy_table_of_objects(trace: Trace) -> Steps:
     table = np.array([2, "a"], dtype=object)
