@@ -101,11 +101,10 @@ class CacheEntry:
             self._run = undoing(self.executable, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
-        plain = not (rest or self.stores or self.arrays) and first is not None
-        plain = plain and first is not None and first.kind == "value"
+        alone = not (rest or self.stores or self.arrays) and self.treedef.num_nodes == 1
         #: the lane of the result, if it is one tensor and nothing else is to be done
         self._single: Lane | None = None
-        if plain and first is not None and self.treedef.num_nodes == 1:
+        if alone and first is not None and first.kind == "value":
             self._single = self.executable.lanes[first.what]
         #: whether some captured inputs are tensors
         self.checks = any(one.lane is not None for one in self.captured)
