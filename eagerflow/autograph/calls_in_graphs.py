@@ -158,7 +158,7 @@ class _Shared:
             return converted(f)(*args, **kwargs)
 
         part = trace_subgraph(run, "call", tracer, arguments, users)
-        self._treedef = part.treedef
+        self._part, self._treedef = part, part.treedef
         self._results: list[Any] = []  # the number of an output, or any other value
         for i, leaf in enumerate(part.leaves):
             number = type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
@@ -194,7 +194,10 @@ class _Shared:
             for one in self._captures
         ]
         outputs = iter(apply(self._fresh(tracer), [*tensors, *captured]))
-        results = [next(outputs) if x is None else x for x in self._results]
+        as_made = self._part.as_made
+        results = [
+            as_made(i, next(outputs)) if x is None else x for i, x in enumerate(self._results)
+        ]
         return tree.unflatten(self._treedef, results)
 
     def _fresh(self, tracer: Tracer) -> Structured:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, final
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
+from eagerflow.tracing.arrays import TracedArray
 
 
 def is_container(value: Any) -> bool:
@@ -141,6 +142,9 @@ class ArgumentContainers:
         return value
 
     def _visit(self, path: AccessPath, value: Any) -> None:
+        if type(value) is TracedArray:
+            self._paths[id(value)] = path
+            return
         if isinstance(value, tuple):
             items: Any = enumerate(value)
         elif not is_container(value) or isinstance(value, set) or id(value) in self._paths:

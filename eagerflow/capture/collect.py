@@ -26,7 +26,7 @@ from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.escapes import CONTAINERS, Escapes
-from eagerflow.capture.findings import find_calls, is_handed_over, note_hidden_state, unwatched
+from eagerflow.capture.findings import find_calls, note_hidden_state, unwatched
 from eagerflow.capture.library import is_library, is_library_class, kind_of_member, member_of
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
@@ -110,7 +110,6 @@ class _Collector:
             self.attributes.finish()
         if self.containers is not None:
             self.containers.finish(self.found)
-        self._finish_arrays()
         self.escapes.finish()
         note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
@@ -192,8 +191,6 @@ class _Collector:
         kind = type(value)
         if kind is Tensor:
             self.found.add(path, "tensor", value)
-        elif kind is self._array:
-            self.found.add(path, "array", value)
         elif issubclass(kind, (self._array, bytearray)):
             self.found.add(path, "content", value)
         elif kind is FunctionType:
@@ -438,13 +435,6 @@ class _Collector:
                 if load.kind == "local" and not level and value is not None:
                     names = (first, *load.attributes) if first else load.attributes
                     yield AccessPath(_MODULES, "item", name, name, True), value, names
-
-    def _finish_arrays(self) -> None:
-        """Arrays that NumPy may look into are compared by their content."""
-        reads = self.found.reads
-        for i, read in enumerate(reads):
-            if read.kind == "array" and not is_handed_over(read.path, self.found):
-                reads[i] = read._replace(kind="content")
 
 
 def _is_own(site: Site) -> bool:

@@ -402,11 +402,7 @@ def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
 
 
 def is_handed_over(path: AccessPath, reads: Reads) -> bool:
-    """Whether all that code does with an array is to pass it to functions of eagerflow.
-
-    Then only eagerflow looks into it; else NumPy may compute with it while tracing, and the
-    results would be frozen.
-    """
+    """Whether all that code does with a value is to pass it to functions of eagerflow."""
     return _every_load(path, reads, _is_passed_on)
 
 

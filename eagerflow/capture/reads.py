@@ -22,8 +22,8 @@ class Read(NamedTuple):
 
     Attributes:
         path: the access path. For ``"absent"`` that of a name to which nothing is bound.
-        kind: ``"tensor"``, ``"number"`` (may differ from call to call), ``"array"`` (of NumPy, and
-            read by eagerflow alone), or how it is guarded: see `eagerflow.capture.guards`.
+        kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
+            `eagerflow.capture.guards`.
         value: what is there; for ``"alias"`` the path or root that holds the same object, for
             ``"unshadowed"`` the names that the instance itself does not have.
     """
@@ -149,11 +149,6 @@ class Reads:
     def numbers(self) -> list[Read]:
         """The reads of Python numbers for which a trace can substitute symbolic ones."""
         return self.of_kind("number")
-
-    @property
-    def arrays(self) -> list[Read]:
-        """The reads of NumPy arrays that eagerflow alone looks into."""
-        return self.of_kind("array")
 
     def line_of(self, kind: str, name: str) -> Source | None:
         """The first line that reads a name."""

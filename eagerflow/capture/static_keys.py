@@ -8,8 +8,10 @@ from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, N
 from typing import Any, Final, final
 from weakref import ref
 
+from eagerflow.capture.equality import content_of
 from eagerflow.capture.library import is_library_class
 from eagerflow.hardware import Device
+from eagerflow.tracing.arrays import is_numpy
 from eagerflow.types import DType
 
 _BY_VALUE: Final = frozenset(
@@ -89,8 +91,8 @@ class _Value:
 def static_key(value: Any) -> Any:
     """A hashable key of a static argument.
 
-    Lists, dicts and sets are compared by their items; objects of classes that define no equality
-    of their own, and those that cannot be hashed, by identity.
+    Lists, dicts, sets and arrays of NumPy are compared by their items; objects of classes that
+    define no equality of their own, and others that cannot be hashed, by identity.
     """
     kind = type(value)
     if kind in _BY_VALUE or kind in (float, complex) or isinstance(value, enum.Enum):
@@ -106,6 +108,8 @@ def static_key(value: Any) -> Any:
     if kind in (set, frozenset):
         return (kind, frozenset(map(static_key, value)))
     hashes: Any = kind.__hash__
+    if hashes is None and is_numpy(value) and not value.dtype.hasobject:
+        return content_of(value)
     if hashes is None or hashes is object.__hash__ or not is_library_class(kind):
         return IdentityKey(value)
     try:

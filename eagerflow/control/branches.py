@@ -27,6 +27,7 @@ from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
 from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
@@ -141,7 +142,10 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
         merged.kinds,
     )
     outputs = iter(apply(whole, [predicate, *captured]))
-    leaves = [next(outputs) if same is None else same[0] for same in merged.common]
+    leaves = [
+        parts[0].as_made(i, next(outputs)) if same is None else same[0]
+        for i, same in enumerate(merged.common)
+    ]
     return tree.unflatten(parts[0].treedef, leaves)
 
 
@@ -223,6 +227,11 @@ class _Merged:
         kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
         shape: list[Size | None] = list(kind.shape)  # None for a size that differs
         for other, leaf in enumerate(leaves):
+            if leaf.what.__class__ is not leaves[0].what.__class__ and any(
+                type(one.what) is TracedArray for one in leaves
+            ):
+                hint = "convert the array of NumPy: ef.asarray(...)"
+                raise self._differ(i, other, "kinds of arrays", hint)
             if leaf.value is None:
                 if shape or not weak_fits(leaf.what, kind.dtype):
                     raise self._differ(i, other, "types", None, first)

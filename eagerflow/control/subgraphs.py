@@ -25,6 +25,7 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.signatures import is_read
 from eagerflow.source import Source, cell_name
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Operand
 from eagerflow.tracing.tracer import Tracer
@@ -117,7 +118,7 @@ class ResultLeaf(NamedTuple):
 
     Attributes:
         kind: ``"tensor"``, ``"number"`` or ``"static"`` (any other object).
-        what: the tensor, the number or the object.
+        what: the tensor, or what stands for an array of NumPy, the number or the object.
         value: the value of a tensor in the graph.
     """
 
@@ -129,7 +130,8 @@ class ResultLeaf(NamedTuple):
     def text(self) -> str:
         """Its type for messages."""
         if self.value is not None:
-            return str(self.value.spec)
+            kind = "an array of NumPy, " * (type(self.what) is TracedArray)
+            return f"{kind}{self.value.spec}"
         if type(self.what) is TracedNumber:
             return f"the {self.what.kind.__name__} %{self.what.value.name}"
         if self.kind == "number":
@@ -170,7 +172,13 @@ class Subgraph:
         if not array:
             return ResultLeaf("static", x)
         tensor = tensor_of(x)
-        return ResultLeaf("tensor", tensor, self.tracer.value_of(tensor))
+        what = x if type(x) is TracedArray else tensor
+        return ResultLeaf("tensor", what, self.tracer.value_of(tensor))
+
+    def as_made(self, i: int, result: Any) -> Any:
+        """A result of the node for leaf ``i``: an array of NumPy, if the function gives one."""
+        what = self.leaves[i].what
+        return what.like(result) if type(what) is TracedArray else result
 
     def line(self, i: int) -> str:
         """The line where leaf ``i`` was made."""

@@ -10,7 +10,7 @@ import numpy as np
 from eagerflow.core import interpreter
 from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.asked import AbstractAsked
@@ -34,6 +34,7 @@ _LARGE = 1 << 63
 _LEAST, _MOST = 1e-37, 3e38  # float32 holds what is between
 _LONG = 100  # bits of an integer from which messages do not show its digits
 _NUMPY_DTYPES = {d.dtype: d for d in DTYPES.values()}
+_SYMBOLIC = (AbstractAsked, AbstractTracedArray)
 _PYTHON_DTYPES = {
     bool: DTYPES["bool"],
     int: DTYPES["int64"],
@@ -285,14 +286,14 @@ def _base(value: complex) -> type:
 
 
 def _has_tensor(value: Any) -> bool:
-    """Whether a tensor is among ``value``, or a number that is known only when a graph runs."""
+    """Whether a tensor is among ``value``, or what is known only when a graph runs."""
     if isinstance(value, (list, tuple)):
         return any(_has_tensor(v) for v in value)
     return isinstance(value, AbstractArray) or _is_symbolic(value)
 
 
 def _is_symbolic(value: Any) -> bool:
-    return issubclass(type(value), AbstractAsked)
+    return issubclass(type(value), _SYMBOLIC)
 
 
 def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:

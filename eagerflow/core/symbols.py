@@ -82,6 +82,21 @@ class AbstractNumber(AbstractAsked, ABC):
         """It as a tensor without axes, converted as a number is."""
 
 
+class AbstractTracedArray(ABC):
+    """An array of NumPy in a trace; functions of eagerflow take it as a tensor."""
+
+    __slots__ = ("__weakref__",)
+
+    @abstractmethod
+    def __tensor__(self) -> Tensor:
+        """The elements."""
+
+    @property
+    @abstractmethod
+    def maker(self) -> Callable[[Tensor], Any]:
+        """What makes the array of the tensor that a run gives for it."""
+
+
 def number_now(x: Any) -> Any:
     """What a number of a trace is in the call that traces; what else is passed is given back.
 

@@ -17,12 +17,12 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane, current_device
+from eagerflow.tracing.arrays import argument_tensor
 from eagerflow.types import Shape, TensorType
 
 _NUMBERS: Final = (float, int, complex)
@@ -45,21 +45,26 @@ class Leaf:
         name: such as ``params['w']``.
         value: a tensor, a number or a static value.
         kind: ``"tensor"``, ``"number"`` or ``"static"``.
-        foreign: whether the tensor stands for an array of another library.
         token: its part of the key.
+        array: the array of another library that the tensor stands for, None if of none.
     """
 
     name: str
     kind: str
     value: Any
     token: Any
-    foreign: bool = False
+    array: Any = None
 
     def __str__(self) -> str:
         if self.kind == "tensor":
             text = str(TensorType(self.value.dtype, self.value.shape).on(self.value.device))
-            return f"{text} {FOREIGN}" if self.foreign else text
+            return text if self.array is None else f"{text} {FOREIGN}"
         return type(self.value).__name__ if self.kind == "number" else describe(self.value)
+
+    @property
+    def handle(self) -> Any:
+        """What the caller passed."""
+        return self.value if self.array is None else self.array
 
 
 @final
@@ -260,7 +265,7 @@ def _leaves(name: str, value: Any) -> Iterator[Leaf]:
         yield _tensor(f"{name}.values", value.values)
         yield _tensor(f"{name}.indices", value.indices)
     elif _is_foreign_array(value):
-        yield _tensor(name, as_tensor(value), foreign=True)
+        yield _tensor(name, argument_tensor(name, value), value)
     elif isinstance(value, Iterator):
         raise TraceError(
             f"the argument {name} is an iterator, which tracing would use up",
@@ -278,9 +283,10 @@ def _is_foreign_array(value: Any) -> bool:
     return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__")
 
 
-def _tensor(name: str, x: Tensor, foreign: bool = False) -> Leaf:
+def _tensor(name: str, x: Tensor, array: Any = None) -> Leaf:
     lane: Lane = x._lane
-    return Leaf(name, "tensor", x, (lane, len(x._data.shape), foreign), foreign)
+    foreign = None if array is None else type(array)
+    return Leaf(name, "tensor", x, (lane, len(x._data.shape), foreign), array)
 
 
 @final
@@ -340,7 +346,7 @@ def _aliases(leaves: Sequence[Leaf]) -> tuple[int, ...]:
     pairs = []
     for i, leaf in enumerate(leaves):
         if leaf.kind == "tensor":
-            earlier = first.setdefault(id(leaf.value), i)
+            earlier = first.setdefault(id(leaf.handle), i)
             if earlier != i:
                 pairs += [i, earlier]
     return tuple(pairs)

@@ -28,6 +28,7 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
+from eagerflow.tracing.arrays import is_numpy
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128
@@ -42,6 +43,7 @@ class CacheEntry:
         graph: as traced.
         optimised: what the passes made of it.
         executable: runs that.
+        arrays: the outputs that are arrays of NumPy to the user, with what makes them so.
         leaves: which leaves of the arguments are inputs of the graph, in order.
         patterns: the shapes of the tensors among the arguments.
         numbers: the static numbers: which leaf, and its value.
@@ -61,7 +63,7 @@ class CacheEntry:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart",
+        "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
         "asks_identity", "captured", "checks", "executable", "graph", "guards", "leaf_records",
         "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
         "patterns", "record", "shared", "stores", "treedef", "updates",
@@ -70,6 +72,7 @@ class CacheEntry:
     graph: Graph
     optimised: Graph
     executable: Executable
+    arrays: tuple[tuple[int, Callable[[Tensor], Any]], ...]
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
     makes_resources: bool
@@ -99,11 +102,11 @@ class CacheEntry:
             self._run = undoing(self.executable, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
-        nothing_else = not (rest or self.stores or self.apart)
-        plain = nothing_else and first is not None and first.kind == "value"
+        nothing_else = not (rest or self.stores or self.apart or self.arrays)
+        alone = nothing_else and self.treedef.num_nodes == 1
         #: the lane of the result, if it is one tensor and nothing else is to be done
         self._single: Lane | None = None
-        if plain and first is not None and self.treedef.num_nodes == 1:
+        if alone and first is not None and first.kind == "value":
             self._single = self.executable.lanes[first.what]
         #: whether some captured inputs are tensors
         self.checks = any(one.lane is not None for one in self.captured)
@@ -147,14 +150,15 @@ class CacheEntry:
         """Whether positional arguments are the first leaves, so that all others are defaults.
 
         A handle that is updated may be another argument as well, which has to be looked at, and
-        of a static number the value.
+        of a static number or array the value.
         """
         leaves = call.leaves
         return (
             len(leaves) >= len(args)
-            and all(leaf.value is x or leaf.foreign for leaf, x in zip(leaves, args, strict=False))
+            and all(leaf.handle is x for leaf, x in zip(leaves, args, strict=False))
             and not any(
-                leaf.kind == "static" and type(leaf.value) in (int, float) for leaf in leaves
+                leaf.kind == "static" and (type(leaf.value) in (int, float) or is_numpy(leaf.value))
+                for leaf in leaves
             )
             and not (self.shared or self.asks_identity)
             and not any(s.kind == "update" or s.of_arguments for s in self.stores)
@@ -233,16 +237,20 @@ class CacheEntry:
         self, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
     ) -> Any:
         """Put back what is stored outside, and build the result."""
+        if self.arrays:
+            values = list(values)
+            for i, make in self.arrays:
+                values[i] = make(values[i])
         results = [_output(out, values, leaves, arguments) for out in self.outputs]
         if self.apart is not None:
             self.apart.check(arguments)
         # both before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
-        made = [
+        stored = [
             tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
             for s in self.stores
         ]
-        for (kind, target, *_), owner, value in zip(self.stores, owners, made, strict=True):
+        for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
             if kind == "set":
                 target.put(owner, value)
             elif kind == "delete":

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
-from eagerflow.autograph.conversion.convert import branches, call
+from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists
@@ -28,22 +28,18 @@ from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reachable import CACHED
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
-from eagerflow.core.convert import as_tensor
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.core.watched import WatchedArray
 from eagerflow.dims.asked import ask_in_keys
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.hardware import as_device
 from eagerflow.source import Source
+from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
-
-_ARRAY: Final = as_device("cpu:0").backend.array_type
 
 
 def identifier(name: str) -> str:
@@ -93,14 +89,16 @@ class Outside:
         self.asks_types = asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
-        self._arrays = {_memory(as_tensor(r.value)): r for r in self.reads.arrays}
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
-        self._watched: dict[int, WatchedArray] = {}
+        self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
-            if type(read.value) is _ARRAY and is_operand(read.path, self.reads):
-                self._watched[id(read)] = watched = WatchedArray.of(read.value)
-                self._substitutes.append((read.path, watched))
-                self._arrays[_memory(as_tensor(read.value))] = read
+            aliases = [r.path for r in self.reads.of_kind("alias") if r.value is read.path]
+            paths = [read.path, *aliases]
+            if can_be_watched(read.value) and all(is_operand(p, self.reads) for p in paths):
+                array = TracedArray.of(read.value, read.path.described)
+                self._stand_ins[id(read)] = array
+                self._substitutes += [(path, array) for path in paths]
+                self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
@@ -124,7 +122,7 @@ class Outside:
             else:
                 self._substitutes.append((read.path, number))
         for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
-            if type(handle) is Tensor and not leaf.foreign:
+            if type(handle) is Tensor and leaf.array is None:
                 self._share(i, leaf.value, handle)
 
     def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
@@ -201,6 +199,14 @@ class Outside:
                 self._doubt(f"{change}, only while tracing")
                 self._kept.append((change.path, new))
         for mutation in mutations:
+            if is_numpy(mutation.value):
+                raise TraceError(
+                    "a traced function writes into an array of NumPy from outside",
+                    given=mutation.text.partition(":")[0],
+                    hint="keep it in an ef.Variable, which each run can assign, or work on a "
+                    "tensor: ef.asarray(...)",
+                    source=mutation.source,
+                )
             appended = _to_store(mutation, mutation.appended)
             store = (
                 None if appended is None else self._store(make, "append", mutation.path, appended)
@@ -222,7 +228,7 @@ class Outside:
 
     def _is_own(self, path: AccessPath, value: Any) -> bool:
         """Whether the new value at an access path is the substitute that the trace put there."""
-        return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
+        return type(value) in (Tensor, TracedArray, TracedNumber) and any(
             value is substitute and path.location().identity == own.location().identity
             for own, substitute in self._substitutes
         )
@@ -239,6 +245,11 @@ class Outside:
         """Where a tensor from outside is that a result is, unchanged or updated."""
         read = self._tensors.get(id(x))
         return None if read is None else read.path
+
+    def path_of_array(self, x: Any) -> AccessPath | None:
+        """Where an array of NumPy from outside is that a result is, or stands for."""
+        known = [(r.path, r.value) for r in self.reads.of_kind("content")]
+        return next((path for path, y in (*self._substitutes, *known) if y is x), None)
 
     def is_array(self, x: Any) -> bool:
         """Whether ``x`` is an array of NumPy."""
@@ -277,6 +288,14 @@ class Outside:
                 self._report(finding)
         for text in missed.get(self._tracer, ()):
             self._doubt(text)
+        arrays = [leaf.name for leaf in self._request.call.leaves if is_numpy(leaf.array)]
+        for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
+            reason = why_not(code)
+            if reason is not None:
+                self._doubt(
+                    f"type() of {arrays[0]} is not numpy's, as {reason}, at "
+                    f"{Source(code, load.offset)}; write isinstance(...)"
+                )
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---
@@ -312,9 +331,6 @@ class Outside:
             capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
-        for read in self.reads.arrays:
-            if id(read) not in seen:
-                guards.specialise(read.path, read.value)
         self._described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
@@ -333,7 +349,7 @@ class Outside:
 
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
         data = handle._data if id(handle._data) in self._tracer.looked_at else None
-        foreign = read.kind in ("array", "content")
+        foreign = read.kind == "content"
         return CapturedInput(
             read.path, handle._lane, handle._data.shape, str(handle.type),
             foreign=foreign, used=used, data=None if foreign else data,
@@ -341,12 +357,12 @@ class Outside:
 
     def _was_looked_at(self, read: Read) -> bool:
         """Whether NumPy computed with an array, so that its content counts."""
-        watched = self._watched.get(id(read))
-        return watched is not None and watched.looked
+        stand_in = self._stand_ins.get(id(read))
+        return stand_in is not None and stand_in.looked
 
     def _read_of(self, handle: Tensor) -> Read | None:
         """Where the value of a concrete tensor was read."""
-        return self._data.get(id(handle._data)) or self._arrays.get(_memory(handle))
+        return self._data.get(id(handle._data))
 
     def _used(self) -> set[Value]:
         graph = self._tracer.graph
@@ -381,12 +397,3 @@ def kept_lists(value: Any, text: str, source: Source | None) -> Any:
         "keep ef.stack(list), or return it",
         source,
     )
-
-
-def _memory(x: Tensor) -> tuple[Any, ...]:
-    """What is the same for two arrays of the same elements at the same address."""
-    data = x._data
-    interface = getattr(data, "__array_interface__", None)
-    if interface is None:
-        return (id(data),)
-    return (interface["data"], interface["shape"], interface["strides"], interface["typestr"])

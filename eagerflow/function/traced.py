@@ -87,6 +87,11 @@ class TracedFunction:
                 elif kind in _PLAIN:
                     form.append(x)
                 elif kind is _ARRAY:
+                    if not x.dtype.isnative:
+                        return self._call(args, kwargs)
+                    for other in args[:i]:
+                        if other is x:
+                            return self._call(args, kwargs)
                     x = as_tensor(x)
                     leaves = (*leaves[:i], x, *leaves[i + 1 :])
                     form += (x._lane, x._data.shape, _ARRAY)

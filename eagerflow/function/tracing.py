@@ -34,6 +34,7 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
+from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
@@ -119,6 +120,7 @@ class _LocalNames:
         """The values of the graph that local variables are bound to; forgets all others."""
         values = {}
         for name, x in self._found.items():
+            x = x.tensor if type(x) is TracedArray else x
             if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
                 values[name] = x._data.value
             elif type(x) is TracedNumber and x.tracer is tracer:
@@ -142,6 +144,7 @@ class _Maker:
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
         self.outputs: list[Value] = []
+        self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
         self.containers: ArgumentContainers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
 
@@ -187,21 +190,29 @@ class _Maker:
     def _make_inputs(self, static: bool) -> None:
         """The inputs of the graph; with ``static``, numbers and sizes are what they are."""
         sizes = iter(self.request.sizes)
-        handles: dict[int, Tensor] = {}
+        handles: dict[int, Any] = {}
         for i, leaf in enumerate(self.leaves):
             made = leaf.value
             if leaf.kind == "tensor":
                 pattern = next(sizes)
-                made = handles.get(id(leaf.value))
+                made = handles.get(id(leaf.handle))
                 if made is None:
-                    made = handles[id(leaf.value)] = self._tensor(leaf, pattern, static)
+                    made = handles[id(leaf.handle)] = self._handle(leaf, pattern, static)
                     self.graph_leaves.append(i)
             elif leaf.kind == "number":
                 made = self.tracer.add_number(leaf.value, identifier(leaf.name))
                 made = made.fix("type()") if static else made
                 self.graph_leaves.append(i)
             self.inputs.append(made)
-            self.before.append(made._data if type(made) is Tensor else None)
+            handle = made.tensor if type(made) is TracedArray else made
+            self.before.append(handle._data if type(handle) is Tensor else None)
+
+    def _handle(self, leaf: Leaf, pattern: Pattern, static: bool) -> Any:
+        """The input, or what stands for an array of NumPy."""
+        tensor = self._tensor(leaf, pattern, static)
+        if not is_numpy(leaf.array):
+            return tensor
+        return TracedArray(tensor, type(leaf.array), leaf.name, shares=True)
 
     def _tensor(self, leaf: Leaf, pattern: Pattern, static: bool) -> Tensor:
         """The input, with a new name for each size that is to be symbolic, unless all is static."""
@@ -242,6 +253,7 @@ class _Maker:
             *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
             *stores,
         )
+        entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
         self._close_graph(entry, outside)
         return entry
 
@@ -259,6 +271,8 @@ class _Maker:
             if outer is not None:
                 return Output("outside", outer)
             return Output("value", self._add_handle(x))
+        if type(x) is TracedArray:
+            return self._array(x, outside)
         if type(x) is Dim:
             x = number_of(x)
         if type(x) is TracedNumber:
@@ -291,15 +305,16 @@ class _Maker:
         if type(x) is Own:
             return Output("argument", x.path)
         if outside.is_array(x):
-            return Output("copy", x.copy())
+            known = outside.path_of_array(x)
+            return Output("copy", x.copy()) if known is None else Output("outside", known)
         if isinstance(x, set):  # of another call, which is one of the same items
             here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
             if here:
                 return Output("leaf", here[0])
-        known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
+        is_known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
         hashes: Any = type(x).__hash__
         by_value = hashes is not None and hashes is not object.__hash__
-        if known or by_value or isinstance(x, _IMMUTABLE):
+        if is_known or by_value or isinstance(x, _IMMUTABLE):
             return Output("constant", x)
         raise TraceError(
             f"a traced function returns a {type(x).__name__} that it makes",
@@ -307,6 +322,17 @@ class _Maker:
             expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
             hint="return its tensors, and build the object outside",
         )
+
+    def _array(self, x: TracedArray, outside: Outside) -> Output:
+        """Where an array of NumPy comes from; one that is returned twice is one there, too."""
+        path = outside.path_of_array(x)
+        if path is not None:
+            return Output("outside", path)
+        known = next((i for i, y in self.arrays.items() if y is x), None)
+        if known is None:
+            known = self._add(self.tracer.value_of(x.tensor))
+            self.arrays[known] = x
+        return Output("value", known)
 
     def _add_handle(self, x: Tensor) -> int:
         """The output for a tensor; a tensor that is returned twice is one handle there, too."""
@@ -328,7 +354,7 @@ class _Maker:
                 continue
             done.add(id(x))
             leaf = self.leaves[i]
-            if leaf.foreign:
+            if leaf.array is not None:
                 raise TraceError(
                     f"a traced function cannot write into the array {leaf.name}",
                     given=type(leaf.value).__name__,

@@ -290,6 +290,6 @@ def test_an_array_of_numpy_is_not_written_into() -> None:
         return x
 
     array = np.ones(2, dtype=np.float32)
-    with pytest.raises(errors.TraceError, match="cannot write into the array x"):
+    with pytest.raises(errors.TraceError, match=r"others may see[\s\S]*ef.asarray\(x\)"):
         f(array)
     assert array.tolist() == [1.0, 1.0]

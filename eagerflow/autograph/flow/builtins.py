@@ -34,6 +34,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, capture
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
@@ -231,15 +232,17 @@ def _pow(*args: Any, **options: Any) -> Any:
 
 
 def _type(*args: Any, **options: Any) -> Any:
-    """`type`; of what stands for a number that of the number."""
+    """`type`; of what stands for a number or an array of NumPy that of these."""
     if len(args) == 1 and issubclass(type(args[0]), AbstractAsked):
         return args[0].kind
+    if len(args) == 1 and type(args[0]) is TracedArray:
+        return args[0].__class__
     return type(*args, **options)
 
 
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
     builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
-    builtins.pow: _pow, type: _type,
+    builtins.pow: _pow, builtins.type: _type,
     deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

@@ -22,7 +22,7 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, arrays_as, kind_text, zeros_as
 from eagerflow.autograph.values.lists import (
     Appended,
     Growth,
@@ -37,7 +37,7 @@ from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
 from eagerflow.core.interpreter import BASE
-from eagerflow.core.tensor import Tensor, handle_of
+from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
 
@@ -281,7 +281,7 @@ class Loop:
             return handle
         if key in self._like:
             return None  # an iteration binds it, and does not see the binding of the last one
-        own = handle_of(value) if type(value) is Tensor else value
+        own = arrays_as(self._start[key], own_handles(value))
         location.set(own)
         if type(own) is not Tensor:
             return None
@@ -382,7 +382,7 @@ class Loop:
                 forget_name(tracer_here(), location, self._maybe_unbound(location))
             else:
                 self._pin(location, key, value)
-                location.set(value)
+                location.set(arrays_as(self._like.get(key, self._start[key]), value))
 
     def _pin(self, location: Location, key: Any, value: Any) -> None:
         """Refuse updates in place of a result that is the initial tensor after no iteration."""

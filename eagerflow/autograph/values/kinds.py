@@ -15,6 +15,7 @@ from eagerflow.dims import symbols
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
+from eagerflow.tracing.arrays import TracedArray
 
 
 def are_alike(a: Any, b: Any) -> bool:
@@ -24,6 +25,8 @@ def are_alike(a: Any, b: Any) -> bool:
 
 
 def _are_alike(x: Any, y: Any) -> bool:
+    if TracedArray in (type(x), type(y)):  # else it would be a tensor in one case
+        return x.__class__ is y.__class__
     if _is_value(x) or _is_value(y):
         return _is_value(x) and _is_value(y)
     return type(x) is type(y) and (x is y or bool(x == y))
@@ -33,8 +36,17 @@ def _is_value(x: Any) -> bool:
     return isinstance(x, (AbstractArray, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
+def arrays_as(like: Any, values: Any) -> Any:
+    """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
+    if not any(type(x) is TracedArray for x in tree.leaves(like)):
+        return values
+    return tree.map(lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values)
+
+
 def kind_text(x: Any) -> str:
     """A description of a value, for messages."""
+    if type(x) is TracedArray:
+        return f"an array of NumPy of {x.dtype}"
     if type(x) is Tensor:
         return str(x.type)
     if isinstance(x, (tuple, list, dict)):

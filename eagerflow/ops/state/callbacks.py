@@ -13,7 +13,7 @@ from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, common_device
-from eagerflow.core.symbols import AbstractNumber
+from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
@@ -115,17 +115,17 @@ def _has_shape(x: Tensor, kind: TensorSpec, names: dict[str, Any]) -> bool:
 class _Argument:
     """In the place of an argument that is an array when the op runs."""
 
-    __slots__ = ("_device", "_kind", "_like")
+    __slots__ = ("_device", "_like", "_made")
 
-    def __init__(self, like: Tensor, kind: Any) -> None:
+    def __init__(self, like: Tensor, made: Callable[[Tensor], Any] | None) -> None:
         self._like = like.dtype
         self._device = like.device
-        self._kind = kind  # of a number, None for a tensor
+        self._made = made  # what makes a number, or an array of NumPy, of the tensor
 
     def restore(self, arrays: Iterator[Any]) -> Any:
-        """The tensor or the number; takes its array."""
+        """The tensor, the number or the array of NumPy; takes its array."""
         x = make_tensor(next(arrays), self._device.lanes[self._like])
-        return x if self._kind is None else self._kind(x.item())
+        return x if self._made is None else self._made(x)
 
 
 @final
@@ -188,7 +188,8 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
     tensors: list[Tensor] = []
 
     def marked(leaf: Any) -> Any:
-        value, kind = leaf, None
+        value: Any = leaf
+        made: Callable[[Tensor], Any] | None = None
         if isinstance(value, str):
             parts = text_parts(value)
             return leaf if parts is None else _Text([
@@ -200,10 +201,16 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
         if issubclass(type(value), AbstractNumber):
             kind = value.kind
             value = as_tensor(value, _NUMBERS[kind])
+
+            def made(x: Tensor) -> Any:
+                return kind(x.item())
+
+        elif issubclass(type(value), AbstractTracedArray):
+            made, value = value.maker, value.__tensor__()
         if not isinstance(value, AbstractArray):
             return leaf
         tensors.append(tensor_of(value))
-        return _Argument(tensors[-1], kind)
+        return _Argument(tensors[-1], made)
 
     return tensors, [marked(leaf) for leaf in leaves], treedef
 

@@ -3,6 +3,7 @@
 from tests.function.expectations import (
     aliases,
     arguments,
+    arrays,
     captured,
     errors,
     escaping,
@@ -20,7 +21,7 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "aliases", "arguments", "captured", "errors", "escaping", "exact_numbers",
-    "gradients", "hidden", "identity", "language", "lengths", "numbers", "objects", "sizes",
-    "state",
+    "PROGRAMS", "aliases", "arguments", "arrays", "captured", "errors", "escaping",
+    "exact_numbers", "gradients", "hidden", "identity", "language", "lengths", "numbers",
+    "objects", "sizes", "state",
 ]  # fmt: skip
