@@ -94,7 +94,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
     value = _start(site, load)
     if value is GONE:
         return None
-    names = [load.name, *load.attributes]
+    names = [load.name, *(() if load.keys else load.attributes)]
     for i in range(len(names)):
         for module, name in _origins(value, names[: i + 1]):
             rule = _RULES.get((module, name)) or _RULES.get((module, "*"))

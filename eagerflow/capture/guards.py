@@ -13,7 +13,8 @@ A guard is an access path, a kind and what is expected there:
 ``alias``       the object that another access path leads to
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
-``length``      a container of so many items
+``length``      a container of the same class with as many items
+``size``        a container of so many items
 ``keys``        a dict with these keys, in this order
 ``items``       a container with equal items
 ``content``     an array with equal elements
@@ -155,6 +156,7 @@ _KINDS: Final = {
         lambda x: (type(x), len(x)), lambda x, e: type(x) is e[0] and len(x) == e[1],
         "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
     ),
+    "size": _Kind(_itself, lambda x, size: len(x) == size, "len({x}) != {e}"),
     "keys": _Kind(
         lambda x: (type(x), list(x)), lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
         "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
@@ -178,6 +180,8 @@ def _describe(read: Read) -> str:
     value = read.value
     if read.kind == "alias":
         return f"the object {read.value.text}"
+    if read.kind == "size":
+        return f"{value if isinstance(value, int) else len(value)} items"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
     if read.kind in ("keys", "items", "content", "array") or isinstance(value, (list, dict, set)):
@@ -337,6 +341,7 @@ _READ: Final = {
     "dict": "own({owner})[{key}]",
     "class": "{owner}.__class__",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
+    "call": "{owner}(*{key}[0], **{key}[1])",
 }
 
 

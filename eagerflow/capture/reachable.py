@@ -20,8 +20,6 @@ from eagerflow.capture.paths import Location
 from eagerflow.capture.snapshot import Held, is_memory
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-#: the class of functions with a cache
-CACHED: Final = type(lru_cache(lambda: None))
 #: the most objects that are followed
 _MOST: Final = 20_000
 #: containers of the standard library that are written in Python
@@ -111,8 +109,6 @@ class Reachable:
         """An object of a class of libraries: their own code is not looked into."""
         if is_memory(value):
             self._held.append(Held("memory", value, text))
-        elif type(value) is CACHED:
-            self._pending.append((text, value.__wrapped__))
 
     def _look_at_container(self, text: str, value: Any) -> None:
         if isinstance(value, AbstractStandIn):

@@ -15,7 +15,7 @@ from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import GONE, AccessPath
+from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
@@ -24,6 +24,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.remains import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable
@@ -57,13 +58,15 @@ class CacheEntry:
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
+        first: what the first run does besides, None if nothing.
+        fails: whether the function ended with an exception.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_distinct", "_plain", "_replay", "_run", "_single", "apart",
-        "captured", "checks", "executable", "graph", "guards", "leaf_records", "leaves", "locals",
-        "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns", "record",
-        "shared", "stores", "treedef", "updates",
+        "captured", "checks", "executable", "fails", "first", "graph", "guards", "leaf_records",
+        "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
+        "patterns", "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -88,6 +91,8 @@ class CacheEntry:
     def __init__(self) -> None:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
         self._distinct: int | None = None
+        self.first: FirstRun | None = None
+        self.fails = False
 
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
@@ -202,6 +207,24 @@ class CacheEntry:
             self._distinct = count
         return count == self._distinct
 
+    def run_first(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
+        """Run it for the call that traced, which gives values to what is held of the trace."""
+        first, self.first = self.first, None
+        if first is None:
+            return self.run(leaves, captured, arguments)
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return first.run(
+            lambda graph: self._replay(graph, inputs),
+            lambda values: self._finish(values, leaves, arguments),
+        )
+
+    @property
+    def lasts(self) -> bool:
+        """Whether other calls may use it."""
+        return not self.fails and not self.record.unrepeated
+
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
     ) -> Any:
@@ -258,10 +281,9 @@ class CacheEntry:
             elif kind == "delete":
                 target.put(owner, GONE)
             elif kind == "append":
-                owner.extend(value)
+                kind_of(owner).extend(owner, value)
             elif kind == "fill":
-                owner.clear()
-                (owner.update if isinstance(owner, dict) else owner.extend)(value)
+                refill(owner, value)
             else:
                 interpreter.current().rebind(owner, value)
         return tree.unflatten(self.treedef, results)

@@ -7,8 +7,9 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -16,13 +17,13 @@ from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists
+from eagerflow.capture.argument_containers import Own
 from eagerflow.capture.border import CapturedInput, Store
-from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
+from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import GONE, AccessPath, Root
-from eagerflow.capture.reachable import CACHED
+from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -33,12 +34,13 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
 from eagerflow.source import Source
-from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
 
+#: what static arguments are compared by value
+_VALUES: Final = (list, tuple, dict, set, deque)
 _ARRAY: Final = as_device("cpu:0").backend.array_type
 
 
@@ -63,19 +65,22 @@ class Outside:
         converts: whether the function is converted.
         asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
+        unrepeated: what it did outside that no store can repeat.
+        called: the functions with a cache that it called, with the arguments.
     """
 
     def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
         self._tracer = tracer
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
+        self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
         self.reads = collect(request.fn, roots)
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
         self.branches = any(branches(site.code) for site in self.reads.sites)
-        self.converts = self.branches or cached
+        self.converts = self.branches or self.reads.calls_cached
+        tracer.outside = self
         for finding in self.reads.findings:
             if self.branches and finding.what == "print":
                 self._prints.append(finding)
@@ -99,9 +104,11 @@ class Outside:
         self.shared: list[tuple[int, AccessPath]] = []
         self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
         self._described: list[str] = []
-        self._watch: Watch | None = None
+        self._watches: list[Watch] = []
         self._unproven: list[Read] = []
         self.values: list[Any] = []
+        self.unrepeated: list[str] = []
+        self.called: set[Any] = set()
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
@@ -140,10 +147,46 @@ class Outside:
 
     def __enter__(self) -> None:
         self._stack = ExitStack()
-        if self.reads.can_change:
-            self._watch = self._stack.enter_context(watching(self.reads))
-        if self._substitutes:
+        self._originals = [(path, path.get()) for path, _ in self._substitutes]
+        if self._substitutes:  # first: what stands for the numbers is what is there before
             self._stack.enter_context(substituted(self._substitutes))
+        if self.reads.can_change:
+            self._watches.append(self._stack.enter_context(watching(self.reads)))
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Let the world be as it is outside of the trace, where nothing was changed in it."""
+        with substituted(self._originals):
+            yield
+
+    def updated(self) -> set[int]:
+        """The ids of the tensors outside that the function has updated in place so far."""
+        return set(self._tracer.updated)
+
+    def changes(self) -> Iterator[OutsideChange]:
+        """What the function has changed so far."""
+        for watch in self._watches:
+            yield from watch.changes()
+
+    def rely(self, read: Read) -> None:
+        """Add what was read while the function ran."""
+        self.reads.reads.append(read)
+        self._guards.add(read)
+        if read.kind == "tensor":
+            self._tensors[id(read.value)] = self._data[id(read.value._data)] = read
+        elif read.kind in ("array", "content"):
+            self._arrays[_memory(as_tensor(read.value))] = read
+
+    def look_into(self, value: Any, text: str) -> None:
+        """Follow an object that was found while the function ran, as those before."""
+        if self.knows(value):
+            return
+        found = collect(self._request.fn, [(text, value)]).below(value)
+        for read in found.reads:
+            self.rely(read._replace(kind="value") if read.kind == "number" else read)
+        self.reads.containers += found.containers
+        self.reads.objects += found.objects
+        self._watches.append(self._stack.enter_context(watching(found)))
 
     def __exit__(
         self,
@@ -171,46 +214,40 @@ class Outside:
                 self._doubt("a tensor from outside is updated in a way that cannot be repeated")
             else:
                 yield make("update", read.path, now, self)
-        if self._watch is None:
-            return
-        self._unproven = self._watch.unproven()
-        changes, mutations = self._watch.changes()
+        changes = list(self.changes())
+        for watch in self._watches:
+            self._unproven += watch.unproven(changes)
         for change in changes:
-            if self._is_own(change.path, change.new):
-                continue
-            new = _to_store(change, change.new)
-            store = None if new is GONE else self._store(make, "set", change.path, new)
-            if store is not None:
+            new = _to_store(change)
+            try:
+                store = (
+                    None if change.kind == "memory" else make(change.kind, change.path, new, self)
+                )
+            except (TraceError, TypeError):
+                store = None
+            if store is not None and not self._is_of_call(change.path):
                 yield store
             else:
-                self._doubt(f"{change}, only while tracing")
-                self._kept.append((change.path, new))
-        for mutation in mutations:
-            appended = _to_store(mutation, mutation.appended)
-            store = (
-                None if appended is None else self._store(make, "append", mutation.path, appended)
-            )
-            if store is not None:
-                yield store
-            else:
-                self._doubt(str(mutation))
-                self._watch.kept.add(id(mutation.value))
+                self._keep(change)
 
-    def _store(
-        self, make: Callable[..., Store], kind: str, path: AccessPath | Root, value: Any
-    ) -> Store | None:
-        """A store; None if what it does cannot be repeated after each run."""
-        try:
-            return make(kind, path, value, self)
-        except (TraceError, TypeError):
-            return None
+    def _is_of_call(self, path: AccessPath | Root) -> bool:
+        """Whether it leads into a static argument that is another object in other calls."""
+        start = path.root.get()
+        return any(start is x for x in self._by_value)
 
-    def _is_own(self, path: AccessPath, value: Any) -> bool:
-        """Whether the new value at an access path is the substitute that the trace put there."""
-        return type(value) in (Tensor, WatchedArray, TracedNumber) and any(
-            value is substitute and path.location().identity == own.location().identity
-            for own, substitute in self._substitutes
-        )
+    def _keep(self, change: OutsideChange) -> None:
+        """Leave what no store can repeat as it is: each call is traced that does it."""
+        if self._request.strict:
+            raise TraceError(f"{self._request.name}: {change}", given="strict=True")
+        self.unrepeated.append(str(change))
+        if not self._request.runs:
+            return
+        if change.kind in ("set", "delete"):
+            assert isinstance(change.path, AccessPath)
+            self._kept.append((change.path, change.new))
+        else:
+            for watch in self._watches:
+                watch.kept.add(id(change.path.get()))
 
     def _doubt(self, text: str) -> None:
         """Note something that happens only while tracing."""
@@ -219,6 +256,15 @@ class Outside:
         self._notes.append(text)
 
     # --- results ---
+
+    @property
+    def marks(self) -> dict[int, Own]:
+        """What stands for the containers outside, by their ids."""
+        return {
+            id(one.value): Own("outside", one.path)
+            for one in self.reads.containers
+            if not self._is_of_call(one.path)
+        }
 
     def path_of(self, x: Tensor) -> AccessPath | None:
         """Where a tensor from outside is that a result is, unchanged or updated."""
@@ -292,7 +338,7 @@ class Outside:
                     self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
                 continue
             seen.add(id(origin))
-            if origin.kind == "content":
+            if origin.kind == "content" and origin.path.how != "call":
                 guards.relax(origin.path, origin.value)
             capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
@@ -338,15 +384,17 @@ class Outside:
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
 
 
-def _to_store(what: Rebinding | Mutation, value: Any) -> Any:
+def _to_store(change: OutsideChange) -> Any:
     """What is kept outside by a store; a text that shows what only the graph knows is refused."""
-    if any(map(holds_placeholder, tree.leaves(value))):
+    if any(map(holds_placeholder, tree.leaves(change.new))):
         raise TraceError(
             "a traced function keeps a text that shows a value",
-            given=str(what),
+            given=str(change),
             hint="keep the tensor or the number, and make the text of it outside",
         )
-    return kept_lists(value, what.path.text, what.source)
+    if change.kind == "delete":
+        return None
+    return kept_lists(change.new, change.path.text, change.source)
 
 
 def kept_lists(value: Any, text: str, source: Source | None) -> Any:

@@ -51,6 +51,8 @@ class _Steps:
         with device(self._device):
             call = function._lookup.signature.parse(self._args, self._kwargs)
             entry, captured = function._lookup.find(call)
+        if entry.first is not None:
+            entry.first.refuse(function.name, "a step of a runner")
         leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:
