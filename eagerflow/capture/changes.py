@@ -16,10 +16,11 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import facts_of, sets_computed_names
 from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import ATOMS, Held, differs
 from eagerflow.core.symbols import number_now
+from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
 _NUMBERS: Final = frozenset({int, float, complex})
@@ -122,6 +123,23 @@ class Watch:
                 done.add(key)
                 slot: Any = name if kind == "global" else free.index(name)
                 yield AccessPath(path, kind, slot, name)
+
+    def read_at(self, location: Location) -> Read | None:
+        """The read of a location which is as it was, if it is one of the world outside."""
+        now = location.get()
+        for path, old in self._paths:
+            if now is old and path.location().identity == location.identity:
+                return _read(path, old)
+        for held in (*self._entries, *self._containers):
+            if held.owner is location.owner and isinstance(held.before, dict):
+                old = held.before.get(location.key, GONE)
+                if now is old is not GONE:
+                    attribute = held.kind == "attributes"
+                    path = self._attribute(held, location.key) if attribute else AccessPath(
+                        held.path, "item", location.key, held.location(location.key).text
+                    )  # fmt: skip
+                    return _read(path, old)
+        return None
 
     # --- comparing ---
 
@@ -281,6 +299,13 @@ def _set_by_library(owner: Any, name: str) -> bool:
         for c in classes
         if name in c.__dict__
     )
+
+
+def _read(path: AccessPath, value: Any) -> Read | None:
+    """How what is not read by name is compared, or that it is an input."""
+    if type(value) is Tensor:
+        return Read(path, "tensor", value)
+    return Read(path, "value", value) if type(value) in ATOMS else None
 
 
 def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:

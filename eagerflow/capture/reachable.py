@@ -74,6 +74,14 @@ class Reachable:
         self.tensors: list[tuple[Tensor, Any]] = []
         self.globals: list[tuple[dict[str, Any], str, Any]] = []
         self._pending: deque[tuple[str, Any]] = deque(("", f) for f in functions)
+        self._drain()
+
+    def follow(self, text: str, value: Any) -> None:
+        """Reach an object, too."""
+        self._pending.append((text, value))
+        self._drain()
+
+    def _drain(self) -> None:
         while self._pending and len(self._seen) < _MOST:
             self._look(*self._pending.popleft())
 

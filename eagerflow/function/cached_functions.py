@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from eagerflow.autograph.conversion.convert import wrappers
+from eagerflow.autograph.tracking.blocks import reach
 from eagerflow.capture.changes import OutsideChange
 from eagerflow.capture.collect import collect
 from eagerflow.capture.library import CACHED
@@ -77,11 +78,14 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
     if new:
         raise _refused(name, f"changes what the traced function uses: {new[0]}")
     key = (id(function), args, tuple(kwargs.items()))
+    holds = _kind(value) == "identity" and not isinstance(value, AbstractArray)
+    if holds:
+        reach(value, f"{name}()")
     if key not in outside.called:
         outside.called.add(key)
+        if holds:
+            outside.look_into(value, f"{name}()")
         path = AccessPath(Root(function, name), "call", (args, kwargs), f"{name}()", fixed=True)
-        if _kind(value) == "identity" and not isinstance(value, AbstractArray):
-            outside.look_into(value, path.text)
         outside.rely(Read(path, _kind(value), value))
     return value
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.autograph.conversion.convert import branches, call
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
-from eagerflow.autograph.values.lists import as_lists
+from eagerflow.autograph.values.lists import as_lists, note_lists
 from eagerflow.capture.argument_containers import Own
 from eagerflow.capture.border import CapturedInput, Store
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import AccessPath, Root
+from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor
@@ -177,6 +177,13 @@ class Outside:
         elif read.kind in ("array", "content"):
             self._arrays[_memory(as_tensor(read.value))] = read
 
+    def read_at(self, location: Location) -> None:
+        """Rely on what is at a location that code may only set."""
+        for watch in self._watches:
+            read = watch.read_at(location)
+            if read is not None and not any(read.value is t.value for t in self.reads.tensors):
+                self.rely(read)
+
     def look_into(self, value: Any, text: str) -> None:
         """Follow an object that was found while the function ran, as those before."""
         if self.knows(value):
@@ -187,6 +194,7 @@ class Outside:
         self.reads.containers += found.containers
         self.reads.objects += found.objects
         self._watches.append(self._stack.enter_context(watching(found)))
+        note_lists(self._tracer, [one.value for one in found.containers])
 
     def __exit__(
         self,

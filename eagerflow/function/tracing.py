@@ -15,7 +15,7 @@ import eagerflow.function.cached_functions  # noqa: F401 - which says how they a
 from eagerflow import settings
 from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
-from eagerflow.autograph.values.lists import outside_lists
+from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
@@ -195,8 +195,7 @@ class _Maker:
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values if self.containers is not None else []
-        if known:
-            outside_lists[tracer] = frozenset([id(x) for x in known if type(x) is list])
+        note_lists(tracer, known)
         names = _LocalNames(function)
         try:
             with outside, tracer:
