@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
-from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
@@ -150,20 +150,22 @@ class Lookup:
             return
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
         if count == _WARNED_AT:
-            static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
+            static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
             _warn(
-                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
-                f"{static}  each trace costs time and memory; f.explain() tells more"
-            )
+                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}"
+                f"{static}; f.explain() tells more", RetraceWarning,
+            )  # fmt: skip
 
     def _tell(self, record: TraceRecord) -> None:
         """Warn of what ran only while tracing, and of what makes each call trace, each once."""
         again = [text for text in record.unrepeated if text in self._unrepeated]
         self._unrepeated.update(record.unrepeated)
-        for note in (*record.notes, *[f"traced at each call: {text}" for text in again]):
+        notes = [(note, TraceWarning) for note in record.notes]
+        notes += [(f"traced at each call: {text}", RetraceWarning) for text in again]
+        for note, kind in notes:
             if note not in self._told:
                 self._told.add(note)
-                _warn(f"{self.name}: {note}")
+                _warn(f"{self.name}: {note}", kind)
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -239,10 +241,10 @@ def _same_definition(a: Any, b: Any) -> bool:
     )
 
 
-def _warn(text: str) -> None:
+def _warn(text: str, kind: type[TraceWarning]) -> None:
     """A warning at the user's own line."""
     source = capture(2)
     warnings.warn_explicit(
-        text, TraceWarning, "<unknown>" if source is None else cell_name(source.file),
+        text, kind, "<unknown>" if source is None else cell_name(source.file),
         0 if source is None else source.line,
     )  # fmt: skip

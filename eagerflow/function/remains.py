@@ -19,7 +19,8 @@ from eagerflow.capture.paths import Location, instance_dict, refill
 from eagerflow.capture.snapshot import slots_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.runtime.replay import replay
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 
@@ -35,14 +36,23 @@ class FirstRun:
         graph: as traced.
         remains: what is held.
         failure: the exception that ended the function, None if none did.
+        last: or the node that raises it.
     """
 
-    def __init__(self, graph: Graph, remains: Remains, failure: Exception | None) -> None:
+    def __init__(
+        self, graph: Graph, remains: Remains, failure: Exception | None, last: Node | None
+    ) -> None:
         self._count = len(graph.outputs)
         self._remains = remains
         self._failure = failure
         self._graph = copy.copy(graph)
         self._graph.outputs = [*graph.outputs, *remains.values]
+        self._end: Graph | None = None
+        if last is not None:
+            self._graph.nodes = [node for node in graph.nodes if node is not last]
+            self._graph.outputs += last.inputs
+            self._end = Graph(graph.name)
+            self._end.inputs, self._end.nodes = list(dict.fromkeys(last.inputs)), [last]
 
     def run(self, run: Callable[[Graph], Sequence[Any]], finish: Callable[..., Any]) -> Any:
         """Run the graph node by node.
@@ -51,9 +61,11 @@ class FirstRun:
             run: gives the values of the outputs of a graph.
             finish: makes the result of these, and puts back what is stored outside.
         """
-        values = run(self._graph)
-        self._remains.fill(values[self._count :])
-        result = finish(values[: self._count])
+        values = dict(zip(self._graph.outputs, outputs := run(self._graph), strict=True))
+        self._remains.fill([values[v] for v in self._remains.values])
+        result = finish(outputs[: self._count])
+        if self._end is not None:
+            replay(self._end, [values[v] for v in self._end.inputs])
         if self._failure is not None:
             raise self._failure
         return result
@@ -141,7 +153,7 @@ def _handles_of(symbols: Sequence[Symbol]) -> list[Tensor]:
     found = [x for x in gc.get_referrers(*symbols) if type(x) is Tensor and id(x._data) in known]
     inner = [x for x in found if x._data.tracer.parent is not None]
     for x in inner:
-        if _is_kept(x, [found, inner]):
+        if _is_kept(x, [found, inner], (FrameType, CellType)):
             made = x._data.value.node
             raise TraceError(
                 "a tensor that is made in a branch or a loop of the graph is kept outside",
@@ -152,16 +164,19 @@ def _handles_of(symbols: Sequence[Symbol]) -> list[Tensor]:
     return [x for x in found if x._data.tracer.parent is None]
 
 
-def _is_kept(x: Any, ours: Sequence[Any]) -> bool:
-    """Whether more than these lists and the local variables of functions hold ``x``."""
+def _is_kept(x: Any, ours: Sequence[Any], variables: Any = (FrameType,)) -> bool:
+    """Whether more than these lists and the variables of calls hold ``x``."""
     known = set(map(id, ours))
-    return any(id(holder) not in known and not _is_frame(holder) for holder in gc.get_referrers(x))
+    return any(
+        id(holder) not in known and not _is_frame(holder, variables)
+        for holder in gc.get_referrers(x)
+    )
 
 
-def _is_frame(holder: Any) -> bool:
+def _is_frame(holder: Any, variables: Any = (FrameType,)) -> bool:
     """Whether it is what a debugger or an exception knows of the variables of a call."""
     if type(holder) is not dict:
-        return type(holder) in (FrameType, CellType)
+        return type(holder) in variables
     return OPERATORS in holder or any(type(x) is FrameType for x in gc.get_referrers(holder))
 
 

@@ -92,9 +92,11 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         if remains.texts and request.strict:
             raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
         entry.record.unrepeated = entry.record.unrepeated or remains.texts
-        entry.fails = failure is not None
+        # what the function stored before it raised is put back before the graph raises
+        last = tracer.raises if entry.stores or entry.record.unrepeated else None
+        entry.fails = failure is not None or last is not None
         if entry.fails or remains.values:
-            entry.first = FirstRun(entry.graph, remains, failure)
+            entry.first = FirstRun(entry.graph, remains, failure, last)
         else:
             remains.forget()
     except BaseException:

@@ -78,6 +78,7 @@ class Tracer(AbstractTracer):
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
         structures: what walks over the parts of objects found, if there were any.
+        raises: the node that raises the exception with which the function ended, if one does.
         outside: what is known of the world outside of the function, while that runs.
         calls: the functions that are graphs of their own in it, of that of the whole function.
         handed_out: all tensors' data and numbers that belong to it, while something holds them.
@@ -118,6 +119,7 @@ class Tracer(AbstractTracer):
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
         self.structures: Any = None  # likewise
         self.outside: Any = None  # likewise
+        self.raises: Node | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""

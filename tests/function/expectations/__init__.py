@@ -9,11 +9,12 @@ from tests.function.expectations import (
     language,
     numbers,
     objects,
+    remains,
     state,
 )
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
-    "objects", "state",
+    "objects", "remains", "state",
 ]  # fmt: skip
