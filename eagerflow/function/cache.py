@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, NoReturn, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
@@ -21,6 +21,7 @@ from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
@@ -218,6 +219,16 @@ class CacheEntry:
         return first.run(
             lambda graph: self._replay(graph, inputs),
             lambda values: self._finish(values, leaves, arguments),
+        )
+
+    def refuse(self, name: str, what: str) -> NoReturn:
+        """Refuse ``what``, where the call that traced does not run the graph."""
+        if self.first is not None:
+            self.first.drop()
+        raise TraceError(
+            f"{name} keeps what it makes in objects that a trace cannot follow",
+            given=what,
+            hint=f"call {name} once before, or keep tensors in names, attributes, lists or dicts",
         )
 
     @property

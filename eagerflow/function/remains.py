@@ -70,16 +70,15 @@ class FirstRun:
             raise self._failure
         return result
 
-    def refuse(self, name: str, what: str) -> None:
-        """Refuse ``what``, in which there is no such run."""
+    def drop(self) -> None:
+        """Let it be: what is held stays without a value, and the function has failed.
+
+        Raises:
+            Exception: the failure.
+        """
         self._remains.forget()
         if self._failure is not None:
             raise self._failure
-        raise TraceError(
-            f"{name} keeps tensors that it makes in objects that a trace cannot follow",
-            given=what,
-            hint=f"call {name} once before, or keep them in names, attributes, lists or dicts",
-        )
 
 
 @final

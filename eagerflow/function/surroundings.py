@@ -102,7 +102,10 @@ class Outside:
                 self._arrays[_memory(as_tensor(read.value))] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
-        self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
+        # what stays as the function left it: names, containers and tensors
+        self._kept: list[tuple[AccessPath, Any]] = []
+        self._changed: set[int] = set()
+        self._updated: list[int] = []
         self._described: list[str] = []
         self._watches: list[Watch] = []
         self._unproven: list[Read] = []
@@ -202,9 +205,14 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        keeps = kind is None and self._request.runs
+        for handle in self._updated if keeps else ():
+            self._tracer.updated.pop(handle)  # gets its value as all that is held
+        for watch in self._watches:
+            watch.kept = self._changed if keeps else set()
         self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
-        if kind is None:
+        if keeps:
             for path, new in self._kept:
                 path.set(new)
 
@@ -219,7 +227,8 @@ class Outside:
             now._data, now._lane, now._mark = handle._data, handle._lane, None
             read = self._tensors.get(id(handle))
             if read is None:
-                self._doubt("a tensor from outside is updated in a way that cannot be repeated")
+                self._note_unrepeated("a tensor is updated that no name leads to")
+                self._updated.append(id(handle))
             else:
                 yield make("update", read.path, now, self)
         changes = list(self.changes())
@@ -238,6 +247,11 @@ class Outside:
             else:
                 self._keep(change)
 
+    def _note_unrepeated(self, text: str) -> None:
+        if self._request.strict:
+            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
+        self.unrepeated.append(text)
+
     def _is_of_call(self, path: AccessPath | Root) -> bool:
         """Whether it leads into a static argument that is another object in other calls."""
         start = path.root.get()
@@ -245,17 +259,12 @@ class Outside:
 
     def _keep(self, change: OutsideChange) -> None:
         """Leave what no store can repeat as it is: each call is traced that does it."""
-        if self._request.strict:
-            raise TraceError(f"{self._request.name}: {change}", given="strict=True")
-        self.unrepeated.append(str(change))
-        if not self._request.runs:
-            return
+        self._note_unrepeated(str(change))
         if change.kind in ("set", "delete"):
             assert isinstance(change.path, AccessPath)
             self._kept.append((change.path, change.new))
         else:
-            for watch in self._watches:
-                watch.kept.add(id(change.path.get()))
+            self._changed.add(id(change.path.get()))
 
     def _doubt(self, text: str) -> None:
         """Note something that happens only while tracing."""

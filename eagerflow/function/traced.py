@@ -113,7 +113,9 @@ class TracedFunction:
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)
         entry, captured = self._lookup.find(call)
-        if entry.own_rules and entry.first is None and interpreter.is_differentiated():
+        if entry.own_rules and interpreter.is_differentiated():
+            if entry.first is not None or not entry.lasts:
+                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
             return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
         leaves = [leaf.value for leaf in call.leaves]
         if entry.first is not None:
@@ -180,7 +182,7 @@ class TracedFunction:
         lookup = self._lookup
         entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)
         if entry.first is not None:
-            entry.first.refuse(self.name, f"{self.name}.graph(...)")
+            entry.refuse(self.name, f"{self.name}.graph(...)")
         return entry.optimised
 
     def value(self, name: str) -> Value:

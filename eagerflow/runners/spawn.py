@@ -52,7 +52,7 @@ class _Steps:
             call = function._lookup.signature.parse(self._args, self._kwargs)
             entry, captured = function._lookup.find(call)
         if entry.first is not None:
-            entry.first.refuse(function.name, "a step of a runner")
+            entry.refuse(function.name, "a step of a runner")
         leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:

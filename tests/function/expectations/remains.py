@@ -586,3 +586,32 @@ def result_of_a_class(trace: Trace) -> Steps:
     for k in range(2):
         found = f(x * k)
         yield found, [type(part).__name__ for part in found], found[0].w
+
+
+@program(traces=3, reports=("cannot be watched", "a tensor is updated that no name leads to"))
+def tensor_in_a_queue_is_updated(trace: Trace) -> Steps:
+    hidden: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    hidden.put(x * 1)
+
+    @trace
+    def f(x):
+        y = hidden.get()
+        y += x
+        hidden.put(y)
+        return y * 2
+
+    for k in range(3):
+        yield f(x * k)
+    yield hidden.get()
+
+
+@program(traces=2, reports=("traced at each call: log: items are appended",))
+def static_argument_is_changed(trace: Trace) -> Steps:
+    @trace(static="log")
+    def f(x, log):
+        log.append("called")
+        return x * len(log)
+
+    for k in range(2):
+        log: list[str] = []
+        yield f(x * k, log), log
