@@ -3,6 +3,7 @@
 from tests.function.expectations import (
     arguments,
     captured,
+    changes,
     errors,
     gradients,
     identity,
@@ -15,6 +16,6 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "arguments", "captured", "errors", "gradients", "identity", "language", "numbers",
-    "objects", "remains", "state",
+    "PROGRAMS", "arguments", "captured", "changes", "errors", "gradients", "identity", "language",
+    "numbers", "objects", "remains", "state",
 ]  # fmt: skip
