@@ -182,7 +182,7 @@ class TracedFunction:
         lookup = self._lookup
         entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)
         if entry.first is not None:
-            entry.refuse(self.name, f"{self.name}.graph(...)")
+            entry.first.drop()  # what is held gets no value: nothing runs
         return entry.optimised
 
     def value(self, name: str) -> Value:
