@@ -109,12 +109,18 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
 
 
 #: Python's own containers; an ordered dict keeps its order apart from what a dict knows
-_KINDS: Final[tuple[Any, ...]] = (OrderedDict, dict, list, tuple, deque, set)
+_KINDS: Final[dict[Any, None]] = dict.fromkeys((OrderedDict, dict, list, tuple, deque, set))
 
 
 def kind_of(owner: Any) -> Any:
     """The container of Python that an object is, whose methods run no code of its class."""
-    return next((kind for kind in _KINDS if isinstance(owner, kind)), type(owner))
+    own = type(owner)
+    if own in _KINDS:  # as of most
+        return own
+    for kind in _KINDS:
+        if isinstance(owner, kind):
+            return kind
+    return own
 
 
 def read_item(owner: Any, key: Any) -> Any:
