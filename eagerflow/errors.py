@@ -45,6 +45,7 @@ __all__ = [
     "PlacementError",
     "QueueClosedError",
     "RecordError",
+    "RetraceWarning",
     "SettingError",
     "ShapeError",
     "TaskLost",
@@ -226,8 +227,17 @@ class TraceError(EagerflowError, TypeError):
 class TraceWarning(UserWarning):
     """Something that a traced function does only while it is traced, or that it does too often.
 
-    A `print` in it, a value of ``time.time()`` that is frozen, or a third trace for one reason.
-    ``ef.trace(strict=True)`` makes errors of the former, ``max_traces=`` of the latter.
+    A `print` in it, or a value of ``time.time()`` that is frozen: later calls may differ from eager
+    ones. ``ef.trace(strict=True)`` makes errors of these. What costs time alone is a
+    `RetraceWarning`.
+    """
+
+
+class RetraceWarning(TraceWarning):
+    """A function is traced too often: its results are right, and it is slow.
+
+    ``f.explain()`` tells why, and ``max_traces=`` of `eagerflow.trace` makes an error of it. To
+    hide it: ``warnings.simplefilter("ignore", ef.errors.RetraceWarning)``.
     """
 
 

@@ -223,3 +223,13 @@ def cell_name(file: str) -> str:
     names = getattr(getattr(shell, "compile", None), "_filename_map", {})
     number = names.get(file)
     return f"Cell In[{number}]" if number is not None else file
+
+
+def user_line(error: BaseException) -> Source | None:
+    """Where the user's code raised an exception."""
+    source, trace = None, error.__traceback__
+    while trace is not None:
+        if not is_framework_frame(trace.tb_frame):
+            source = Source(trace.tb_frame.f_code, trace.tb_lasti)
+        trace = trace.tb_next
+    return source

@@ -6,8 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from types import FunctionType, MethodType
-from typing import Any, Final, NamedTuple, final
-from weakref import WeakKeyDictionary
+from typing import Any, NamedTuple, final
 
 from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.failures.raising import is_stated
@@ -67,7 +66,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return f(*args, **kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
-    known = _known.setdefault(tracer.root, {})
+    known = tracer.root.calls
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
     shared = known.get(key)
     if shared is None or not shared.holds(tracer):
@@ -81,10 +80,6 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
             args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
     return shared.call(leaves, tracer)
-
-
-#: by trace, the functions called in it
-_known: Final[WeakKeyDictionary[Tracer, dict[Any, _Shared]]] = WeakKeyDictionary()
 
 
 def _identity(f: Any) -> Any:

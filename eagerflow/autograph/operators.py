@@ -54,29 +54,30 @@ def run(
         if reason is not None:
             hide_frames(error)
             raise reason from error
-        if not _is_left_to_graph(error):
+        if not _is_left_to_graph(error, tracer):
             raise
     except TraceError as error:
         if error.wrong.startswith("bool()") and isinstance(error.source, Source):
             error.hint = _remedy(error.source)
             relocate(error, error.source)
-        if not _is_left_to_graph(error):
+        if not _is_left_to_graph(error, tracer):
             raise
     except BaseException as error:
         refused = refused_number(error) if isinstance(error, TypeError) else None
         if refused is not None:
             hide_frames(error)
             raise refused from error
-        if not _is_left_to_graph(error):
+        if not _is_left_to_graph(error, tracer):
             raise
     return None
 
 
-def _is_left_to_graph(error: BaseException) -> bool:
+def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:
     """Let the graph raise an exception that leaves the function, if only a run can raise it."""
     belongs = belongs_to_graph(error)
     if belongs:
         raise_in_graph(error)
+        tracer.raises = tracer.graph.nodes[-1]
     return belongs
 
 

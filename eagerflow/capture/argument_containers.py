@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.paths import AccessPath, Root, kind_of
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
@@ -44,12 +44,11 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
     if id(value) in known:
         return known[id(value)]
     known[id(value)] = made
-    if isinstance(value, dict):
-        for key, item in value.items():
-            made[key] = merged(item, made[key], known)
-    elif isinstance(value, (list, deque)):
-        for i, item in enumerate(value):
-            made[i] = merged(item, made[i], known)
+    if isinstance(value, (dict, list, deque)):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        kind = kind_of(made)
+        for key, item in list(items):
+            kind.__setitem__(made, key, merged(item, kind.__getitem__(made, key), known))
     else:
         for name, item in getattr(value, "__dict__", {}).items():
             object.__setattr__(made, name, merged(item, getattr(made, name), known))
@@ -58,16 +57,31 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
 
 @final
 class Own:
-    """Stands for a container that is an argument, in what a function returns or stores.
+    """Stands for a container of the user, in what a function returns or stores.
 
     Args:
+        kind: ``"argument"`` or ``"outside"``, as of an `Output`.
         path: of the container.
     """
 
-    __slots__ = ("path",)  # no tuple: trees are to take it for a leaf
+    __slots__ = ("kind", "path")  # no tuple: trees are to take it for a leaf
 
-    def __init__(self, path: AccessPath) -> None:
+    def __init__(self, kind: str, path: AccessPath | Root) -> None:
+        self.kind = kind
         self.path = path
+
+
+def marked(value: Any, known: dict[int, Own]) -> Any:
+    """``value`` with marks in the place of containers that are known by their ids."""
+    mark = known.get(id(value))
+    if mark is not None:
+        return mark
+    kind = type(value)
+    if kind is dict:
+        return {key: marked(item, known) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return kind([marked(item, known) for item in value])
+    return value
 
 
 class Apart(NamedTuple):
@@ -110,14 +124,18 @@ class ArgumentContainers:
     Args:
         names: of the parameters.
         arguments: by parameter.
+        static: whether each of them is static as a whole.
     """
 
-    def __init__(self, names: Sequence[str], arguments: Sequence[Any]) -> None:
+    def __init__(
+        self, names: Sequence[str], arguments: Sequence[Any], static: Sequence[bool]
+    ) -> None:
         self._held: list[Held] = []
         self._paths: dict[int, AccessPath] = {}
         root = Root(None)
         for i, (name, argument) in enumerate(zip(names, arguments, strict=True)):
-            self._visit(AccessPath(root, "item", i, name), argument)
+            if not static[i]:
+                self._visit(AccessPath(root, "item", i, name), argument)
 
     @property
     def paths(self) -> tuple[AccessPath, ...]:
@@ -129,17 +147,10 @@ class ArgumentContainers:
         """All of them, but for sets."""
         return [held.owner for held in self._held]
 
-    def marked(self, value: Any) -> Any:
-        """``value`` with `Own` in the place of each of them."""
-        path = self._paths.get(id(value))
-        if path is not None:
-            return Own(path)
-        kind = type(value)
-        if kind is dict:
-            return {key: self.marked(item) for key, item in value.items()}
-        if kind is list or kind is tuple:
-            return kind(map(self.marked, value))
-        return value
+    @property
+    def marks(self) -> dict[int, Own]:
+        """What stands for each of them, by its id."""
+        return {key: Own("argument", path) for key, path in self._paths.items()}
 
     def _visit(self, path: AccessPath, value: Any) -> None:
         if type(value) is TracedArray:
@@ -164,7 +175,10 @@ class ArgumentContainers:
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
-            yield from _changes_of(held)
+            for kind, key, _, new in held.edits():
+                whole = kind in ("append", "fill")
+                path = held.path if whole else _part(held.path, held.owner, key)
+                yield kind, path, None if kind == "delete" else new
 
 
 def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
@@ -172,23 +186,3 @@ def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
     if hasattr(type(owner), "__dataclass_fields__"):
         return AccessPath(path, "attribute", key, f"{path.text}.{key}")
     return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
-
-
-def _changes_of(held: Held) -> Iterator[tuple[str, AccessPath, Any]]:
-    path, before, now = held.path, held.before, held.owner
-    changes = list(held.changes())
-    if held.kind in ("list", "deque"):
-        if len(now) > len(before) and all(a is b for a, b in zip(before, now, strict=False)):
-            yield "append", path, list(now)[len(before) :]
-            return
-        if changes and (held.kind == "deque" or len(now) != len(before)):
-            yield "fill", path, list(now)
-            return
-    elif held.kind == "dict":
-        kept = [key for key in before if key in now]
-        if list(now)[: len(kept)] != kept:
-            yield "fill", path, dict(now)
-            return
-    for location, _, value in changes:
-        part = _part(path, now, location.key)
-        yield ("delete", part, None) if value is GONE else ("set", part, value)

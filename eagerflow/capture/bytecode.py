@@ -38,7 +38,8 @@ class Load(NamedTuple):
         kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
         name: the name.
         keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
-        attributes: or the attributes that follow at once, as in ``np.random.normal``.
+        attributes: or the attributes that follow at once, as in ``np.random.normal``; after
+            subscripts the first one.
         offset: of the instruction.
         stored: the key of the item that is stored there, so that nothing is read.
         end: offset of the last of its attributes, or of itself.
@@ -196,7 +197,7 @@ def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
     rest = iter(range(i + 1, len(instructions)))
     for j in rest:
         _, op, value = instructions[j]
-        if op in _ATTRIBUTES and not keys:
+        if op in _ATTRIBUTES and not (keys and attributes):
             attributes.append(value)
         elif op == "LOAD_CONST" and not attributes:
             after = _after_copies(instructions, j + 1)
@@ -211,7 +212,7 @@ def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
             next(rest)
         else:
             break
-    end = instructions[i + len(attributes)][0]
+    end = instructions[i + (0 if keys else len(attributes))][0]
     return Load(kind, name, tuple(keys), tuple(attributes), offset, stored, end)
 
 

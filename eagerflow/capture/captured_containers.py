@@ -19,8 +19,8 @@ _LONG: Final = 32
 _PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _SETS: Final = (set, frozenset)
 
-#: methods that change a container, read nothing of it and give nothing back
-_BLIND: Final = frozenset({"add", "append", "appendleft", "clear", "discard", "extend", "insert"})
+#: methods that change a container, read nothing of it, and do the same to any list
+_BLIND: Final = frozenset({"append", "extend"})
 
 _NAMED: Final = frozenset({"attribute", "dict"})
 #: subscripts of subscripts from which on names are not followed
@@ -154,7 +154,7 @@ class CapturedContainers:
                 keys, n = load.keys, len(steps)
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])
-                elif steps[: len(keys)] == keys and not _is_blind(load, steps):
+                elif steps[: len(keys)] == keys and not _is_blind(one, load, steps):
                     one.whole = True
         return named
 
@@ -183,9 +183,12 @@ def _has_names(path: AccessPath) -> bool:
     )
 
 
-def _is_blind(load: Load, steps: tuple[Any, ...]) -> bool:
+def _is_blind(one: _Container, load: Load, steps: tuple[Any, ...]) -> bool:
     """Whether nothing of the container is read there, but perhaps something is put into it."""
-    return bool(load.stored) or (not steps and not _BLIND.isdisjoint(load.attributes[:1]))
+    if load.stored:
+        return True
+    grows = isinstance(one.value, (list, deque)) and getattr(one.value, "maxlen", None) is None
+    return grows and load.keys == steps and not _BLIND.isdisjoint(load.attributes[:1])
 
 
 def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:

@@ -1,14 +1,14 @@
 """What a function did to the Python world outside while it was traced.
 
 Before the function runs there is a snapshot of what its code can reach; afterwards the two are
-compared. A value that was stored can be stored there again after each run; what was done to a
-container, such as appending, can only be told. The snapshot itself: `capture/snapshot.py`; what is
-stored again: `function/surroundings.py`.
+compared. What was stored can be stored there again after each run, and a container can be filled
+again. The snapshot itself: `capture/snapshot.py`; what is stored again: `function/surroundings.py`.
 """
 
 from __future__ import annotations
 
 from abc import ABC
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
@@ -16,9 +16,11 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import facts_of, sets_computed_names
 from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root
+from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import ATOMS, Held, differs
+from eagerflow.core.symbols import number_now
+from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
 _NUMBERS: Final = frozenset({int, float, complex})
@@ -37,18 +39,21 @@ _INTERNAL: Final = frozenset({"__dict__", "__weakref__", "_abc_impl", "__annotat
 _WITHOUT_SETTERS: Final = (object, ABC, Generic, Protocol, SimpleNamespace)
 
 
-class Rebinding(NamedTuple):
-    """An access path that leads to another value. ``path.set(new)`` does it again.
+class OutsideChange(NamedTuple):
+    """Something outside that is not as it was.
 
     Attributes:
-        path: what was set.
+        kind: ``"set"``, ``"delete"``, ``"append"`` or ``"fill"``, as of a `Store`, or ``"memory"``
+            of an array, whose elements changed.
+        path: what was set, or the container or array.
         old: what was there, `GONE` if nothing.
-        new: what is there now, `GONE` if nothing.
+        new: what is there now, `GONE` if nothing; of a container the items.
         text: what happened, in the user's words.
         source: the line that most likely did it.
     """
 
-    path: AccessPath
+    kind: str
+    path: AccessPath | Root
     old: Any
     new: Any
     text: str
@@ -58,26 +63,11 @@ class Rebinding(NamedTuple):
         return self.text if self.source is None else f"{self.text} at {self.source}"
 
 
-class Mutation(NamedTuple):
-    """A container that was changed otherwise than by setting an item.
-
-    Attributes:
-        path: of the container.
-        value: the container.
-        text: what happened, in the user's words.
-        source: the line that most likely did it.
-        appended: what was appended to a list to which nothing else was done, so that it can be
-            done again.
-    """
-
-    path: AccessPath | Root
-    value: Any
-    text: str
-    source: Source | None
-    appended: list[Any] | None = None
-
-    def __str__(self) -> str:
-        return self.text if self.source is None else f"{self.text} at {self.source}"
+#: what is said of a container
+_DONE: Final = {
+    "append": "items are appended", "fill": "items are added, removed or moved",
+    "memory": "elements are changed",
+}  # fmt: skip
 
 
 @final
@@ -134,28 +124,43 @@ class Watch:
                 slot: Any = name if kind == "global" else free.index(name)
                 yield AccessPath(path, kind, slot, name)
 
+    def read_at(self, location: Location) -> Read | None:
+        """The read of a location which is as it was, if it is one of the world outside."""
+        now = location.get()
+        for path, old in self._paths:
+            if now is old and path.location().identity == location.identity:
+                return _read(path, old)
+        for held in (*self._entries, *self._containers):
+            if held.owner is location.owner and isinstance(held.before, dict):
+                old = held.before.get(location.key, GONE)
+                if now is old is not GONE:
+                    attribute = held.kind == "attributes"
+                    path = self._attribute(held, location.key) if attribute else AccessPath(
+                        held.path, "item", location.key, held.location(location.key).text
+                    )  # fmt: skip
+                    return _read(path, old)
+        return None
+
     # --- comparing ---
 
-    def changes(self) -> tuple[list[Rebinding], list[Mutation]]:
-        """What is not as it was: names that were rebound, and containers that were changed."""
-        all_changes: list[Rebinding | Mutation] = [
-            self._rebound(path, old, path.get())
-            for path, old in self._paths
-            if differs(old, path.get())
-        ]
+    def changes(self) -> Iterator[OutsideChange]:
+        """What is not as it was."""
+        for path, old in self._paths:
+            if differs(old, path.get()):
+                yield self._rebound(path, old, path.get())
         for held in self._entries:
-            all_changes += [
-                self._rebound(self._attribute(held, location.key), old, new)
-                for location, old, new in held.changes()
-                if not self._is_left(held.owner, location.key)
-            ]
+            for location, old, new in held.changes():
+                if not self._is_left(held.owner, location.key):
+                    yield self._rebound(self._attribute(held, location.key), old, new)
         for held in self._containers:
-            all_changes += self._container_changes(held)
+            for kind, key, old, new in held.edits():
+                if kind in ("append", "fill"):
+                    yield self._mutated(held, kind, new)
+                elif not self._is_of_others(old, new):
+                    yield self._item(held, key, old, new)
         for held in self._arrays:
             if any(held.changes()):
-                all_changes.append(self._mutated(held, "changed elements"))
-        changes = [c for c in all_changes if isinstance(c, Rebinding)]
-        return changes, [c for c in all_changes if isinstance(c, Mutation)]
+                yield self._mutated(held, "memory", held.owner)
 
     def _attribute(self, held: Held, name: str) -> AccessPath:
         for how in ("attribute", "dict"):
@@ -164,37 +169,13 @@ class Watch:
                 return known
         return AccessPath(held.path, "attribute", name, held.location(name).text)
 
-    def _rebound(self, path: AccessPath, old: Any, new: Any) -> Rebinding:
-        verb = "is deleted" if new is GONE else "is set"
+    def _rebound(self, path: AccessPath, old: Any, new: Any) -> OutsideChange:
         key = path.text if path.how == "cell" else path.key
-        source = self._store(path.how, key)
-        return Rebinding(path, old, new, f"{path.described} {verb}", source)
+        return _set(path, path.described, old, new, self._store(path.how, key))
 
-    def _mutated(self, held: Held, what: str, appended: list[Any] | None = None) -> Mutation:
-        text = f"{held.text or 'the function'}: {what}, only while tracing"
-        return Mutation(held.path, held.owner, text, self._mutator(held.path), appended)
-
-    def _container_changes(self, held: Held) -> Iterator[Rebinding | Mutation]:
-        changes = list(held.changes())
-        before, now = held.before, held.owner
-        if held.kind == "set":
-            if changes:
-                yield self._mutated(held, _counted(len(now - before), len(before - now)))
-        elif len(now) != len(before) and held.kind != "dict":
-            appended = (
-                list(now)[len(before) :] if len(changes) == 1 and held.kind == "list" else None
-            )
-            yield self._mutated(held, _grown(before, now), appended if appended else None)
-        elif held.kind == "deque":
-            if changes:
-                yield self._mutated(held, "replaced items")
-        else:
-            lost = sum(new is GONE for _, _, new in changes)
-            if lost:
-                yield self._mutated(held, _counted(0, lost))
-            for location, old, new in changes:
-                if new is not GONE and not self._is_of_others(old, new):
-                    yield self._item(held, location.key, old, new)
+    def _mutated(self, held: Held, kind: str, new: Any) -> OutsideChange:
+        text = f"{held.text or 'the function'}: {_DONE[kind]}"
+        return OutsideChange(kind, held.path, held.before, new, text, self._mutator(held.path))
 
     def _is_left(self, owner: Any, name: str) -> bool:
         """Whether the change of an attribute does not count: another thread set it."""
@@ -209,20 +190,22 @@ class Watch:
 
         What the code here computes of a number in a trace is none.
         """
-        if type(old) not in _NUMBERS or type(new) not in _NUMBERS or self._by_any_means:
+        if type(number_now(old)) not in _NUMBERS or type(new) not in _NUMBERS:
+            return False
+        if self._by_any_means:
             return False
         return not self._stores_items
 
-    def _item(self, held: Held, key: Any, old: Any, new: Any) -> Rebinding:
+    def _item(self, held: Held, key: Any, old: Any, new: Any) -> OutsideChange:
         path = AccessPath(held.path, "item", key, held.location(key).text)
         source = self._subscript(held.path) or self._mutator(held.path)
-        return Rebinding(path, old, new, f"{path.text} is set", source)
+        return _set(path, path.text, old, new, source)
 
-    def unproven(self) -> list[Read]:
-        """Guards for what code stores to, and where the same plain value is as before.
+    def unproven(self, changes: Sequence[OutsideChange]) -> list[Read]:
+        """Guards for what changes rely on, and for what code stores to without a change.
 
-        Whether the function stored it, or did not get there, cannot be told. Both are right as
-        long as that value is there when a call begins.
+        Whether the function stored the plain value that was there, or did not get there, cannot
+        be told. Both are right as long as that value is there when a call begins.
         """
         entries: list[tuple[AccessPath, Any]] = list(self._paths)
         for held in self._entries:
@@ -232,7 +215,7 @@ class Watch:
                 if ("attribute", name) in self._stored and not isinstance(held.owner, type)
             ]
         entries += self._stored_items()
-        return [
+        return [*_relied_on(changes)] + [
             Read(path, "value", old)
             for path, old in entries
             if type(old) in ATOMS and path.get() is old
@@ -301,7 +284,8 @@ class Watch:
                 with suppress(TypeError):  # what cannot be set was not set
                     path.set(old)
         for held in self._arrays:
-            held.restore()
+            if id(held.owner) not in self.kept:
+                held.restore()
 
 
 def _set_by_library(owner: Any, name: str) -> bool:
@@ -317,20 +301,32 @@ def _set_by_library(owner: Any, name: str) -> bool:
     )
 
 
-def _counted(added: int, removed: int) -> str:
-    parts = []
-    if added:
-        parts.append(f"added {added} item{'s' * (added > 1)}")
-    if removed:
-        parts.append(f"removed {removed} item{'s' * (removed > 1)}")
-    return ", ".join(parts)
+def _read(path: AccessPath, value: Any) -> Read | None:
+    """How what is not read by name is compared, or that it is an input."""
+    if type(value) is Tensor:
+        return Read(path, "tensor", value)
+    return Read(path, "value", value) if type(value) in ATOMS else None
 
 
-def _grown(before: list[Any], now: Any) -> str:
-    count = len(now) - len(before)
-    if count > 0 and all(a is b for a, b in zip(before, now, strict=False)):
-        return f"appended {count} item{'s' * (count > 1)}"
-    return _counted(max(count, 0), max(-count, 0))
+def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:
+    """What has to be there to be taken away, and the length of lists of which items are set.
+
+    An item is set by its number, which the code may have counted from the end.
+    """
+    for kind, path, old, *_ in changes:
+        if not isinstance(path, AccessPath):
+            continue
+        owner = path.parent.get()
+        if kind == "delete":
+            yield Read(path, "type", number_now(old))
+        elif kind == "set" and isinstance(owner, (list, deque)):
+            where: Any = path.parent  # a root is checked likewise
+            yield Read(where, "size", len(owner))
+
+
+def _set(path: AccessPath, name: str, old: Any, new: Any, source: Source | None) -> OutsideChange:
+    kind, verb = ("delete", "is deleted") if new is GONE else ("set", "is set")
+    return OutsideChange(kind, path, old, new, f"{name} {verb}", source)
 
 
 @contextmanager

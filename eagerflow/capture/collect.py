@@ -27,7 +27,13 @@ from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
 from eagerflow.capture.escapes import CONTAINERS, Escapes
 from eagerflow.capture.findings import find_calls, note_hidden_state, unwatched
-from eagerflow.capture.library import is_library, is_library_class, kind_of_member, member_of
+from eagerflow.capture.library import (
+    CACHED,
+    is_library,
+    is_library_class,
+    kind_of_member,
+    member_of,
+)
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -240,6 +246,10 @@ class _Collector:
     def _look_at_object(self, path: AccessPath | Root, value: Any) -> None:
         cls = type(value)
         library = is_library_class(cls)
+        if cls is CACHED:  # what it calls runs outside of the trace
+            self.found.calls_cached = True
+            self.found.add(path, "identity", value)
+            return
         finding = unwatched(path, value, self.found)
         if finding is not None:
             self.found.add(path, "identity", value)

@@ -36,10 +36,12 @@ _INSPECTING: Final = frozenset({
 })  # fmt: skip
 #: modules whose functions read no attributes of objects that they get
 _BLIND: Final = frozenset({
-    "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc", "itertools",
-    "math", "numpy", "operator", "os", "random", "sys", "threading", "time", "types", "typing",
-    "warnings", "weakref",
+    "bisect", "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc",
+    "heapq", "itertools", "math", "numpy", "operator", "os", "random", "sys", "threading", "time",
+    "types", "typing", "warnings", "weakref",
 })  # fmt: skip
+#: among them, those whose functions compare them
+_COMPARING: Final = frozenset({"bisect", "heapq", "operator"})
 
 
 @final
@@ -81,7 +83,7 @@ class Escapes:
             module = getattr(value, "__module__", None) if type(value) in CODE else ""
             top = str(module or "builtins").partition(".")[0].lstrip("_")
             if value is GONE or top in _BLIND:
-                if end in _INSPECTING or top == "operator":
+                if end in _INSPECTING or top in _COMPARING:
                     self._inspected |= {name, _receiver(load)}
             elif is_of_library(value):
                 self._handed.add(name)
@@ -146,11 +148,8 @@ class Escapes:
             ))  # fmt: skip
 
     def _is_exact(self, path: AccessPath) -> bool:
-        """Whether a number has to be what it is; one in a deque cannot be another one."""
-        owner = path.parent.get()
-        if name_of(path) in self._handed or isinstance(owner, deque):
-            return True
-        return self._whole.get(id(owner), False)
+        """Whether a number has to be what it is."""
+        return name_of(path) in self._handed or self._whole.get(id(path.parent.get()), False)
 
 
 def _receiver(load: Load | None) -> tuple[str, str]:

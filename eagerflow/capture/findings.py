@@ -16,7 +16,7 @@ from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictiona
 
 from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.library import attribute_of, home, is_library, is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
+from eagerflow.capture.paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
@@ -116,7 +116,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
     value = _start(site, load)
     if value is GONE:
         return None
-    names = [load.name, *load.attributes]
+    names = [load.name, *(() if load.keys else load.attributes)]
     for i in range(len(names)):
         for module, name in _origins(value, names[: i + 1]):
             rule = _RULES.get((module, name)) or _RULES.get((module, "*"))
@@ -180,11 +180,13 @@ def note_hidden_state(reads: Reads) -> None:
         if type(value) in (BuiltinFunctionType, FunctionType) and (
             f"{value.__module__}.{value.__name__}" in _READERS
         ):
-            path = AccessPath(Root(value), "call", None, f"{value.__name__}()", True)
+            path = AccessPath(Root(value), "call", NO_ARGUMENTS, f"{value.__name__}()", True)
             reads.add(path, "value", value())
     decimal = sys.modules.get("decimal")
     if decimal is not None and any(_module_of(value) in _DECIMAL for value in values):
-        context = AccessPath(Root(decimal.getcontext), "call", None, "the decimal context", True)
+        context = AccessPath(
+            Root(decimal.getcontext), "call", NO_ARGUMENTS, "the decimal context", True
+        )
         for name in ("prec", "rounding", "Emin", "Emax"):
             path = AccessPath(context, "attribute", name, f"{context.text}'s {name}", True)
             reads.add(path, "value", getattr(decimal.getcontext(), name))

@@ -15,7 +15,8 @@ A guard is an access path, a kind and what is expected there:
 ``distinct``    another object than those that other access paths lead to, all different ones
 ``function``    a function with equal code and the same global names
 ``type``        an object of this very class
-``length``      a container of so many items
+``length``      a container of the same class with as many items
+``size``        a container of so many items
 ``keys``        a dict with these keys, in this order
 ``items``       a container with equal items
 ``content``     an array with equal elements
@@ -166,6 +167,7 @@ _KINDS: Final = {
         lambda x: (type(x), len(x)), lambda x, e: type(x) is e[0] and len(x) == e[1],
         "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]",
     ),
+    "size": _Kind(_itself, lambda x, size: len(x) == size, "len({x}) != {e}"),
     "keys": _Kind(
         lambda x: (type(x), list(x)), lambda x, e: type(x) is e[0] and same_items(list(x), e[1]),
         "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not holds({g}, {x})",
@@ -191,6 +193,8 @@ def _describe(read: Read) -> str:
         return f"the object {read.value.text}"
     if read.kind == "distinct":
         return "another object"
+    if read.kind == "size":
+        return f"{value if isinstance(value, int) else len(value)} items"
     if read.kind == "length":
         return f"a {type(value).__name__} of {len(value)}"
     if read.kind in ("content", "array") and hasattr(value, "shape"):
@@ -372,8 +376,8 @@ _READ: Final = {
     "attribute": "{owner}.{name}",
     "dict": "own({owner})[{key}]",
     "class": "{owner}.__class__",
-    "call": "{owner}()",
     "base": "{owner}.__mro__[{key}[0]].__dict__[{key}[1]]",
+    "call": "{owner}(*{key}[0], **{key}[1])",
 }
 
 

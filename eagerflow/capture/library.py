@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import sysconfig
 import warnings
@@ -56,6 +57,9 @@ _FOR_ALL: Final = frozenset({
 
 #: (module, file) -> whether it is library code; False also where it has to be checked each time
 _known: Final[dict[tuple[str, str], bool]] = {}
+
+#: the class of functions with a cache
+CACHED: Final = type(functools.lru_cache(lambda: None))
 
 
 def is_library(namespace: Mapping[str, Any]) -> bool:

@@ -8,6 +8,7 @@ and keeps none of the user's objects alive.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import MemberDescriptorType
@@ -30,6 +31,8 @@ class _Gone:
 
 #: what an access path gives that leads nowhere any more
 GONE: Final = _Gone()
+#: the key of a call without arguments
+NO_ARGUMENTS: Final[Any] = ((), {})
 
 
 @final
@@ -60,6 +63,11 @@ class Root:
             self._strong = None
 
     @property
+    def root(self) -> Root:
+        """Itself, as of a path."""
+        return self
+
+    @property
     def weak(self) -> bool:
         """Whether the object is not kept alive."""
         return self._weak is not None
@@ -70,6 +78,11 @@ class Root:
             return self._strong
         value = self._weak()
         return GONE if value is None else value
+
+    @property
+    def described(self) -> str:
+        """The text."""
+        return self.text
 
     def __repr__(self) -> str:
         return f"Root({self.text or self.get()!r})"
@@ -100,12 +113,38 @@ def _of_bases(owner: Any, key: tuple[int, str]) -> Any:
     return owner.__mro__[key[0]].__dict__[key[1]]
 
 
+#: Python's own containers; an ordered dict keeps its order apart from what a dict knows
+_KINDS: Final[dict[Any, None]] = dict.fromkeys((OrderedDict, dict, list, tuple, deque, set))
+
+
+def kind_of(owner: Any) -> Any:
+    """The container of Python that an object is, whose methods run no code of its class."""
+    own = type(owner)
+    if own in _KINDS:  # as of most
+        return own
+    for kind in _KINDS:
+        if isinstance(owner, kind):
+            return kind
+    return own
+
+
 def read_item(owner: Any, key: Any) -> Any:
     """An item of a container, whatever its class makes of items."""
-    for kind in (dict, list, tuple):
-        if isinstance(owner, kind):
-            return kind.__getitem__(owner, key)  # type: ignore[index]  # the kind of the owner
-    return owner[key]
+    return kind_of(owner).__getitem__(owner, key)
+
+
+def refill(owner: Any, items: Any) -> None:
+    """Make ``items`` all that a dict, list, deque or set holds, whatever its class makes of it."""
+    kind = kind_of(owner)
+    if kind is list:
+        kind.__setitem__(owner, slice(None), items)
+        return
+    kind.clear(owner)
+    if isinstance(owner, dict):
+        for key, value in items.items():
+            kind.__setitem__(owner, key, value)
+    else:
+        (kind.update if kind is set else kind.extend)(owner, items)
 
 
 _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -115,8 +154,8 @@ _READ: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "dict": _dict_entry,
     "item": read_item,
     "class": lambda owner, _: owner.__class__,
-    "call": lambda owner, _: owner(),
     "base": _of_bases,
+    "call": lambda function, arguments: function(*arguments[0], **arguments[1]),
 }
 
 
@@ -188,12 +227,7 @@ def _write(kind: str, owner: Any, key: Any, value: Any) -> None:
     if value is GONE:
         _delete(kind, owner, key)
     elif kind == "item":
-        if isinstance(owner, dict):
-            dict.__setitem__(owner, key, value)
-        elif isinstance(owner, list):
-            list.__setitem__(owner, key, value)
-        else:
-            owner[key] = value
+        kind_of(owner).__setitem__(owner, key, value)
     elif kind == "attribute":
         _set_attribute(owner, key, value)
     elif kind == "cell":
@@ -218,7 +252,7 @@ def _delete(kind: str, owner: Any, key: Any) -> None:
     if kind == "item":
         if not isinstance(owner, dict):
             raise TypeError("items of sequences are not taken away one by one")
-        dict.pop(owner, key, None)
+        kind_of(owner).pop(owner, key, None)
     elif kind == "cell":
         with suppress(ValueError):  # nothing is bound
             del owner.cell_contents
@@ -239,8 +273,8 @@ class AccessPath:
         parent: the access path, or the root, of the object that it belongs to.
         how: ``"global"`` or ``"cell"`` of a function, ``"attribute"``, ``"dict"`` (an entry of the
             instance itself), ``"item"``, ``"class"``, ``"base"`` (a name of a base class), or
-            ``"call"`` (what a function gives without arguments).
-        key: the name, index or key.
+            ``"call"`` (what a function gives).
+        key: the name, index or key; of a call the arguments and those by name.
         text: its name in messages, such as ``self.cfg.lr``.
         fixed: whether the value never changes, such as an item of a tuple.
     """
@@ -270,6 +304,14 @@ class AccessPath:
         except Exception:
             return GONE
         return value
+
+    @property
+    def root(self) -> Root:
+        """Where it begins."""
+        path: AccessPath | Root = self
+        while isinstance(path, AccessPath):
+            path = path.parent
+        return path
 
     def set(self, value: Any) -> None:
         """Put a value there; `GONE` takes away what is there.

@@ -20,8 +20,6 @@ from eagerflow.capture.paths import Location
 from eagerflow.capture.snapshot import Held, is_memory
 from eagerflow.core.tensor import AbstractArray, Tensor
 
-#: the class of functions with a cache
-CACHED: Final = type(lru_cache(lambda: None))
 #: the most objects that are followed
 _MOST: Final = 20_000
 #: containers of the standard library that are written in Python
@@ -76,6 +74,14 @@ class Reachable:
         self.tensors: list[tuple[Tensor, Any]] = []
         self.globals: list[tuple[dict[str, Any], str, Any]] = []
         self._pending: deque[tuple[str, Any]] = deque(("", f) for f in functions)
+        self._drain()
+
+    def follow(self, text: str, value: Any) -> None:
+        """Reach an object, too."""
+        self._pending.append((text, value))
+        self._drain()
+
+    def _drain(self) -> None:
         while self._pending and len(self._seen) < _MOST:
             self._look(*self._pending.popleft())
 
@@ -111,8 +117,6 @@ class Reachable:
         """An object of a class of libraries: their own code is not looked into."""
         if is_memory(value):
             self._held.append(Held("memory", value, text))
-        elif type(value) is CACHED:
-            self._pending.append((text, value.__wrapped__))
 
     def _look_at_container(self, text: str, value: Any) -> None:
         if isinstance(value, AbstractStandIn):

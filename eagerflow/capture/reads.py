@@ -95,6 +95,7 @@ class Reads:
         objects: reachable objects with attributes: instances, modules, functions.
         classes: reachable classes of the user.
         containers: reachable lists, dicts, sets and deques.
+        calls_cached: whether code may call functions with a cache.
     """
 
     def __init__(self, root: Root) -> None:
@@ -106,11 +107,22 @@ class Reads:
         self.classes: list[Holder] = []
         self.containers: list[Holder] = []
         self.loads: dict[tuple[str, str], list[tuple[CodeType, Load]]] = {}
+        self.calls_cached = False
 
     def add(self, path: AccessPath | Root, kind: str, value: Any) -> None:
         """Note the value of an access path; nothing is to be noted of a root."""
         if isinstance(path, AccessPath):
             self.reads.append(Read(path, kind, value))
+
+    def below(self, value: Any) -> Reads:
+        """What is reached from one object, which is a root, and the same code."""
+        part = Reads(self.root)
+        part.sites, part.loads = self.sites, self.loads
+        part.reads = [r for r in self.reads if r.path.root.get() is value]
+        for name in ("objects", "classes", "containers"):
+            holders = [h for h in getattr(self, name) if h.path.root.get() is value]
+            setattr(part, name, holders)
+        return part
 
     def of_kind(self, *kinds: str) -> list[Read]:
         """The reads of these kinds."""

@@ -16,7 +16,8 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 
 from eagerflow.capture.equality import same_items, same_value
-from eagerflow.capture.paths import GONE, Location, instance_dict
+from eagerflow.capture.paths import GONE, Location, instance_dict, refill
+from eagerflow.core.symbols import number_now
 
 #: types of plain values, which are compared
 ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
@@ -120,6 +121,28 @@ class Held:
         elif not _SAME[self.kind](before, now):
             yield Location("other", now, None, self.text), before, now
 
+    def edits(self) -> Iterator[tuple[str, Any, Any, Any]]:
+        """What was done to it, so that it can be done again: kind, key, old and new value.
+
+        The kinds are those of a `Store`: ``"set"`` and ``"delete"`` are of one key, ``"append"``
+        has the items that were appended, ``"fill"`` all that is there now.
+        """
+        before, now, changes = self.before, self.now(), list(self.changes())
+        grown = self.kind in ("list", "deque") and len(now) > len(before)
+        if grown and not any(map(differs, before, now)):
+            yield "append", None, before, list(now)[len(before) :]
+        elif changes and (
+            self.kind == "deque" or (self.kind == "list" and len(now) != len(before))
+        ):
+            yield "fill", None, before, list(now)
+        elif changes and self.kind == "set":
+            yield "fill", None, before, [number_now(x) for x in now]
+        elif self.kind == "dict" and _is_reordered(before, now):
+            yield "fill", None, before, {number_now(key): value for key, value in now.items()}
+        else:
+            for location, old, new in changes:
+                yield "delete" if new is GONE else "set", number_now(location.key), old, new
+
     def _pairs(self, before: Any, now: Any) -> Iterator[tuple[Any, Any, Any]]:
         """What may differ: keys with old and new values."""
         same = len(before) == len(now) and all(map(is_, now.values(), before.values()))
@@ -142,8 +165,7 @@ class Held:
             before = {k: now[k] if k in now and kept(self, k, v, now[k]) else v
                       for k, v in before.items()}  # fmt: skip
             if list(now) != list(before):
-                dict.clear(owner)
-                dict.update(owner, before)
+                refill(owner, before)
         if self.kind in _KEYED:
             for key, old, new in list(self._pairs(before, now)):
                 if old is not new and not kept(self, key, old, new):
@@ -155,9 +177,15 @@ class Held:
                 pairs = enumerate(zip(before, now, strict=True))
                 before = [new if kept(self, i, old, new) else old for i, (old, new) in pairs]
             if len(before) != len(now) or not all(map(is_, before, now)):
-                list.__setitem__(owner, slice(None), before)
+                refill(owner, before)
         elif not _SAME[self.kind](before, now):
-            _RESTORE[self.kind](owner, before)
+            (_restore_memory if self.kind == "memory" else refill)(owner, before)
+
+
+def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
+    """Whether the keys that stayed are not where they were, before all that are new."""
+    kept = [key for key in before if key in now]
+    return list(now)[: len(kept)] != kept
 
 
 def slots_of(cls: type) -> list[str]:
@@ -212,22 +240,9 @@ def _restore_memory(owner: Any, before: Any) -> None:
     owner[... if getattr(owner, "shape", None) == () else slice(None)] = before
 
 
-def _restore_set(owner: set[Any], before: set[Any]) -> None:
-    set.clear(owner)
-    set.update(owner, before)
-
-
-def _restore_deque(owner: deque[Any], before: list[Any]) -> None:
-    deque.clear(owner)
-    deque.extend(owner, before)
-
-
 _COPY: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(_KEYED, dict), "list": list, "deque": list, "set": set, "memory": copy.copy,
 }  # fmt: skip
 _SAME: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "deque": _same_deque, "set": _same_set, "memory": _same_memory,
-}  # fmt: skip
-_RESTORE: Final[dict[str, Callable[[Any, Any], None]]] = {
-    "deque": _restore_deque, "set": _restore_set, "memory": _restore_memory,
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import CodeType
 from typing import Any, final
 
 import numpy as np
@@ -28,6 +29,7 @@ from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.files import advice
 from eagerflow.hardware import Device, Lane, NullArray, as_device
 from eagerflow.running_node import running_node
+from eagerflow.source import Source, user_line
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
 from eagerflow_kernels import table
 from eagerflow_kernels.lists import ListData
@@ -39,6 +41,10 @@ _FLOAT16 = DTYPES["float16"]
 _show: Callable[[Any], list[str]] = EagerflowError._render_traceback_
 #: how NumPy's ValueErrors begin about sizes that no memory could hold
 _TOO_LARGE = ("array is too big", "Maximum allowed dimension", "Maximum allowed size")
+
+
+#: modules whose kernels the tests of eagerflow compare
+_OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 
 
 @final
@@ -218,14 +224,89 @@ def _find_kernel(op: Op, lanes: list[Lane], device: Device) -> Callable[..., Any
             given=", ".join(names),
             hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
         )
+    users = _code_of_user(kernel)
     dtypes = {lane.dtype for lane in lanes}
+    low = op.precision != "exact" and bool(dtypes & _LOW)
     if BYTES in dtypes:
-        return _of_bytes(kernel)
-    if op.precision != "exact" and dtypes & _LOW:
-        return _via_float32(op, kernel, device, lanes)
-    if op.precision == "accumulate" and _FLOAT16 in dtypes:
-        return _via_float32(op, kernel, device, lanes)
-    return kernel
+        kernel = _of_bytes(kernel)
+    elif low or (op.precision == "accumulate" and _FLOAT16 in dtypes):
+        kernel = _via_float32(op, kernel, device, lanes)
+    return kernel if users is None else _checked(op, kernel, users, lanes, device)
+
+
+def _checked(
+    op: Op, kernel: Callable[..., Any], code: CodeType, lanes: list[Lane], device: Device
+) -> Callable[..., Any]:
+    """A kernel of the user's, of which the first call is compared with the type rule."""
+    first = True
+
+    def checked(*arrays: Any, **attrs: Any) -> Any:
+        nonlocal first
+        data = kernel(*arrays, **attrs)
+        if first:
+            known = attrs if arrays else {**attrs, "device": device}
+            types = infer(op, _types(arrays, lanes), known, (device,) * len(arrays))
+            _check_outputs(op.name, data, types, device, code)
+            first = False
+        return data
+
+    return checked
+
+
+def _code_of_user(kernel: Any) -> CodeType | None:
+    """The code of a kernel that is not one of eagerflow's own."""
+    while isinstance(kernel, partial):
+        kernel = kernel.func
+    code = getattr(kernel, "__code__", None)
+    module = str(getattr(kernel, "__module__", "")).partition(".")[0]
+    return code if isinstance(code, CodeType) and module not in _OWN else None
+
+
+def _check_outputs(
+    name: str, data: Any, types: TensorType | tuple[TensorType, ...], device: Device, code: CodeType
+) -> None:
+    """Compare what a kernel gave with what the type rule says.
+
+    Args:
+        name: of the op.
+        data: what it gave.
+        types: what the rule says.
+        device: where it is.
+        code: the kernel.
+
+    Raises:
+        KernelError: that is something else.
+    """
+    given, expected = (data, types) if isinstance(types, tuple) else ((data,), (types,))
+    if not isinstance(given, tuple) or len(given) != len(expected):
+        raise _wrong(name, "gives another number of outputs", _shown(data), types, code)
+    for x, kind in zip(given, expected, strict=True):
+        if type(x) is ListData:
+            continue
+        if not isinstance(x, (device.backend.array_type, np.generic)):
+            raise _wrong(name, "gives no array", _shown(x), types, code)
+        if x.dtype != kind.dtype.dtype:
+            raise _wrong(name, "gives another dtype", f"{x.dtype}", types, code)
+        sizes = zip(x.shape, kind.shape, strict=False)
+        if len(x.shape) != len(kind.shape) or any(a != b for a, b in sizes if type(b) is int):
+            raise _wrong(name, "gives another shape", _shown(x), types, code)
+
+
+def _shown(x: Any) -> str:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return f"{x.dtype}[{', '.join(map(str, x.shape))}]"
+    return f"{len(x)} outputs" if isinstance(x, tuple) else f"a {type(x).__name__}"
+
+
+def _wrong(name: str, what: str, given: str, types: Any, code: CodeType) -> KernelError:
+    kinds = types if isinstance(types, tuple) else (types,)
+    return KernelError(
+        f"{name}: a kernel that was registered {what} than the type rule of the op says"
+        if "another" in what
+        else f"{name}: a kernel that was registered {what}",
+        given=f"{given} by {Source(code, 0)}",
+        expected=", ".join(map(str, kinds)),
+    )
 
 
 def _of_bytes(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -321,6 +402,17 @@ def explain(
         attrs: the attributes, for an op without inputs the device among them.
         error: what the kernel raised.
     """
+    explained = _explained(op, specs, attrs, error)
+    line = None if isinstance(error, EagerflowError) else user_line(error)
+    if line is not None and explained is not error:
+        explained.__cause__ = error
+        explained.add_note(f"  kernel: {line}")
+    return explained
+
+
+def _explained(
+    op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any], error: Exception
+) -> Exception:
     if isinstance(error, EagerflowError):
         return strip(error)
     if op.effect == "fence" and callable(attrs.get("resource")):  # the error is the user's own

@@ -169,10 +169,12 @@ def joined(texts: Sequence[str]) -> str:
         return whole
     shown = [part for part in parts if isinstance(part, Placeholder)]
     kind = "".join([p.kind if isinstance(p, Placeholder) else p for p in parts])
+    # a graph keeps this: it must not hold the values of the trace
+    pieces = [p.spell if isinstance(p, Placeholder) else p for p in parts]
 
     def spell(values: Sequence[Any]) -> str:
         rest = iter(values)
-        return "".join([p.spell(next(rest)) if isinstance(p, Placeholder) else p for p in parts])
+        return "".join([p if isinstance(p, str) else p(next(rest)) for p in pieces])
 
     return placeholder([one.value for one in shown], kind, spell, shown[0].kept)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
@@ -18,8 +19,8 @@ TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "eagerflow"
 
 
-#: the dataclasses that have been looked at; these are leaves
-_dataclasses: Final[set[type]] = {DType, TensorSpec, TensorType}
+#: the dataclasses and containers that have been looked at; these are leaves
+_known: Final[set[type]] = {DType, TensorSpec, TensorType}
 
 
 @cache
@@ -32,7 +33,8 @@ def _optree() -> Any:
 def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
 
-    Lists, tuples, dicts, named tuples and dataclasses are nodes.
+    Lists, tuples, dicts, named tuples and dataclasses are nodes, and so are classes made of lists
+    and dicts, such as `collections.Counter`.
 
     >>> from dataclasses import dataclass
     >>> from eagerflow.extending import tree
@@ -46,15 +48,59 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     values, treedef = _optree().tree_flatten(tree, namespace=NAMESPACE)
     for leaf in values:
         kind = type(leaf)
-        if kind not in _dataclasses and hasattr(kind, "__dataclass_fields__"):
-            _register(kind)
-            return flatten(tree)
+        if kind in _known:
+            continue
+        if issubclass(kind, (dict, list)):
+            _register_container(kind)
+        elif hasattr(kind, "__dataclass_fields__"):
+            _register_dataclass(kind)
+        else:
+            continue
+        return flatten(tree)
     return values, treedef
 
 
-def _register(kind: type) -> None:
+def _register_container(kind: type) -> None:
+    """Make a class that is made of Python's lists or dicts a node, its items being the children.
+
+    Its own methods do not run: they may convert or count what they get.
+    """
+    _known.add(kind)
+    if kind.__module__.startswith("eagerflow."):  # stand-ins of traces
+        return
+    base: Any = next(b for b in (OrderedDict, defaultdict, dict, list) if issubclass(kind, b))
+
+    def take(x: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        keys = None if base is list else tuple(base.__iter__(x))
+        items = list(base.__iter__(x)) if keys is None else [base.__getitem__(x, k) for k in keys]
+        own = object.__getattribute__(x, "__dict__") if kind.__dictoffset__ else {}
+        factory = x.default_factory if base is defaultdict else None
+        rest = _Rest({"own": None if own is x else own, "factory": factory})
+        return items, (keys, rest), tuple(range(len(items))) if keys is None else keys
+
+    def make(rest: Any, children: Iterable[Any]) -> Any:
+        keys, more = rest
+        made = base.__new__(kind)
+        if keys is None:
+            list.extend(made, children)
+        else:
+            for key, child in zip(keys, children, strict=True):
+                base.__setitem__(made, key, child)
+        if base is defaultdict:
+            made.default_factory = more.values["factory"]
+        own = more.values["own"]
+        if own is None:  # attributes are items
+            made.__dict__ = made
+        elif own:
+            made.__dict__.update(own)
+        return made
+
+    register(kind, take, make)
+
+
+def _register_dataclass(kind: type) -> None:
     """Make a dataclass a node of trees, its fields being the children."""
-    _dataclasses.add(kind)
+    _known.add(kind)
     if not is_dataclass(kind) or hasattr(kind, "__tensor__"):
         return
     names = tuple([f.name for f in fields(kind)])
@@ -75,7 +121,7 @@ def _register(kind: type) -> None:
 @final
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What a dataclass instance holds besides its fields; comparisons ignore it."""
+    """What an instance holds besides its children; comparisons ignore it."""
 
     values: dict[str, Any] = field(compare=False)
 
@@ -96,7 +142,7 @@ def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], 
     >>> tree.leaves({"pair": Pair(1, 2)})
     [1, 2]
     """
-    _dataclasses.add(kind)
+    _known.add(kind)
     _optree().register_pytree_node(kind, take, make, namespace=NAMESPACE)
 
 

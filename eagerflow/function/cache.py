@@ -8,22 +8,24 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, NoReturn, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
 from eagerflow.capture.guards import Guards
-from eagerflow.capture.paths import GONE, AccessPath
+from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.remains import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.hardware import Lane
 from eagerflow.runtime.executable import Executable
@@ -60,11 +62,14 @@ class CacheEntry:
         leaf_records: the arguments of the call that was traced, for messages.
         makes_resources: whether the function makes variables.
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
+        first: what the first run does besides, None if nothing.
+        fails: whether the function ended with an exception.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
-        "asks_identity", "captured", "checks", "executable", "graph", "guards", "leaf_records",
+        "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
+        "leaf_records",
         "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
         "patterns", "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
@@ -92,6 +97,8 @@ class CacheEntry:
 
     def __init__(self) -> None:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
+        self.first: FirstRun | None = None
+        self.fails = False
 
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
@@ -196,6 +203,34 @@ class CacheEntry:
             return accepted
         return values
 
+    def run_first(
+        self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any]
+    ) -> Any:
+        """Run it for the call that traced, which gives values to what is held of the trace."""
+        first, self.first = self.first, None
+        if first is None:
+            return self.run(leaves, captured, arguments)
+        inputs = [*[leaves[i] for i in self.leaves], *captured]
+        return first.run(
+            lambda graph: self._replay(graph, inputs),
+            lambda values: self._finish(values, leaves, arguments),
+        )
+
+    def refuse(self, name: str, what: str) -> NoReturn:
+        """Refuse ``what``, where the call that traced does not run the graph."""
+        if self.first is not None:
+            self.first.drop()
+        raise TraceError(
+            f"{name} keeps what it makes in objects that a trace cannot follow",
+            given=what,
+            hint=f"call {name} once before, or keep tensors in names, attributes, lists or dicts",
+        )
+
+    @property
+    def lasts(self) -> bool:
+        """Whether other calls may use it."""
+        return not self.fails and not self.record.unrepeated
+
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
     ) -> Any:
@@ -256,10 +291,9 @@ class CacheEntry:
             elif kind == "delete":
                 target.put(owner, GONE)
             elif kind == "append":
-                owner.extend(value)
+                kind_of(owner).extend(owner, value)
             elif kind == "fill":
-                owner.clear()
-                (owner.update if isinstance(owner, dict) else owner.extend)(value)
+                refill(owner, value)
             else:
                 interpreter.current().rebind(owner, value)
         return tree.unflatten(self.treedef, results)

@@ -43,6 +43,7 @@ class TraceRecord:
         static: what Python asked for the value of, so that another value is another trace.
         outside: what is read from outside at each call.
         notes: what is not as in eager mode: it ran only while tracing, or cannot be watched.
+        unrepeated: what no run can repeat, so that each call is traced that does it.
         unrolled: the loops of Python of which each iteration put nodes into the graph, with how
             many; those with the most nodes first.
     """
@@ -54,6 +55,7 @@ class TraceRecord:
     static: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unrepeated: list[str] = field(default_factory=list)
     unrolled: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -81,6 +83,7 @@ class TraceRecord:
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
             "note": self.notes,
+            "traced at each call": self.unrepeated,
         }
         return [(kind, item) for kind, items in sections.items() for item in items]
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, final
 from weakref import WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
-from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
@@ -69,11 +69,17 @@ class Lookup:
         self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
+        self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
 
-    def find(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
-        """The trace for a call, made if there is none, and what it reads from outside."""
+    def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
+        """The trace for a call, made if there is none, and what it reads from outside.
+
+        Args:
+            call: the call.
+            runs: whether it is to run, so that what cannot be repeated is done.
+        """
         match = self._existing(call)
         if match is not None:
             return match
@@ -81,7 +87,7 @@ class Lookup:
             if self._legacy is not None:
                 self._adopt()
             match = self._existing(call)  # another thread may have made it meanwhile
-            return match if match is not None else self._trace(call)
+            return match if match is not None else self._trace(call, runs)
 
     def _existing(self, call: Call) -> tuple[CacheEntry, Sequence[Any]] | None:
         group = self.cache.group(call)
@@ -94,7 +100,7 @@ class Lookup:
                     return entry, captured
         return None
 
-    def _trace(self, call: Call) -> tuple[CacheEntry, Sequence[Any]]:
+    def _trace(self, call: Call, runs: bool) -> tuple[CacheEntry, Sequence[Any]]:
         reason = _FIRST
         if self.records or len(self.cache):
             reason = reason_of(call, self.cache)
@@ -106,49 +112,60 @@ class Lookup:
                 hint="see f.explain() for what makes calls differ",
             )
         if not RetraceEvent.listeners:
-            return self._trace_for(call, reason)
+            return self._trace_for(call, reason, runs)
         with told(RetraceEvent(name=self.name, reason=reason.text, source=capture())):
-            return self._trace_for(call, reason)
+            return self._trace_for(call, reason, runs)
 
-    def _trace_for(self, call: Call, reason: Reason) -> tuple[CacheEntry, Sequence[Any]]:
+    def _trace_for(
+        self, call: Call, reason: Reason, runs: bool
+    ) -> tuple[CacheEntry, Sequence[Any]]:
         group = self.cache.ensure(call)
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call),
-            self.options.strict, reason.text,
+            self.options.strict, reason.text, runs,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
         except BaseException:
             self.cache.tidy(call)
             raise
+        if entry.fails:
+            self.cache.tidy(call)
+            return entry, first
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
         self._warn_of_retracing(reason, entry.record)
         self._tell(entry.record)
-        self.cache.add(call, entry)
-        captured = entry.read()
-        # the function may have changed what it reads; then the next call traces again
-        return entry, captured if captured is not None else first
+        if entry.lasts:
+            self.cache.add(call, entry)
+            entry.read()  # the first look tells which captured tensors are one object
+        else:
+            self.cache.tidy(call)
+        return entry, first
 
     def _warn_of_retracing(self, reason: Reason, record: TraceRecord) -> None:
         if not reason.culprit:
             return
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
         if count == _WARNED_AT:
-            static = "".join(f"  static: {item}\n" for item in record.static_of(reason.culprit)[:2])
+            static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
             _warn(
-                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}\n"
-                f"{static}  each trace costs time and memory; f.explain() tells more"
-            )
+                f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}"
+                f"{static}; f.explain() tells more", RetraceWarning,
+            )  # fmt: skip
 
     def _tell(self, record: TraceRecord) -> None:
-        """Warn of what ran only while tracing, each once."""
-        for note in record.notes:
+        """Warn of what ran only while tracing, and of what makes each call trace, each once."""
+        again = [text for text in record.unrepeated if text in self._unrepeated]
+        self._unrepeated.update(record.unrepeated)
+        notes = [(note, TraceWarning) for note in record.notes]
+        notes += [(f"traced at each call: {text}", RetraceWarning) for text in again]
+        for note, kind in notes:
             if note not in self._told:
                 self._told.add(note)
-                _warn(f"{self.name}: {note}")
+                _warn(f"{self.name}: {note}", kind)
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -165,6 +182,7 @@ class Lookup:
             self._traced = 0
             self._causes.clear()
             self._told.clear()
+            self._unrepeated.clear()
 
     # --- cells that run again ---
 
@@ -223,10 +241,10 @@ def _same_definition(a: Any, b: Any) -> bool:
     )
 
 
-def _warn(text: str) -> None:
+def _warn(text: str, kind: type[TraceWarning]) -> None:
     """A warning at the user's own line."""
     source = capture(2)
     warnings.warn_explicit(
-        text, TraceWarning, "<unknown>" if source is None else cell_name(source.file),
+        text, kind, "<unknown>" if source is None else cell_name(source.file),
         0 if source is None else source.line,
     )  # fmt: skip

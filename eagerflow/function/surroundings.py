@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
-from eagerflow.autograph.values.lists import as_lists
+from eagerflow.autograph.values.lists import as_lists, note_lists
+from eagerflow.capture.argument_containers import Own
 from eagerflow.capture.border import CapturedInput, Store
 from eagerflow.capture.bytecode import facts_of
-from eagerflow.capture.changes import Mutation, Rebinding, Watch, substituted, watching
+from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
 from eagerflow.capture.guards import Guards
 from eagerflow.capture.library import may_look_at_types
-from eagerflow.capture.paths import GONE, AccessPath, Root
-from eagerflow.capture.reachable import CACHED
+from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -35,11 +36,13 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
-from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
     from eagerflow.function.tracing import TraceRequest
+
+#: what static arguments are compared by value
+_VALUES: Final = (list, tuple, dict, set, deque)
 
 
 def identifier(name: str) -> str:
@@ -63,21 +66,24 @@ class Outside:
         converts: whether the function is converted.
         asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
+        unrepeated: what it did outside that no store can repeat.
+        called: the functions with a cache that it called, with the arguments.
     """
 
     def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
         self._tracer = tracer
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
+        self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
         self.reads = collect(request.fn, roots)
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        cached = any(type(held.value) is CACHED for held in self.reads.objects)  # results are noted
         self.branches = any(branches(site.code) for site in self.reads.sites)
         #: functions of Python's library that need the numbers themselves get them
         exact = any(map(may_look_at_types, self._reached()))
-        self.converts = self.branches or cached or exact
+        self.converts = self.branches or self.reads.calls_cached or exact
+        tracer.outside = self
         for finding in self.reads.findings:
             if self.branches and finding.what == "print":
                 self._prints.append(finding)
@@ -101,11 +107,16 @@ class Outside:
                 self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
-        self._kept: list[tuple[AccessPath, Any]] = []  # what stays as the function left it
+        # what stays as the function left it: names, containers and tensors
+        self._kept: list[tuple[AccessPath, Any]] = []
+        self._changed: set[int] = set()
+        self._updated: list[int] = []
         self._described: list[str] = []
-        self._watch: Watch | None = None
+        self._watches: list[Watch] = []
         self._unproven: list[Read] = []
         self.values: list[Any] = []
+        self.unrepeated: list[str] = []
+        self.called: set[Any] = set()
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
@@ -151,10 +162,54 @@ class Outside:
 
     def __enter__(self) -> None:
         self._stack = ExitStack()
-        if self.reads.can_change:
-            self._watch = self._stack.enter_context(watching(self.reads))
-        if self._substitutes:
+        self._originals = [(path, path.get()) for path, _ in self._substitutes]
+        if self._substitutes:  # first: what stands for the numbers is what is there before
             self._stack.enter_context(substituted(self._substitutes))
+        if self.reads.can_change:
+            self._watches.append(self._stack.enter_context(watching(self.reads)))
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Let the world be as it is outside of the trace, where nothing was changed in it."""
+        with substituted(self._originals):
+            yield
+
+    def updated(self) -> set[int]:
+        """The ids of the tensors outside that the function has updated in place so far."""
+        return set(self._tracer.updated)
+
+    def changes(self) -> Iterator[OutsideChange]:
+        """What the function has changed so far."""
+        for watch in self._watches:
+            yield from watch.changes()
+
+    def rely(self, read: Read) -> None:
+        """Add what was read while the function ran."""
+        self.reads.reads.append(read)
+        self._guards.add(read)
+        if read.kind == "tensor":
+            self._tensors[id(read.value)] = self._data[id(read.value._data)] = read
+        elif read.kind in ("array", "content"):
+            self._data[id(read.value)] = read
+
+    def read_at(self, location: Location) -> None:
+        """Rely on what is at a location that code may only set."""
+        for watch in self._watches:
+            read = watch.read_at(location)
+            if read is not None and not any(read.value is t.value for t in self.reads.tensors):
+                self.rely(read)
+
+    def look_into(self, value: Any, text: str) -> None:
+        """Follow an object that was found while the function ran, as those before."""
+        if self.knows(value):
+            return
+        found = collect(self._request.fn, [(text, value)]).below(value)
+        for read in found.reads:
+            self.rely(read._replace(kind="value") if read.kind == "number" else read)
+        self.reads.containers += found.containers
+        self.reads.objects += found.objects
+        self._watches.append(self._stack.enter_context(watching(found)))
+        note_lists(self._tracer, [one.value for one in found.containers])
 
     def __exit__(
         self,
@@ -162,9 +217,14 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        keeps = kind is None and self._request.runs
+        for handle in self._updated if keeps else ():
+            self._tracer.updated.pop(handle)  # gets its value as all that is held
+        for watch in self._watches:
+            watch.kept = self._changed if keeps else set()
         self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
-        if kind is None:
+        if keeps:
             for path, new in self._kept:
                 path.set(new)
 
@@ -179,59 +239,48 @@ class Outside:
             now._data, now._lane, now._mark = handle._data, handle._lane, None
             read = self._tensors.get(id(handle))
             if read is None:
-                self._doubt("a tensor from outside is updated in a way that cannot be repeated")
+                self._note_unrepeated("a tensor is updated that no name leads to")
+                self._updated.append(id(handle))
             else:
                 yield make("update", read.path, now, self)
-        if self._watch is None:
-            return
         for _, container in self.reads.containers:
             ask_in_keys(container, within=False)
-        self._unproven = self._watch.unproven()
-        changes, mutations = self._watch.changes()
+        changes = list(self.changes())
+        for watch in self._watches:
+            self._unproven += watch.unproven(changes)
         for change in changes:
-            if self._is_own(change.path, change.new):
-                continue
-            new = _to_store(change, change.new)
-            store = None if new is GONE else self._store(make, "set", change.path, new)
-            if store is not None:
-                yield store
-            else:
-                self._doubt(f"{change}, only while tracing")
-                self._kept.append((change.path, new))
-        for mutation in mutations:
-            if is_numpy(mutation.value):
-                raise TraceError(
-                    "a traced function writes into an array of NumPy from outside",
-                    given=mutation.text.partition(":")[0],
-                    hint="keep it in an ef.Variable, which each run can assign, or work on a "
-                    "tensor: ef.asarray(...)",
-                    source=mutation.source,
+            new = _to_store(change)
+            try:
+                store = (
+                    None if change.kind == "memory" else make(change.kind, change.path, new, self)
                 )
-            appended = _to_store(mutation, mutation.appended)
-            store = (
-                None if appended is None else self._store(make, "append", mutation.path, appended)
-            )
-            if store is not None:
+            except (TraceError, TypeError):
+                store = None
+            if store is not None and not self._is_of_call(change.path):
                 yield store
             else:
-                self._doubt(str(mutation))
-                self._watch.kept.add(id(mutation.value))
+                if change.kind == "memory" and is_numpy(change.new):
+                    raise _written(change)
+                self._keep(change)
 
-    def _store(
-        self, make: Callable[..., Store], kind: str, path: AccessPath | Root, value: Any
-    ) -> Store | None:
-        """A store; None if what it does cannot be repeated after each run."""
-        try:
-            return make(kind, path, value, self)
-        except (TraceError, TypeError):
-            return None
+    def _note_unrepeated(self, text: str) -> None:
+        if self._request.strict:
+            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
+        self.unrepeated.append(text)
 
-    def _is_own(self, path: AccessPath, value: Any) -> bool:
-        """Whether the new value at an access path is the substitute that the trace put there."""
-        return type(value) in (Tensor, TracedArray, TracedNumber) and any(
-            value is substitute and path.location().identity == own.location().identity
-            for own, substitute in self._substitutes
-        )
+    def _is_of_call(self, path: AccessPath | Root) -> bool:
+        """Whether it leads into a static argument that is another object in other calls."""
+        start = path.root.get()
+        return any(start is x for x in self._by_value)
+
+    def _keep(self, change: OutsideChange) -> None:
+        """Leave what no store can repeat as it is: each call is traced that does it."""
+        self._note_unrepeated(str(change))
+        if change.kind in ("set", "delete"):
+            assert isinstance(change.path, AccessPath)
+            self._kept.append((change.path, change.new))
+        else:
+            self._changed.add(id(change.path.get()))
 
     def _doubt(self, text: str) -> None:
         """Note something that happens only while tracing."""
@@ -240,6 +289,15 @@ class Outside:
         self._notes.append(text)
 
     # --- results ---
+
+    @property
+    def marks(self) -> dict[int, Own]:
+        """What stands for the containers outside, by their ids."""
+        return {
+            id(one.value): Own("outside", one.path)
+            for one in self.reads.containers
+            if not self._is_of_call(one.path)
+        }
 
     def path_of(self, x: Tensor) -> AccessPath | None:
         """Where a tensor from outside is that a result is, unchanged or updated."""
@@ -326,7 +384,7 @@ class Outside:
                     self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
                 continue
             seen.add(id(origin))
-            if origin.kind == "content":
+            if origin.kind == "content" and origin.path.how != "call":
                 guards.relax(origin.path, origin.value)
             capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
@@ -369,15 +427,27 @@ class Outside:
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
 
 
-def _to_store(what: Rebinding | Mutation, value: Any) -> Any:
+def _written(change: OutsideChange) -> TraceError:
+    return TraceError(
+        "a traced function writes into an array of NumPy from outside",
+        given=change.text.partition(":")[0],
+        hint="keep it in an ef.Variable, which each run can assign, or work on a "
+        "tensor: ef.asarray(...)",
+        source=change.source,
+    )
+
+
+def _to_store(change: OutsideChange) -> Any:
     """What is kept outside by a store; a text that shows what only the graph knows is refused."""
-    if any(map(holds_placeholder, tree.leaves(value))):
+    if any(map(holds_placeholder, tree.leaves(change.new))):
         raise TraceError(
             "a traced function keeps a text that shows a value",
-            given=str(what),
+            given=str(change),
             hint="keep the tensor or the number, and make the text of it outside",
         )
-    return kept_lists(value, what.path.text, what.source)
+    if change.kind == "delete":
+        return None
+    return kept_lists(change.new, change.path.text, change.source)
 
 
 def kept_lists(value: Any, text: str, source: Source | None) -> Any:

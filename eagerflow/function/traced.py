@@ -119,9 +119,13 @@ class TracedFunction:
         call = self._lookup.signature.parse(args, kwargs)
         entry, captured = self._lookup.find(call)
         if entry.own_rules and interpreter.is_differentiated():
+            if entry.first is not None or not entry.lasts:
+                entry.refuse(self.name, "differentiated, with a derivative of its own in it")
             return self.fn(*args, **kwargs)  # the graph has its ops, and not its derivatives
         leaves = [leaf.value for leaf in call.leaves]
-        if form is not None and entry.is_direct(call, args):
+        if entry.first is not None:
+            return entry.run_first(leaves, captured, call.values)
+        if form is not None and entry.lasts and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
             self._direct[form] = (entry, tuple(leaves[len(args) :]))
@@ -181,7 +185,10 @@ class TracedFunction:
         if tracer_of(interpreter.current()) is not None:
             raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
         lookup = self._lookup
-        return lookup.find(lookup.signature.parse(args, kwargs))[0].optimised
+        entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)
+        if entry.first is not None:
+            entry.first.drop()  # what is held gets no value: nothing runs
+        return entry.optimised
 
     def value(self, name: str) -> Value:
         """The value in the graph used last that was bound last to the local variable ``name``.

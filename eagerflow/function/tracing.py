@@ -11,23 +11,31 @@ from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, Final, final
 
+import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
 from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
-from eagerflow.autograph.lru_caches import cached_results, check_remembered
 from eagerflow.autograph.operators import run
-from eagerflow.autograph.values.lists import outside_lists
-from eagerflow.capture.argument_containers import Apart, ArgumentContainers, Own, is_container
+from eagerflow.autograph.values.lists import note_lists
+from eagerflow.capture.argument_containers import (
+    Apart,
+    ArgumentContainers,
+    Own,
+    is_container,
+    marked,
+)
 from eagerflow.capture.border import Output, Pattern, Store
+from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.asked import ask_in_keys, asked
-from eagerflow.errors import TraceError
+from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.remains import FirstRun, Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
@@ -58,6 +66,7 @@ class TraceRequest:
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
+        runs: whether the call that traces runs the graph.
     """
 
     fn: Callable[..., Any]
@@ -67,6 +76,7 @@ class TraceRequest:
     sizes: Sequence[Pattern]
     strict: bool
     reason: str
+    runs: bool = True
 
 
 def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
@@ -75,7 +85,33 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
     Raises:
         TraceError: the function does what a trace cannot.
     """
-    return _Maker(request).entry()
+    tracer = Tracer(request.name)
+    try:
+        entry, values, failure = _Maker(request, tracer).entry()
+        if failure is not None and not _acts(entry):
+            raise failure
+        remains = Remains(tracer.handed_out)
+        if remains.texts and request.strict:
+            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
+        entry.record.unrepeated = entry.record.unrepeated or remains.texts
+        # what the function stored before it raised is put back before the graph raises
+        last = tracer.raises if entry.stores or entry.record.unrepeated else None
+        entry.fails = failure is not None or last is not None
+        if entry.fails or remains.values:
+            entry.first = FirstRun(entry.graph, remains, failure, last)
+        else:
+            remains.forget()
+    except BaseException:
+        tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
+        raise
+    return entry, values
+
+
+def _acts(entry: CacheEntry) -> bool:
+    """Whether a run changes something."""
+    if entry.stores or entry.record.unrepeated:
+        return True
+    return any(effect != "reads" for effect, _ in effects_of(entry.graph.nodes))
 
 
 @final
@@ -133,9 +169,9 @@ class _LocalNames:
 class _Maker:
     """Makes one entry."""
 
-    def __init__(self, request: TraceRequest) -> None:
+    def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
         self.request = request
-        self.tracer = Tracer(request.name)
+        self.tracer = tracer
         self.leaves = request.call.leaves
         self.axes: dict[str, str] = {}  # what each symbolic size is the size of
         #: for each leaf its symbolic handle or number, or the static value
@@ -147,37 +183,52 @@ class _Maker:
         self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
         self.containers: ArgumentContainers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
+        self._marks: dict[int, Own] = {}
 
-    def entry(self) -> tuple[CacheEntry, Sequence[Any]]:
-        """The entry, and the captured inputs as they were when the function ran."""
+    def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
+        """The entry, the captured inputs as they were when the function ran, and how it failed."""
         request, tracer = self.request, self.tracer
+        entry: CacheEntry | None = None
+        failure: Exception | None = None
         outside = Outside(request, tracer)
         self._make_inputs(outside.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
         if not request.call.is_flat:
-            self.containers = ArgumentContainers(request.call.names, arguments)
+            static = [treedef is None for treedef in request.call.treedefs]
+            self.containers = ArgumentContainers(request.call.names, arguments, static)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values if self.containers is not None else []
-        if known:
-            outside_lists[tracer] = frozenset([id(x) for x in known if type(x) is list])
+        note_lists(tracer, known)
         names = _LocalNames(function)
         try:
             with outside, tracer:
-                with names:
-                    result = run(function, args, kwargs, tracer)
+                try:
+                    with names:
+                        result = run(function, args, kwargs, tracer)
+                except (TraceError, LeakedTensorError):
+                    raise  # nothing of it would happen eagerly: all is undone
+                except Exception as error:
+                    if not request.runs:
+                        raise
+                    result, failure = None, error  # what the function did until then stays done
                 entry = self._finish(result, outside)
             entry.locals = names.values(tracer)
-            if tracer in cached_results:
-                check_remembered(tracer)
             if tracer.structures is not None:
                 tracer.structures.settle(outside.reads)
                 entry.guards.rely(tracer.structures)
+        except TraceError as error:
+            if failure is None:
+                raise
+            failure.add_note(f"what {request.name} did until then is undone: {error.wrong}")
         finally:
             tracer.forget()
-        return entry, outside.values
+        if entry is None:
+            assert failure is not None
+            raise failure
+        return entry, outside.values, failure
 
     @property
     def _first_line(self) -> Source | None:
@@ -233,7 +284,10 @@ class _Maker:
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
         ask_in_keys(result)
-        leaves, entry.treedef = tree.flatten(self._marked(result))
+        self._marks = outside.marks
+        if self.containers is not None:
+            self._marks |= self.containers.marks
+        leaves, entry.treedef = tree.flatten(marked(result, self._marks))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
@@ -256,10 +310,6 @@ class _Maker:
         entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
         self._close_graph(entry, outside)
         return entry
-
-    def _marked(self, value: Any) -> Any:
-        """``value`` with marks in the place of containers among the arguments."""
-        return value if self.containers is None else self.containers.marked(value)
 
     def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
@@ -303,7 +353,7 @@ class _Maker:
                 )
             return Output("constant", x)
         if type(x) is Own:
-            return Output("argument", x.path)
+            return Output(x.kind, x.path)
         if outside.is_array(x):
             known = outside.path_of_array(x)
             return Output("copy", x.copy()) if known is None else Output("outside", known)
@@ -366,7 +416,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        leaves, treedef = tree.flatten(self._marked(value))
+        leaves, treedef = tree.flatten(marked(value, self._marks))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
@@ -458,6 +508,7 @@ class _Maker:
             )
         record.outside += outside.described()
         record.notes += outside.notes()
+        record.unrepeated += outside.unrepeated
         if self.tracer in loops:
             unrolled = unrolled_loops(self.tracer)
             record.unrolled += map(str, unrolled)

@@ -44,6 +44,8 @@ class _Steps:
         with device(self.device):
             call = function._lookup.signature.parse(self.args, self.kwargs)
             entry, captured = function._lookup.find(call)
+        if entry.first is not None:
+            entry.refuse(function.name, "a step of a runner")
         leaves = [leaf.value for leaf in call.leaves]
 
         def done(result: Callable[[], Sequence[Any]]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from numbers import Number
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, final
+from weakref import ref
 
 from eagerflow.core.convert import scalar
 from eagerflow.core.symbols import AbstractNumber
@@ -210,6 +211,7 @@ class TracedNumber(AbstractNumber):
         self.number = number
         self.kind = type(number)
         self.roots = roots
+        tracer.handed_out.append(ref(self))
 
     @property
     def elsewhere(self) -> bool:

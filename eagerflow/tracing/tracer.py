@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from threading import get_ident
 from typing import Any, Final, NoReturn, final
+from weakref import WeakSet, ref
 
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import (
@@ -49,6 +50,7 @@ from eagerflow.tracing.symbols import (
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 _owners: Final = itertools.count(1)
+_traces: Final[WeakSet[Tracer]] = WeakSet()
 
 
 @final
@@ -76,6 +78,10 @@ class Tracer(AbstractTracer):
         opens: of a part, whether composites in it become their ops alone.
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
         structures: what walks over the parts of objects found, if there were any.
+        raises: the node that raises the exception with which the function ended, if one does.
+        outside: what is known of the world outside of the function, while that runs.
+        calls: the functions that are graphs of their own in it, of that of the whole function.
+        handed_out: all tensors' data and numbers that belong to it, while something holds them.
     """
 
     def __init__(self, name: str = "", parent: Tracer | None = None) -> None:
@@ -94,20 +100,26 @@ class Tracer(AbstractTracer):
         self.created_resources: list[Any] = []
         self.own_rules: list[str] = []
         self.looked_at: dict[int, Tensor] = {}
+        self.handed_out: list[ref[Any]] = []
         self._fresh: dict[int, Tensor] = {}
         self._resources: dict[int, str] = {}
         self._taken: set[str] = set()  # names of sizes
         if parent is not None:
             self._share(parent)
+        else:
+            _traces.add(self)
         self._tensors: dict[tuple[Value, Lane], Tensor] = {}  # numbers that became tensors
         self._constants: Constants | None = None  # made when Python asks for a value
         self.follows_updates = False
         self.opens: bool = parent is not None and parent.opens
         self.pinned: dict[int, tuple[Tensor, Callable[[], TraceError]]] = {}
         self._texts: list[Placeholder] = []
+        self.calls: dict[Any, Any] = {}
         self._alive = False
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
         self.structures: Any = None  # likewise
+        self.outside: Any = None  # likewise
+        self.raises: Node | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
         """Share with the trace around it what belongs to the whole function."""
@@ -115,6 +127,7 @@ class Tracer(AbstractTracer):
         self.sizes, self.static_sizes = parent.sizes, parent.static_sizes
         self._taken = parent._taken
         self.own_rules, self.looked_at = parent.own_rules, parent.looked_at
+        self.handed_out = parent.handed_out
 
     # --- the block ---
 
@@ -140,8 +153,9 @@ class Tracer(AbstractTracer):
         """Let go of tensors and resources; what has leaked still knows where it comes from."""
         self.captures, self.operands, self.updated = {}, {}, {}
         self.begins = {}
-        self.pinned, self.looked_at, self.structures = {}, {}, None
-        self.created_resources, self._texts = [], []
+        self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
+        self.created_resources, self.calls = [], {}
+        self._texts.clear()  # they know this list
         self._fresh, self._tensors, self._constants = {}, {}, None
 
     @property
@@ -218,7 +232,9 @@ class Tracer(AbstractTracer):
     def _symbolic(self, value: Value) -> Tensor:
         kind: Any = value.type
         device: Any = value.device
-        return make_tensor(Symbol(self, value), device.lanes[kind.dtype].twin)
+        symbol = Symbol(self, value)
+        self.handed_out.append(ref(symbol))
+        return make_tensor(symbol, device.lanes[kind.dtype].twin)
 
     def value_of(self, x: Tensor) -> Value:
         """What a tensor is in the graph; a concrete one becomes an input."""
@@ -538,6 +554,12 @@ class Tracer(AbstractTracer):
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""
         raise leaked_error(value, what, self.function, self._alive)
+
+
+def living() -> list[Any]:
+    """What is still held of traces that have ended: tensors' data and numbers."""
+    ended = [trace for trace in list(_traces) if not trace.is_alive]
+    return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
 
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:

@@ -38,12 +38,16 @@ def users(x: Any) -> Any:
     return x
 
 
-@pytest.mark.parametrize("value", EXACT, ids=str)
+def _name(value: object) -> str:
+    return str(getattr(value, "__qualname__", value))
+
+
+@pytest.mark.parametrize("value", EXACT, ids=_name)
 def test_exact(value: Any) -> None:
     assert may_look_at_types(value)
 
 
-@pytest.mark.parametrize("value", [*FOR_ALL, users, Callable, lambda: 0], ids=str)
+@pytest.mark.parametrize("value", [*FOR_ALL, users, Callable, lambda: 0], ids=_name)
 def test_what_takes_all(value: Any) -> None:
     assert not may_look_at_types(value)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import TraceError, TraceWarning
+from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.function import cache
 
 
@@ -140,9 +140,9 @@ def test_the_third_trace_for_one_reason_warns_with_it() -> None:
     f(x, 1)
     f(x, 2)
     with pytest.warns(
-        TraceWarning,
-        match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\)\n"
-        r"  static: n=3, because of its use as an index or a size\n",
+        RetraceWarning,
+        match=r"f was traced 3 times because of n; n: now 3, before 2 \(static\); "
+        r"static: n=3, because of its use as an index or a size; f.explain\(\) tells more$",
     ):
         f(x, 3)
 
@@ -155,7 +155,7 @@ def test_the_warning_names_the_line_that_asks_for_a_size() -> None:
     f(ef.ones(1), ef.ones(3))
     f(ef.ones(1), ef.ones(4))
     with pytest.warns(
-        TraceWarning, match=r"\n  static: axis 0 of x = 5, because of n > 2 at .* # <- line\n  each"
+        RetraceWarning, match=r"; static: axis 0 of x = 5, because of n > 2 at .* # <- line; f.exp"
     ):
         f(ef.ones(1), ef.ones(5))
 

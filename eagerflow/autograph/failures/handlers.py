@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.failures.raising import line_of
 from eagerflow.autograph.tracking.blocks import UserCode, code_of, tracer_here
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter
@@ -31,7 +30,7 @@ from eagerflow.errors import (
 )
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import kind_of
-from eagerflow.source import capture
+from eagerflow.source import capture, user_line
 from eagerflow.tracing.tracer import Tracer, tracer_of
 
 #: effects that do not happen where a run fails before them
@@ -170,7 +169,7 @@ def refuse_caught(error: BaseException) -> None:
     if handler is None:
         return
     # an assertion is raised by eagerflow, for the line that is under way
-    line = line_of(error) or capture()
+    line = user_line(error) or capture()
     raised = "" if line is None else f", raised at {line_text(line.code, line.line)}"
     raise TraceError(
         "an exception is raised under a condition on a tensor, and caught",

@@ -18,7 +18,7 @@ from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.capture.library import is_library
 from eagerflow.errors import EagerflowError
 from eagerflow.ops.state import callbacks
-from eagerflow.source import Source, is_framework_frame
+from eagerflow.source import is_framework_frame, user_line
 from eagerflow.tracing.tracer import Tracer
 
 #: attributes that are not in the `__dict__` of an exception
@@ -36,7 +36,7 @@ def raise_in_graph(error: BaseException) -> None:
 
     check_in_graph(check, _taken_apart(error))
     node = tracer_here().graph.nodes[-1]
-    node.source = line_of(error) or node.source
+    node.source = user_line(error) or node.source
 
 
 def check_in_graph(check: Callable[[Any], None], value: Any) -> None:
@@ -76,16 +76,6 @@ def is_stated(error: BaseException) -> bool:
     if trace is None or is_library(trace.tb_frame.f_globals) or is_framework_frame(trace.tb_frame):
         return False
     return trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
-
-
-def line_of(error: BaseException) -> Source | None:
-    """Where the user's code raised an exception."""
-    source, trace = None, error.__traceback__
-    while trace is not None:
-        if not is_framework_frame(trace.tb_frame):
-            source = Source(trace.tb_frame.f_code, trace.tb_lasti)
-        trace = trace.tb_next
-    return source
 
 
 @final

@@ -20,6 +20,7 @@ from eagerflow.autograph.tracking.blocks import (
     as_test,
     attempt,
     code_of,
+    note_read,
     tracer_here,
 )
 from eagerflow.autograph.tracking.unbound import forget_name
@@ -212,6 +213,7 @@ class Branches:
             if live and name in cells:
                 location = Location("cell", cells[name], name, name)
                 self._locations[location.identity] = location
+                note_read(location)
 
     def run(self) -> Any:
         """Trace both branches, set the names that they set, and return their result."""
@@ -279,6 +281,8 @@ class Branches:
         """The outputs of a branch: its result, and the value of each location."""
         new = changes.keys() - self._locations.keys() - self._refused.keys()
         self._locations.update((key, changes[key][0]) for key in new)
+        for key in new:
+            note_read(changes[key][0])
         locations = {
             key: location for key, location in self._locations.items() if key not in self._refused
         }

@@ -18,6 +18,7 @@ from eagerflow.autograph.tracking.blocks import (
     attempt,
     held,
     is_reached,
+    note_read,
     tracer_here,
 )
 from eagerflow.autograph.tracking.unbound import forget_name
@@ -115,6 +116,7 @@ class Loop:
                 self._add(Location("cell", cells[name], name, name), augmented)
 
     def _add(self, location: Location, in_place: bool) -> None:
+        note_read(location)
         self._locations[location.identity] = location
         self._in_place[location.identity] = location.kind == "handle" or (
             in_place and type(location.get()) is Tensor

@@ -106,6 +106,19 @@ def is_reached(value: Any) -> bool:
     return any(block.snapshot.knows(value) for block in _under_way)
 
 
+def reach(value: Any, text: str) -> None:
+    """Let the blocks that are traced now see what is done to an object found meanwhile."""
+    for block in _under_way:
+        block.snapshot.follow(text, value)
+
+
+def note_read(location: Location) -> None:
+    """Note that the graph reads a location that code may only set: what is there stays perhaps."""
+    outside = tracer_here().root.outside
+    if outside is not None:
+        outside.read_at(location)
+
+
 def refuse_reached(iterator: Any, what: str) -> None:
     """Refuse a block that takes items of an iterator of Python that existed before it.
 

@@ -33,6 +33,13 @@ outside_lists: Final[WeakKeyDictionary[Tracer, frozenset[int]]] = WeakKeyDiction
 grown_in: Final[WeakSet[Tracer]] = WeakSet()
 
 
+def note_lists(tracer: Tracer, containers: Iterable[Any]) -> None:
+    """Note the lists among containers that existed before a trace."""
+    ids = {id(x) for x in containers if type(x) is list}
+    if ids:
+        outside_lists[tracer] = outside_lists.get(tracer, frozenset()) | ids
+
+
 def is_outside(owner: list[Any]) -> bool:
     """Whether a list existed before the trace under way."""
     return id(owner) in outside_lists.get(tracer_here().root, ())

@@ -5,6 +5,7 @@ from tests.function.expectations import (
     arguments,
     arrays,
     captured,
+    changes,
     errors,
     escaping,
     exact_numbers,
@@ -15,13 +16,14 @@ from tests.function.expectations import (
     lengths,
     numbers,
     objects,
+    remains,
     sizes,
     state,
 )
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "aliases", "arguments", "arrays", "captured", "errors", "escaping",
+    "PROGRAMS", "aliases", "arguments", "arrays", "captured", "changes", "errors", "escaping",
     "exact_numbers", "gradients", "hidden", "identity", "language", "lengths", "numbers",
-    "objects", "sizes", "state",
+    "objects", "remains", "sizes", "state",
 ]  # fmt: skip

@@ -385,7 +385,7 @@ def counter_of_words(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=2)
+@program(traces=1)
 def deque_of_numbers(trace: Trace) -> Steps:
     rates = deque([2.0, 3.0])
     f = trace(lambda x: x * rates[0])

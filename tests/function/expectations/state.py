@@ -274,7 +274,7 @@ def attribute_set_inside(trace: Trace) -> Steps:
         yield model(x + k), model.hidden, model.loss
 
 
-@program(traces=1, reports=("added 1 item, only while tracing",), frozen=(2,))
+@program(traces=1)
 def set_added_to_inside(trace: Trace) -> Steps:
     seen: set[str] = set()
 
