@@ -19,7 +19,7 @@ from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import ATOMS, Held, differs
-from eagerflow.core.symbols import number_now
+from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray, number_now
 from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
@@ -63,6 +63,8 @@ class OutsideChange(NamedTuple):
         return self.text if self.source is None else f"{self.text} at {self.source}"
 
 
+#: what stands for inputs, whatever their values
+_INPUTS: Final = (AbstractNumber, AbstractTracedArray)
 #: what is said of a container
 _DONE: Final = {
     "append": "items are appended", "fill": "items are added, removed or moved",
@@ -204,7 +206,7 @@ class Watch:
     def unproven(self, changes: Sequence[OutsideChange]) -> list[Read]:
         """Guards for what changes rely on, and for what code stores to without a change.
 
-        Whether the function stored the plain value that was there, or did not get there, cannot
+        Whether the function stored the very value that was there, or did not get there, cannot
         be told. Both are right as long as that value is there when a call begins.
         """
         entries: list[tuple[AccessPath, Any]] = list(self._paths)
@@ -216,9 +218,9 @@ class Watch:
             ]
         entries += self._stored_items()
         return [*_relied_on(changes)] + [
-            Read(path, "value", old)
+            Read(path, "value" if type(old) in ATOMS else "identity", old)
             for path, old in entries
-            if type(old) in ATOMS and path.get() is old
+            if path.get() is old is not GONE and not issubclass(type(old), _INPUTS)
         ]
 
     def _stored_items(self) -> Iterator[tuple[AccessPath, Any]]:
