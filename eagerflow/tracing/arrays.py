@@ -25,11 +25,11 @@ from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.hardware import as_device, current_device
+from eagerflow.ops.names.numpy_counterparts import REFUSED
 from eagerflow.tracing.array_operators import AbstractArrayOperators
 from eagerflow.tracing.numpy_functions import (
     FUNCTIONS,
     METHODS,
-    REFUSED,
     UFUNCS,
     Counterpart,
     accumulator,

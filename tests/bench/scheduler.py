@@ -29,6 +29,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.core.op import define
 from eagerflow.graph import Graph
+from eagerflow.graph.ir import Node
 from eagerflow.runtime import Executable, choice
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.plan import RUN, Plan, ScheduledNode
@@ -81,7 +82,8 @@ def null_flow(plan: Plan) -> ScheduledTier:
     flow = ScheduledTier(Graph("null"))
     nothing = ()
     flow.plan = plan
-    flow.frames[0].actions = [Action(None, lambda given: nothing) for _ in plan.labels]
+    node = Node("null", "null", (), {})
+    flow.frames[0].actions = [Action(node, lambda given: nothing, ()) for _ in plan.labels]
     return flow
 
 

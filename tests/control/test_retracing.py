@@ -18,6 +18,9 @@ from eagerflow.tracing.tracer import Tracer
 
 # mypy: disable-error-code="no-untyped-def"
 
+#: what counts is seen by nothing but the tests
+pytestmark = pytest.mark.filterwarnings("ignore:.*builtins.seen:eagerflow.errors.TraceWarning")
+
 DEPTH = 6
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind
+from eagerflow.core.symbols import AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -110,6 +111,8 @@ def _is_index(x: TensorLike) -> bool:
         return True
     if is_deferred(x):
         return isinstance(x, (int, Dim))
+    if issubclass(type(x), AbstractTracedArray):
+        return False
     return hasattr(x, "__index__") and not getattr(x, "shape", ())
 
 
