@@ -108,10 +108,13 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
 
 
 def _acts(entry: CacheEntry) -> bool:
-    """Whether a run changes something."""
+    """Whether a run changes something; one that may wait, and never end a section, is left out."""
+    effects = {effect for effect, _ in effects_of(entry.graph.nodes)}
+    if "blocks" in effects:
+        return False
     if entry.stores or entry.record.unrepeated:
         return True
-    return any(effect != "reads" for effect, _ in effects_of(entry.graph.nodes))
+    return bool(effects - {"reads"})
 
 
 @final
