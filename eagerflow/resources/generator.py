@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from operator import index
 from typing import Final, final
 
 from eagerflow.errors import TensorValueError
@@ -17,7 +18,7 @@ def _word(what: str, value: object) -> int:
         raise TensorValueError(
             f"{what} does not fit", given=f"{value!r}", expected="an int from 0 to 2**64 - 1"
         )
-    return value
+    return index(value)  # of a number of a trace that itself
 
 
 @final
