@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -12,6 +14,7 @@ import eagerflow as ef
 from eagerflow.errors import EagerflowError
 from tests.function.expectations import PROGRAMS
 from tests.function.expectations.program import Program, eagerly, run
+from tests.source_tree import ROOT
 
 MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "program": nullcontext,
@@ -49,5 +52,19 @@ def test_program(row: Program, mode: str) -> None:
 
 
 def test_size_of_the_table() -> None:
-    assert len(PROGRAMS) >= 60
+    assert len(PROGRAMS) >= 200
     assert len({row.name for row in PROGRAMS}) == len(PROGRAMS)
+
+
+def test_rows_of_the_page_name_their_tests() -> None:
+    """Each row of a table of `docs/what_a_trace_sees.md` ends with programs, or files of tests."""
+    known = {f"{row.body.__module__.rpartition('.')[2]}.{row.name}" for row in PROGRAMS}
+    text = (ROOT / "docs" / "what_a_trace_sees.md").read_text()
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| Test |" not in line]
+    assert len(rows) > 30
+    for row in rows:
+        names = re.findall(r"`([^`]+)`", row.split(" | ")[-1])
+        assert names, row
+        for name in names:
+            there = (ROOT / name).exists() if "/" in name else fnmatch.filter(known, name)
+            assert there, f"{name} in {row}"
