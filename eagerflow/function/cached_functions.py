@@ -93,7 +93,10 @@ def _call(outside: Outside, function: Any, args: Any, kwargs: Any) -> Any:
         outside.called.add(key)
         if holds:
             outside.look_into(value, f"{name}()")
-        path = AccessPath(Root(function, name), "call", (args, kwargs), f"{name}()", fixed=True)
+        # of a list each call makes a new tuple: by the same one a cache would find what it gave
+        # before, although what is in it has another hash by now
+        again = ([*args], kwargs)
+        path = AccessPath(Root(function, name), "call", again, f"{name}()", fixed=True)
         outside.rely(Read(path, _kind(value), value))
     return value
 

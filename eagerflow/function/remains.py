@@ -87,6 +87,7 @@ class Remains:
 
     Args:
         handed_out: all that it made.
+        failed: whether the function has raised: the traceback holds its variables.
 
     Attributes:
         values: what they are in the graph, where that is to be known.
@@ -96,12 +97,12 @@ class Remains:
         TraceError: what holds a number cannot hold its value.
     """
 
-    def __init__(self, handed_out: list[ref[Any]]) -> None:
+    def __init__(self, handed_out: list[ref[Any]], *, failed: bool = False) -> None:
         self._handed_out = handed_out
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
         self.texts: list[str] = []
-        if not _are_held(handed_out):
+        if not failed and not _are_held(handed_out):
             self.values: list[Value] = []
             return
         alive = [x for one in handed_out if (x := one()) is not None]

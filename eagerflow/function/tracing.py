@@ -90,7 +90,7 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         entry, values, failure = _Maker(request, tracer).entry()
         if failure is not None and not _acts(entry):
             raise failure
-        remains = Remains(tracer.handed_out)
+        remains = Remains(tracer.handed_out, failed=failure is not None)
         if remains.texts and request.strict:
             raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
         entry.record.unrepeated = entry.record.unrepeated or remains.texts
