@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import subprocess
 import sys
@@ -164,7 +165,7 @@ def _declared(path: Path) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 if alias.name == "*":
-                    names |= set(sys.modules[str(node.module)].__all__)
+                    names |= set(importlib.import_module(str(node.module)).__all__)
                 else:
                     names.add(alias.asname or alias.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
