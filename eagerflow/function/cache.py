@@ -69,9 +69,8 @@ class CacheEntry:
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
         "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
-        "leaf_records",
-        "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs", "own_rules",
-        "patterns", "record", "shared", "stores", "treedef", "updates",
+        "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs",
+        "own_rules", "patterns", "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
