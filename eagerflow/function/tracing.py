@@ -5,10 +5,9 @@ What it reads and stores outside: `function/surroundings.py`.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
+from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
@@ -35,6 +34,7 @@ from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.local_names import LocalNames
 from eagerflow.function.remains import FirstRun, Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
@@ -44,7 +44,6 @@ from eagerflow.graph.verify import verify
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
-from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
@@ -118,57 +117,6 @@ def _acts(entry: CacheEntry) -> bool:
 
 
 @final
-class _LocalNames:
-    """Notes what the local variables of ``function`` hold when it returns, within the block.
-
-    It does nothing while a debugger or a coverage tool has set a trace function.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        plain = getattr(function, "__func__", function)
-        self._code: CodeType | None = getattr(plain, "__code__", None)
-        self._found: dict[str, Any] = {}
-        self._installed = False
-
-    def __enter__(self) -> None:
-        if self._code is not None and sys.gettrace() is None:
-            self._installed = True
-            sys.settrace(self._call)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._installed:
-            sys.settrace(None)
-
-    def _call(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code is not self._code:
-            return None
-        frame.f_trace_lines = False
-        return self._return
-
-    def _return(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "return":
-            self._found.update(frame.f_locals)
-        return self._return
-
-    def values(self, tracer: Tracer) -> dict[str, Value]:
-        """The values of the graph that local variables are bound to; forgets all others."""
-        values = {}
-        for name, x in self._found.items():
-            x = x.tensor if type(x) is TracedArray else x
-            if type(x) is Tensor and type(x._data) is Symbol and x._data.tracer is tracer:
-                values[name] = x._data.value
-            elif type(x) is TracedNumber and x.tracer is tracer:
-                values[name] = x.value
-        self._found.clear()
-        return values
-
-
-@final
 class _Maker:
     """Makes one entry."""
 
@@ -205,7 +153,7 @@ class _Maker:
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values if self.containers is not None else []
         note_lists(tracer, known)
-        names = _LocalNames(function)
+        names = LocalNames(function)
         try:
             with outside, tracer:
                 try:
