@@ -9,10 +9,10 @@ from eagerflow.hardware.registry import MemoryStats as MemoryStats
 from eagerflow.hardware.registry import NullArray as NullArray
 from eagerflow.hardware.registry import NullBackend as NullBackend
 from eagerflow.hardware.registry import as_device as as_device
-from eagerflow.hardware.registry import current_device as current_device
-from eagerflow.hardware.registry import device as device
 from eagerflow.hardware.registry import devices as devices
 from eagerflow.hardware.registry import forget_kernel as forget_kernel
 from eagerflow.hardware.registry import memory as memory
 from eagerflow.hardware.registry import register_backend as register_backend
 from eagerflow.hardware.registry import release as release
+from eagerflow.hardware.scopes import current_device as current_device
+from eagerflow.hardware.scopes import device as device

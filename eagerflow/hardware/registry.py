@@ -1,4 +1,4 @@
-"""Devices: their names, their backends, and which one is current.
+"""Devices: their names and their backends. Which one is current: `hardware/scopes.py`.
 
 A device has a *backend*, one per kind, that holds data on it; third parties add kinds with
 `register_backend` or by the entry point ``eagerflow.devices``.
@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from abc import ABC, abstractmethod
-from contextvars import ContextVar, Token
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -19,6 +19,7 @@ import numpy as np
 from eagerflow import plugins, settings
 from eagerflow.errors import DeviceError
 from eagerflow.hardware.lanes import Lane, known_operator
+from eagerflow.hardware.names import DeviceName, parse
 from eagerflow.types import BYTES, DTYPES, LIST
 
 
@@ -200,33 +201,6 @@ _lock: Final = threading.Lock()
 _backends: dict[str, AbstractBackend] = {}
 _devices: dict[str, Device] = {}
 _plugins_loaded = False
-_SHORT: Final = re.compile(
-    r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?"
-)
-_LONG: Final = re.compile(
-    r"(?:/job:(?P<job>[A-Za-z_]\w*))?(?:/replica:\d+)?(?:/task:(?P<task>\d+|\*))?"
-    r"(?:/(?:device:)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?)?"
-)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """The parts of a device name; None is a part that was left out, or ``*``."""
-
-    job: str | None
-    task: int | None
-    kind: str | None
-    index: int | None
-
-    def within(self, outer: _Name) -> _Name:
-        """This name with the parts that it leaves out taken from ``outer``, as far as they fit."""
-        task, index = self.task, self.index
-        if task is None and self.job in (None, outer.job):
-            task = outer.task
-        if index is None and self.kind in (None, outer.kind):
-            index = outer.index
-        return _Name(self.job or outer.job, task, self.kind or outer.kind, index)
 
 
 def register_backend(backend: AbstractBackend) -> None:
@@ -264,11 +238,26 @@ def _backend(kind: str) -> AbstractBackend | None:
     return backend
 
 
-def as_device(name: Device | device | str | None) -> Device:
+def _none_is_open(name: object) -> Device | None:
+    """What `scopes_by` replaces."""
+    return None
+
+
+_of_scope: Callable[[object], Device | None] = _none_is_open
+
+
+def scopes_by(find: Callable[[object], Device | None]) -> None:
+    """Let a function from above say which device None and scopes stand for."""
+    global _of_scope
+    _of_scope = find
+
+
+def as_device(name: Any) -> Device:
     """The device of that name; a kind alone means its first one, None the current device.
 
     Args:
-        name: ``"cpu:0"``, ``"cpu"``, ``"/device:CPU:0"``, a `Device` or `device`, or None.
+        name: ``"cpu:0"``, ``"cpu"``, ``"/device:CPU:0"``, a `Device`, a scope such as
+            ``ef.device("cpu:0")``, or None.
 
     Raises:
         DeviceError: no such device.
@@ -276,18 +265,23 @@ def as_device(name: Device | device | str | None) -> Device:
     >>> ef.hardware.as_device("/device:CPU:0")
     Device('cpu:0')
     """
-    if name is None:
-        return current_device()
-    if isinstance(name, (Device, device)):
-        return name if isinstance(name, Device) else name.device
+    if isinstance(name, Device):
+        return name
+    if not isinstance(name, str):
+        found = _of_scope(name)
+        if found is not None:
+            return found
     candidate = _devices.get(name) if isinstance(name, str) else None
-    if candidate is None:
-        candidate = _find(_parse(name))
-    return _existing(candidate)
+    return existing(find(known_name(name)) if candidate is None else candidate)
 
 
-def _existing(candidate: Device) -> Device:
-    if candidate.name == "cpu:0":  # which there always is
+def existing(candidate: Device) -> Device:
+    """The same device.
+
+    Raises:
+        DeviceError: there are not so many of its kind.
+    """
+    if candidate.name == "cpu:0" or candidate.task is not None:  # there always is the first
         return candidate
     count = candidate.backend.count()
     if candidate.index >= count:
@@ -301,34 +295,32 @@ def _existing(candidate: Device) -> Device:
     return candidate
 
 
-def _parse(name: object) -> _Name:
-    match = isinstance(name, str) and name and (_SHORT.fullmatch(name) or _LONG.fullmatch(name))
-    if not match:
-        raise DeviceError(
-            f"{name!r} is not a device name", expected="kind:index, such as 'cpu:0' or 'gpu:1'"
-        )
-    kind, task, index = match["kind"], match["task"], match["index"]
-    return _Name(
-        match["job"],
-        None if task in (None, "*") else int(task),
-        None if kind is None else kind.lower(),
-        None if index in (None, "*") else int(index),
-    )
+def known_name(text: object) -> DeviceName:
+    """The parts of a name; what is no kind of device here, but a job, is one: ``"worker:1"``.
+
+    Raises:
+        DeviceError: it is no name.
+    """
+    name = parse(text)
+    if name.job is None and name.kind is not None and any(
+        device.task is not None and device.task.partition(":")[0] == name.kind
+        for device in list(_devices.values())
+    ) and _backend(name.kind) is None:  # fmt: skip
+        return DeviceName(name.kind, name.index, None, None)
+    return name
 
 
-def _find(name: _Name) -> Device:
-    """The device of that name, made if there is none yet; index 0 if the name has none."""
-    kind, index = name.kind or "cpu", name.index or 0
+def find(name: DeviceName) -> Device:
+    """The device of that name, made if there is none yet; of a pattern the first one.
+
+    Raises:
+        DeviceError: there is no such device.
+    """
+    kind, index = name.kind or "cpu", max(name.index or 0, 0)
     if name.job is None and name.task is not None:
         raise DeviceError(f"task {name.task} of which job?", expected="job:task/kind:index")
     if name.job is not None:
-        full = f"{name.job}:{name.task or 0}/{kind}:{index}"
-        entry = _devices.get(full)
-        if entry is None:
-            tasks = sorted({d.task for d in _devices.values() if d.task is not None})
-            given = f"tasks {', '.join(tasks)}" if tasks else "no task is connected"
-            raise DeviceError(f"there is no device {full}", given=given)
-        return entry
+        return _of_task(name, f"{name.job}:{max(name.task or 0, 0)}/{kind}:{index}")
     backend = _backend(kind)
     if backend is None:
         hint = "pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None
@@ -342,8 +334,22 @@ def _find(name: _Name) -> Device:
     return entry
 
 
+def _of_task(name: DeviceName, full: str) -> Device:
+    """The device of a task; of those that a pattern names the first."""
+    entry = _devices.get(full)
+    if entry is None and name.is_pattern:
+        fits = [d for d in _devices.values() if name.takes(d.task, d.kind, d.index)]
+        entry = min(fits, key=lambda d: (str(d.task), d.kind, d.index), default=None)
+    if entry is None:
+        tasks = sorted({d.task for d in _devices.values() if d.task is not None})
+        given = f"tasks {', '.join(tasks)}" if tasks else "no task is connected"
+        wanted = str(name) if name.is_pattern else full
+        raise DeviceError(f"there is no device {wanted}", given=given)
+    return entry
+
+
 def _local(kind: str, index: int) -> Device:
-    return _find(_Name(None, None, kind, index))
+    return find(DeviceName(None, None, kind, index))
 
 
 def devices(kind: str | None = None) -> list[Device]:
@@ -363,52 +369,7 @@ def devices(kind: str | None = None) -> list[Device]:
     return [_local(k, i) for k, count in counts.items() for i in range(count)]
 
 
-# --- the current device ---------------------------------------------------------------------
-
-_current: ContextVar[Device | None] = ContextVar("device", default=None)
-
-
-def current_device() -> Device:
-    """The device on which new tensors are made."""
-    return _current.get() or _devices.get("cpu:0") or _local("cpu", 0)
-
-
-def _name_of(current: Device) -> _Name:
-    job, _, task = (current.task or "").partition(":")
-    return _Name(job or None, int(task) if task else None, current.kind, current.index)
-
-
-@final
-class device:  # noqa: N801 - used like a function
-    """Make new tensors on a device within a ``with`` block; nests, partial names merge.
-
-    Args:
-        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. What it leaves out
-            comes from the block around it if it fits: ``"gpu"`` within ``"gpu:1"`` is gpu:1.
-
-    Raises:
-        DeviceError: no such device.
-
-    >>> with ef.device("cpu:0"):
-    ...     ef.zeros(2).device
-    Device('cpu:0')
-    """
-
-    def __init__(self, name: Device | device | str) -> None:
-        self._tokens: list[Token[Device | None]] = []
-        if not isinstance(name, (Device, device)):
-            name = _existing(_find(_parse(name).within(_name_of(current_device()))))
-        self.device = as_device(name)
-
-    def __enter__(self) -> Device:
-        self._tokens.append(_current.set(self.device))
-        return self.device
-
-    def __exit__(self, *raised: object) -> None:
-        _current.reset(self._tokens.pop())
-
-    def __repr__(self) -> str:
-        return f"ef.device({str(self.device)!r})"
+# --- memory ---------------------------------------------------------------------------------
 
 
 def memory(device: Device | str | None = None) -> MemoryStats:

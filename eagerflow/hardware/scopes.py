@@ -1,0 +1,389 @@
+"""Device scopes: blocks whose ops run on a device that the block names.
+
+A scope is context, of one thread and one context of `contextvars`; `bind` reads it (see
+`eagerflow.core.moves`). This module knows which one is in force, and where ops run in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
+from threading import Lock
+from types import FrameType
+from typing import Any, Final, final
+from weakref import WeakValueDictionary
+
+from eagerflow.errors import DeviceError
+from eagerflow.hardware.names import DeviceName
+from eagerflow.hardware.registry import (
+    Device,
+    as_device,
+    existing,
+    find,
+    known_name,
+    scopes_by,
+)
+
+# --- what a block asks for ------------------------------------------------------------------
+
+
+@final
+class DeviceScope:
+    """What a block asks for. Equal ones are one object, so that `is` compares two.
+
+    Attributes:
+        name: as merged with those around it.
+        device: where ops run; of a pattern, where those run whose operands leave the choice.
+        is_pattern: whether the operands of an op may choose.
+        colocated: whether the device is that of a value, and follows it if that is placed.
+    """
+
+    __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name")
+
+    def __init__(self, name: DeviceName, device: Device, colocated: bool) -> None:
+        self.name = name
+        self.device = device
+        self.is_pattern = name.is_pattern
+        self.colocated = colocated
+
+    def home(self, devices: Iterable[Any]) -> Device:
+        """Where an op runs whose operands are on these devices, of which None is not known."""
+        if self.is_pattern:
+            for one in devices:
+                if one is not None and self.name.takes(one.task, one.kind, one.index):
+                    return one  # type: ignore[no-any-return]  # a device
+        return self.device
+
+    def __repr__(self) -> str:
+        if self.colocated:
+            return f"colocation on {self.device}"
+        return str(self.name) if self.is_pattern else str(self.device)
+
+
+_known: Final[WeakValueDictionary[tuple[DeviceName, Device, bool], DeviceScope]] = (
+    WeakValueDictionary()
+)
+_known_lock: Final = Lock()
+
+
+def _scope_of(name: DeviceName, device: Device, colocated: bool = False) -> DeviceScope:
+    key = (name, device, colocated)
+    with _known_lock:
+        scope = _known.get(key)
+        if scope is None:
+            scope = _known[key] = DeviceScope(name, device, colocated)
+    return scope
+
+
+def _name_of(device: Device) -> DeviceName:
+    job, _, task = (device.task or "").partition(":")
+    return DeviceName(job or None, int(task) if task else None, device.kind, device.index)
+
+
+# --- which one is in force ------------------------------------------------------------------
+
+
+@final
+class OpenScope:
+    """One time that a block is open.
+
+    Attributes:
+        scope: what it asks for; None if it ends that of the block around it.
+        home: where ops run, if no operand may choose.
+        outer: the one in force when it was opened, None if that was none.
+        moved: what was moved within it, as `eagerflow.core.moves` notes it.
+        part: of one that a trace opens for a part, the interpreter that was on top before.
+        ended: whether its block was left.
+    """
+
+    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "_is_plain", "ended", "home", "moved",
+                 "outer", "part", "scope")  # fmt: skip
+
+    def __init__(
+        self, scope: DeviceScope | None, *, frame: FrameType | None = None,
+        moved: dict[Any, Any] | None = None, outer: OpenScope | None = None, part: Any = None,
+    ) -> None:  # fmt: skip
+        self.scope = scope
+        self.home = None if scope is None or scope.is_pattern else scope.device
+        self.outer = outer
+        self.moved = {} if moved is None else moved
+        self._is_owner = moved is None
+        self.part = part
+        self.ended = False
+        #: the generator whose block it is: while that is suspended, the scope is not in force
+        self._frame = frame
+        below = _current.get()
+        while below is not None and below.ended:
+            below = below._below
+        self._below = below
+        self._is_plain = frame is None and (below is None or below._is_plain)
+        #: those below whose generators are suspended now: they are inside of it when they run
+        self._asleep: tuple[OpenScope, ...] = ()
+        if below is not None and not below._is_plain:
+            self._asleep = tuple([one for one in below.chain() if one._is_asleep])
+        _current.set(self)
+        _told(1)
+
+    @property
+    def _is_asleep(self) -> bool:
+        return self._frame is not None and self._frame.f_back is None
+
+    def chain(self) -> Iterable[OpenScope]:
+        """It and those below, from the one that was opened last."""
+        one: OpenScope | None = self
+        while one is not None:
+            yield one
+            one = one._below
+
+    def innermost(self) -> OpenScope | None:
+        """The one in force among it and those below."""
+        found: OpenScope | None = None
+        for one in self.chain():
+            if one.ended or one._is_asleep:
+                continue
+            if found is None or one in found._asleep:
+                found = one
+            if one._is_plain:
+                break
+        return found
+
+    def end(self) -> None:
+        """Leave the block, from wherever: only this one ends."""
+        self.ended = True  # also for threads, contexts and blocks that have it in their chain
+        self._frame = None
+        if self._is_owner:
+            self.moved.clear()
+        if _current.get() is self:
+            _current.set(self._below)
+        _told(-1)
+
+    def __enter__(self) -> None:
+        """Nothing: it is open since it was made."""
+
+    def __exit__(self, *raised: object) -> None:
+        self.end()
+
+
+_current: ContextVar[OpenScope | None] = ContextVar("device scope", default=None)
+
+
+def _nobody(change: int) -> None:
+    """What `count_by` replaces."""
+
+
+_told: Callable[[int], None] = _nobody
+
+
+def count_by(tell: Callable[[int], None]) -> None:
+    """Let ``tell(1)`` and ``tell(-1)`` hear of each scope that is opened and left."""
+    global _told
+    _told = tell
+
+
+def open_scope() -> OpenScope | None:
+    """The one in force in this thread; None if ops run where their operands are."""
+    one = _current.get()
+    if one is None:
+        return None
+    if one.ended or not one._is_plain:
+        one = one.innermost()
+        if one is None:
+            return None
+    return None if one.scope is None else one
+
+
+def current_scope_of_devices() -> DeviceScope | None:
+    """What the scope in force asks for."""
+    one = open_scope()
+    return None if one is None else one.scope
+
+
+def current_device() -> Device:
+    """The device on which new tensors are made."""
+    one = open_scope()
+    if one is None or one.scope is None:
+        return _default()
+    return one.scope.device
+
+
+def _default() -> Device:
+    return as_device("cpu:0")
+
+
+def without_scope() -> OpenScope:
+    """Open a block in which ops run where their operands are: for rules of derivatives."""
+    return OpenScope(None)
+
+
+def within(scope: DeviceScope | None) -> OpenScope:
+    """Open a scope anew: in another thread, or for a trace, which knows nothing of moves before."""
+    return OpenScope(scope)
+
+
+def update_at(device: Device) -> OpenScope | None:
+    """Open a block for an update of what is on ``device``, if there is a scope.
+
+    What is moved for it counts as moved in the scope around.
+    """
+    around = open_scope()
+    if around is None or around.home is device:
+        return None
+    return OpenScope(_scope_of(_name_of(device), device), moved=around.moved, outer=around.outer)
+
+
+def part_of_trace(top: Any) -> OpenScope | None:
+    """Open the scope in force anew for a part of a trace, such as a branch.
+
+    What it moves stays in the part; what was moved before it can be used.
+
+    Args:
+        top: the interpreter that was on top before.
+    """
+    around = open_scope()
+    return None if around is None else OpenScope(around.scope, outer=around, part=top)
+
+
+# --- the blocks -----------------------------------------------------------------------------
+
+#: modules that resume a generator in order to run the code of their caller in its block
+_RESUMING: Final = frozenset({"contextlib", "_pytest.fixtures"})
+
+
+def _resumes(frame: FrameType | None) -> bool:
+    return frame is not None and frame.f_globals.get("__name__") in _RESUMING
+
+
+def _generator(frame: FrameType | None) -> FrameType | None:
+    """The generator whose code opens a block, if it is one, from the frame that opens it."""
+    while frame is not None:
+        generates = frame.f_code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR)
+        if not _resumes(frame) and not (generates and _resumes(frame.f_back)):
+            return frame if generates else None
+        frame = frame.f_back
+    return None
+
+
+class AbstractScopeBlock(ABC):
+    """A ``with`` statement that opens a scope. It may be entered several times.
+
+    Attributes:
+        device: where new tensors are made in it.
+    """
+
+    device: Device
+
+    def __init__(self, scope: DeviceScope | None, device: Device) -> None:
+        self.device = device
+        self._scope = scope
+        self._open: list[OpenScope] = []
+
+    def __enter__(self) -> Device:
+        frame = _generator(sys._getframe(1))
+        self._open.append(OpenScope(self._scope, frame=frame, outer=open_scope()))
+        return self.device
+
+    def __exit__(self, *raised: object) -> None:
+        top = _current.get()
+        here = () if top is None else top.chain()
+        # one object may be open in several threads and generators
+        one = next((one for one in here if one in self._open), self._open[-1])
+        self._open.remove(one)
+        one.end()
+
+
+@final
+class device(AbstractScopeBlock):  # noqa: N801 - used like a function
+    """Run ops on a device within a ``with`` block: new tensors are made there, operands move there.
+
+    The innermost block wins. Operands are moved once for each block; ``.to()`` and ``device=`` win
+    over it, ops on variables and queues run where these are, and an update in place (``x += y``,
+    ``x[i] = y``) runs where ``x`` is. Outside of such blocks operands on several devices are an
+    error. A traced function that is called in it is traced for it.
+
+    Args:
+        name: a device or its name, such as ``"gpu:1"`` or ``"worker:1/gpu:0"``. What it leaves out
+            comes from the block around it if it fits: ``"gpu"`` within ``"gpu:1"`` is gpu:1. A
+            pattern (``"gpu:*"``, ``"worker:*"``) leaves ops where their first operand is that is
+            on such a device, and moves all others to the first one. None ends the block around.
+
+    Raises:
+        DeviceError: no such device.
+
+    >>> with ef.config(cpu_devices=2):
+    ...     x = ef.ones(2)
+    ...     with ef.device("cpu:1"):
+    ...         y = x + 1
+    ...     x.device, y.device
+    (Device('cpu:0'), Device('cpu:1'))
+    """
+
+    def __init__(self, name: Device | AbstractScopeBlock | str | None) -> None:
+        if name is None:
+            super().__init__(None, _default())
+        elif isinstance(name, AbstractScopeBlock):
+            super().__init__(name._scope, name.device)
+        else:
+            scope = _asked(name)
+            super().__init__(scope, scope.device)
+
+    def __repr__(self) -> str:
+        return f"ef.device({None if self._scope is None else repr(self._scope)!r})"
+
+
+def _asked(name: Device | str) -> DeviceScope:
+    """What a block with that name asks for, within the one in force."""
+    around = current_scope_of_devices()
+    if isinstance(name, Device):
+        return _scope_of(_name_of(name), name)
+    own = known_name(name)
+    outer = _name_of(_default()) if around is None else around.name
+    merged = own.within(outer)
+    first = existing(find(merged))
+    if not merged.is_pattern:
+        return _scope_of(_name_of(first), first)
+    before = None if around is None else around.device  # which stays the choice if it fits
+    return _scope_of(merged, DeviceScope(merged, first, colocated=False).home([before]))
+
+
+@final
+class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
+    """Run ops where a value is, within a ``with`` block: a scope for the device of ``x``.
+
+    Args:
+        x: a tensor, a variable, or anything else that has a ``device``.
+
+    Raises:
+        DeviceError: it has none.
+
+    >>> with ef.config(cpu_devices=2):
+    ...     v = ef.Variable([1.0, 2.0], device="cpu:1")
+    ...     with ef.colocate(v):
+    ...         (ef.ones(2) * v).device
+    Device('cpu:1')
+    """
+
+    def __init__(self, x: Any) -> None:
+        where = getattr(x, "device", None)
+        if not isinstance(where, Device):
+            raise DeviceError(
+                "colocate: this is on no device",
+                given=repr(x) if isinstance(x, str) else f"a {type(x).__name__}",
+                expected="a tensor, a variable, or something else that has a device",
+                hint="ef.device(name) names a device" if isinstance(x, str) else None,
+            )
+        super().__init__(_scope_of(_name_of(where), where, colocated=True), where)
+
+    def __repr__(self) -> str:
+        return f"ef.colocate(<on {self.device}>)"
+
+
+def _of_scope(name: object) -> Device | None:
+    if name is None:
+        return current_device()
+    return name.device if isinstance(name, AbstractScopeBlock) else None
+
+
+scopes_by(_of_scope)
