@@ -18,11 +18,13 @@ from eagerflow import unknown_names as _unknown_names
 from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
+from eagerflow.core import moves as _moves
 from eagerflow.core import op as _op
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
+from eagerflow.hardware import colocate as colocate
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory

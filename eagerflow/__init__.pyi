@@ -35,6 +35,7 @@ from eagerflow.function import TracedFunction as TracedFunction
 from eagerflow.function import trace as trace
 from eagerflow.graph import Graph as Graph
 from eagerflow.graph.scopes import name_scope as name_scope
+from eagerflow.hardware import colocate as colocate
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
 from eagerflow.hardware import memory as memory

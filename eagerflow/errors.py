@@ -432,6 +432,15 @@ class CheckpointWarning(UserWarning):
     """A checkpoint that was passed over because it is damaged, or taken only in part."""
 
 
+class MoveWarning(UserWarning):
+    """A variable that crosses to another device in each step, because of a scope around its use.
+
+    Results are right, and each step waits for the bytes. To hide it:
+    ``warnings.simplefilter("ignore", ef.errors.MoveWarning)``; ``ef.config(moves="error")`` makes
+    errors of all moves.
+    """
+
+
 def traceback(mode: Literal["full", "short"]) -> None:
     """Choose what notebooks show of an error raised by eagerflow.
 

@@ -26,6 +26,7 @@ class Settings:
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
         exact: never trade exactness for speed (no reassociation in compiled code).
+        moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
     """
 
     cpu_devices: int = 1
@@ -34,11 +35,15 @@ class Settings:
     check_nan: bool = False
     verify: bool = False
     exact: bool = False
+    moves: str = "allow"
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
+_USUAL: Final[Mapping[str, Any]] = {f.name: f.default for f in fields(Settings)}
 #: settings that a block changes for its own thread only; the others belong to the process
-_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact"})
+_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "moves"})
+#: settings that are one of these texts; the first is the usual one
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {"moves": ("allow", "error")}
 _MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
 
 Changes = Mapping[str, Any]
@@ -52,7 +57,7 @@ class _State(NamedTuple):
         called: what calls set, for good.
         blocks: what the blocks set that now run, of all threads, in the order of entry.
         process: the settings of a thread with no block of its own.
-        anywhere: the same with each per-thread setting on that some thread has on.
+        anywhere: the same with each per-thread setting that some thread has changed.
     """
 
     called: Settings
@@ -63,11 +68,11 @@ class _State(NamedTuple):
 
 def _state_of(called: Settings, blocks: tuple[Changes, ...]) -> _State:
     process = called
-    flags: dict[str, bool] = {}
+    flags: dict[str, Any] = {}
     for changes in blocks:
         shared = {n: v for n, v in changes.items() if n not in _PER_THREAD}
         process = replace(process, **shared)
-        flags |= {n: True for n, v in changes.items() if n in _PER_THREAD and v}
+        flags |= {n: v for n, v in changes.items() if n in _PER_THREAD and v != _USUAL[n]}
     return _State(called, blocks, process, replace(process, **flags))
 
 
@@ -114,8 +119,10 @@ def _check(changes: Changes) -> None:
     for name, value in changes.items():
         if name not in _NAMES:
             raise SettingError(f"config: there is no setting {name}", expected=", ".join(_NAMES))
-        wants_bool = name in _PER_THREAD
-        if wants_bool:
+        wants_bool = name in _PER_THREAD and name not in _TEXTS
+        if name in _TEXTS:
+            right = value in _TEXTS[name]
+        elif wants_bool:
             right = isinstance(value, bool)
         elif value is None:
             right = name in _MAY_BE_NONE
@@ -123,10 +130,10 @@ def _check(changes: Changes) -> None:
             right = isinstance(value, int) and not isinstance(value, bool) and value >= 1
         if not right:
             none = " or None" if name in _MAY_BE_NONE else ""
-            raise SettingError(
-                f"config: {name} cannot be {value!r}",
-                expected="True or False" if wants_bool else f"an int of at least 1{none}",
-            )
+            expected = "True or False" if wants_bool else f"an int of at least 1{none}"
+            if name in _TEXTS:
+                expected = " or ".join(map(repr, _TEXTS[name]))
+            raise SettingError(f"config: {name} cannot be {value!r}", expected=expected)
 
 
 @final
@@ -134,8 +141,8 @@ class config:  # noqa: N801 - used like a function
     """Change settings: for good as a call, for a block as a context manager.
 
     A call is for the whole process. So are ``cpu_devices``, ``gpu_memory_limit`` and ``threads``
-    of a block, until it ends; ``check_nan``, ``verify`` and ``exact`` of a block are for the
-    thread that runs it.
+    of a block, until it ends; ``check_nan``, ``verify``, ``exact`` and ``moves`` of a block are for
+    the thread that runs it.
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
@@ -144,6 +151,7 @@ class config:  # noqa: N801 - used like a function
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
         exact: never trade exactness for speed.
+        moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.

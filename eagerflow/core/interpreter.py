@@ -2,8 +2,8 @@
 
 The chain of a thread, from the top: *transforms* in the order of nesting (tapes, traces,
 forward mode), then *monitors* (timing, NaN check), then the device that executes. Each hands an
-op on to the one `below` it, changed or unchanged. In plain eager mode there is none of them and
-`stack.installed` is False, which is all that the fast path looks at.
+op on to the one `below` it, changed or unchanged. In plain eager mode there is none of them, and no
+device scope: `stack.engaged` is False, which is all that the fast path looks at.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from eagerflow.hardware.scopes import count_by, without_scope
+
 
 @final
 class _Stack:
@@ -22,31 +24,46 @@ class _Stack:
 
     Attributes:
         installed: whether any thread has an interpreter installed.
+        scoped: whether any thread has a device scope open.
+        engaged: whether one of both is so: what the fast path looks at.
+        refusing: whether any thread refuses to move operands.
         execute: runs an op on the device of its inputs (filled by `eagerflow.core.execute`).
         resolve: finds the kernel for inputs on one lane, and remembers it (likewise).
         monitored: how many monitors there are in all threads together.
         monitor: the top of the process-wide monitors, if any.
+        move: gives the inputs of an op on the device where it runs in the device scope that is
+            open (filled by `eagerflow.core.moves`).
     """
 
-    __slots__ = ("execute", "installed", "lock", "monitor", "monitored", "resolve", "total")
+    __slots__ = ("engaged", "execute", "installed", "lock", "monitor", "monitored", "move",
+                 "refusing", "resolve", "scoped", "scopes", "total")  # fmt: skip
 
     def __init__(self) -> None:
-        self.installed = False
-        self.total = 0
+        self.installed = self.scoped = self.engaged = self.refusing = False
+        self.total = self.scopes = 0
         self.monitored = 0
         self.lock = threading.Lock()
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
         self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
+        self.move: Callable[[Any, Sequence[Any], dict[str, Any]], Sequence[Any]]
 
     def count(self, change: int, monitors: int = 0) -> None:
         with self.lock:
             self.total += change
             self.monitored += monitors
             self.installed = self.total > 0
+            self.engaged = self.installed or self.scoped
+
+    def count_scopes(self, change: int) -> None:
+        with self.lock:
+            self.scopes += change
+            self.scoped = self.scopes > 0
+            self.engaged = self.installed or self.scoped
 
 
 stack: Final = _Stack()
+count_by(stack.count_scopes)
 
 
 @final
@@ -221,16 +238,22 @@ def is_differentiated() -> bool:
 
 @final
 class applying_rules:  # noqa: N801 - a context manager
-    """Tell all differentiators of this thread's chain that rules run within the block."""
+    """Tell all differentiators of this thread's chain that rules run within the block.
 
-    __slots__ = ("_told",)
+    Each runs on the device of the op that it belongs to, whatever scope is open.
+    """
+
+    __slots__ = ("_scope", "_told")
 
     def __enter__(self) -> None:
         self._told = [*differentiators()]
+        self._scope = without_scope() if stack.scoped else None
         for one in self._told:
             one.begin_rules()
 
     def __exit__(self, *raised: object) -> None:
+        if self._scope is not None:
+            self._scope.end()
         for one in self._told:
             one.end_rules()
 

@@ -359,7 +359,9 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         A tensor. Ops of several outputs give a tuple of them: see `bind_several`.
     """
     try:  # costs nothing where nothing is raised
-        if interpreter.stack.installed:
+        if interpreter.stack.engaged:
+            if interpreter.stack.scoped:
+                inputs = interpreter.stack.move(op, inputs, attrs)  # type: ignore[assignment]
             return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
         return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except BaseException as error:

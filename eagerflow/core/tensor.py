@@ -19,6 +19,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
+from eagerflow.hardware.scopes import is_home, update_at
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 
@@ -59,10 +60,13 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
             if type(other) is Tensor:
                 if other._lane is not lane:
                     return _general(name, self, other)
-                if _stack.installed:
+                if _stack.engaged and (_stack.installed or not is_home(lane.device)):
                     return _observed(op, number, truth, self, other)
                 value = other._data
-            elif lane is not None and weak and type(other) in lane.weak and not _stack.installed:
+            elif (
+                lane is not None and weak and type(other) in lane.weak
+                and (not _stack.engaged or (not _stack.installed and is_home(lane.device)))
+            ):  # fmt: skip
                 value = other
             else:
                 return _general(name, self, other)
@@ -96,7 +100,7 @@ def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     kernel = lane.kernels[number]
     if kernel is None:
         return _first(op, number, truth, self, other)
-    if not top.looks_on or _stack.monitored:
+    if not top.looks_on or _stack.monitored or (_stack.scoped and not is_home(lane.device)):
         return bind(op, self, other)
     try:
         data = kernel(self._data, other._data)
@@ -171,17 +175,25 @@ def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
 
     def method(self: Any, other: Any) -> Any:
         try:
-            result = forward(self, other)
-            if result is NotImplemented:
-                return result
-            _update(self, result, name)
-            return self
+            block = update_at(self.device) if _stack.scoped else None
+            if block is None:
+                return _updated(forward, self, other, name)
+            with block:
+                return _updated(forward, self, other, name)
         except BaseException as error:
             hide_frames(error)
             raise
 
     method.__name__ = method.__qualname__ = name
     return method
+
+
+def _updated(forward: Callable[[Any, Any], Tensor], handle: Tensor, other: Any, name: str) -> Any:
+    result = forward(handle, other)
+    if result is NotImplemented:
+        return result
+    _update(handle, result, name)
+    return handle
 
 
 def _unary(name: str) -> Callable[[Any], Tensor]:
@@ -280,7 +292,11 @@ class AbstractArray(AbstractConversions):
         try:
             lane = self._lane
             kind = type(key)
-            if lane is None or _stack.installed or (kind not in PLAIN and kind is not tuple):
+            if (
+                lane is None
+                or (_stack.engaged and (_stack.installed or not is_home(lane.device)))
+                or (kind not in PLAIN and kind is not tuple)
+            ):
                 return functions["getitem"](self, key)
             if kind is tuple:
                 for part in key:

@@ -17,11 +17,12 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
+from eagerflow.core.moves import scope_of_call
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
-from eagerflow.hardware import Lane, current_device
+from eagerflow.hardware import Lane
 from eagerflow.tracing.arrays import argument_tensor
 from eagerflow.types import Shape, TensorType
 
@@ -90,7 +91,7 @@ class Call:
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
-        self.key = (names, treedefs, tokens, orders, aliases, current_device())
+        self.key = (names, treedefs, tokens, orders, aliases, scope_of_call())
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -14,13 +14,14 @@ from weakref import ref
 from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
+from eagerflow.core.moves import scope_of_call
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, hide_frames, hides_frames
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
-from eagerflow.hardware import as_device, current_device
+from eagerflow.hardware import as_device
 from eagerflow.profiling import NodeStatistics
 from eagerflow.tracing.tracer import tracer_of
 
@@ -73,7 +74,7 @@ class TracedFunction:
         try:
             if kwargs or _stack.installed:
                 return self._call(args, kwargs)
-            form: list[Any] = [current_device()]
+            form: list[Any] = [scope_of_call() if _stack.scoped or _stack.refusing else None]
             leaves = args
             for i, x in enumerate(args):
                 kind = type(x)

@@ -14,5 +14,8 @@ from eagerflow.hardware.registry import forget_kernel as forget_kernel
 from eagerflow.hardware.registry import memory as memory
 from eagerflow.hardware.registry import register_backend as register_backend
 from eagerflow.hardware.registry import release as release
+from eagerflow.hardware.scopes import DeviceScope as DeviceScope
+from eagerflow.hardware.scopes import colocate as colocate
 from eagerflow.hardware.scopes import current_device as current_device
+from eagerflow.hardware.scopes import current_device_scope as current_device_scope
 from eagerflow.hardware.scopes import device as device

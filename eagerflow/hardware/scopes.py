@@ -41,11 +41,13 @@ class DeviceScope:
         colocated: whether the device is that of a value, and follows it if that is placed.
     """
 
-    __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name")
+    __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name", "usual")
 
     def __init__(self, name: DeviceName, device: Device, colocated: bool) -> None:
         self.name = name
         self.device = device
+        #: where operands are that need no move: of a pattern, the device that was taken last
+        self.usual = device
         self.is_pattern = name.is_pattern
         self.colocated = colocated
 
@@ -54,7 +56,8 @@ class DeviceScope:
         if self.is_pattern:
             for one in devices:
                 if one is not None and self.name.takes(one.task, one.kind, one.index):
-                    return one  # type: ignore[no-any-return]  # a device
+                    self.usual = one
+                    return self.usual
         return self.device
 
     def __repr__(self) -> str:
@@ -115,11 +118,11 @@ class OpenScope:
         self.ended = False
         #: the generator whose block it is: while that is suspended, the scope is not in force
         self._frame = frame
-        below = _current.get()
+        below: OpenScope | None = _current.get()
         while below is not None and below.ended:
             below = below._below
-        self._below = below
-        self._is_plain = frame is None and (below is None or below._is_plain)
+        self._below: OpenScope | None = below
+        self._is_plain: bool = frame is None and (below is None or below._is_plain)
         #: those below whose generators are suspended now: they are inside of it when they run
         self._asleep: tuple[OpenScope, ...] = ()
         if below is not None and not below._is_plain:
@@ -195,7 +198,20 @@ def open_scope() -> OpenScope | None:
     return None if one.scope is None else one
 
 
-def current_scope_of_devices() -> DeviceScope | None:
+def is_home(device: Device) -> bool:
+    """Whether an op whose operands are all on ``device`` runs there, whatever scope is open."""
+    one = _current.get()
+    if one is None:
+        return True
+    if one.ended or not one._is_plain:
+        one = one.innermost()
+        if one is None:
+            return True
+    scope = one.scope
+    return scope is None or scope.usual is device
+
+
+def current_device_scope() -> DeviceScope | None:
     """What the scope in force asks for."""
     one = open_scope()
     return None if one is None else one.scope
@@ -335,7 +351,7 @@ class device(AbstractScopeBlock):  # noqa: N801 - used like a function
 
 def _asked(name: Device | str) -> DeviceScope:
     """What a block with that name asks for, within the one in force."""
-    around = current_scope_of_devices()
+    around = current_device_scope()
     if isinstance(name, Device):
         return _scope_of(_name_of(name), name)
     own = known_name(name)

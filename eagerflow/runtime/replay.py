@@ -23,6 +23,7 @@ from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import name_scope
 from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import check_given, has_dims, on_device
 from eagerflow.runtime.python_control import choose, go_along, repeat
@@ -65,7 +66,8 @@ def replay(
     """
     token = error_state.set(QUIET)
     try:
-        return _Replay(graph, inputs, sizes).run()
+        with without_scope() if interpreter.stack.scoped else nullcontext():
+            return _Replay(graph, inputs, sizes).run()
     finally:
         error_state.reset(token)
 

@@ -20,7 +20,9 @@ from eagerflow.core.interpreter import (
     AbstractInterpreter,
     AbstractTracer,
     Composite,
+    current,
     installed,
+    stack,
     tracer_among,
     use,
 )
@@ -34,6 +36,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.scopes import current_scope, name_of
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants, NotConstantError, remedy_of
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
@@ -136,12 +139,24 @@ class Tracer(AbstractTracer):
         resolver = resolving(self.size_of, self.size_number, self.fresh_size, self.size_text)
         with ExitStack() as opened:  # if one fails, where the stack of Python ends, none stays
             # what is installed outside sees the step when it runs, not when it is traced
+            if stack.scoped:
+                self._open_scope(opened)
             opened.enter_context(use(BASE))
             opened.enter_context(installed(self))
             opened.enter_context(resolver)
             self._opened = opened.pop_all()
         root.innermost, self._before = self, root.innermost
         return self
+
+    def _open_scope(self, opened: ExitStack) -> None:
+        """Open the device scope anew: what is moved in the trace belongs to it."""
+        if self.parent is None:
+            scope: Any = current_device_scope()
+            again = None if scope is None else within(scope)
+        else:
+            again = part_of_trace(current())
+        if again is not None:
+            opened.enter_context(again)
 
     def __exit__(self, *exception: Any) -> None:
         self.root.innermost = self._before

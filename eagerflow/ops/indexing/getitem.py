@@ -7,6 +7,7 @@ other cases it is parsed (`eagerflow.ops.rules.subscripts`) and an op is bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 from eagerflow.core import interpreter
@@ -20,6 +21,7 @@ from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, typ
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
+from eagerflow.hardware.scopes import is_home, update_at
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import (
@@ -212,7 +214,9 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
     >>> x[x > 2]
     Tensor([3, 4, 5, 6], i64[4]@cpu:0)
     """
-    if type(x) is Tensor and not _stack.installed:
+    if type(x) is Tensor and (
+        not _stack.engaged or (not _stack.installed and is_home(x._lane.device))
+    ):
         try:
             data = _read(x, key)
         except Exception:
@@ -399,8 +403,10 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
     The value is converted as by `index_update`, so a float does not go into integers.
     """
     if _stack.installed or not _assign(x, key, value):
+        block = update_at(x.device) if _stack.scoped else None
         try:
-            interpreter.current().rebind(x, index_update(x, key, value))
+            with block or nullcontext():
+                interpreter.current().rebind(x, index_update(x, key, value))
         except EagerflowError as error:
             raise strip(_of_index(error, x)) from None
 

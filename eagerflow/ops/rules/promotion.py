@@ -12,6 +12,8 @@ from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.facts import InlineSite
+from eagerflow.core.interpreter import stack
+from eagerflow.core.moves import device_of, lane_here
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -146,8 +148,8 @@ def host_check(holds: Callable[..., Any], *values: Any) -> bool:
 
 
 def operands(*args: TensorLike) -> tuple[Tensor, ...]:
-    """The operands as tensors; other values go to the device of the first tensor among them."""
-    device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
+    """The operands as tensors; other values go where an op of them runs."""
+    device = device_of(*args)
     return tuple(
         tensor_of(x) if isinstance(x, AbstractArray) else as_tensor(x, device=device) for x in args
     )
@@ -184,7 +186,7 @@ def promote(*args: TensorLike, dtype: DType | None = None) -> tuple[Tensor, ...]
     Raises:
         DTypeError: there is no common dtype.
     """
-    device = next((x.device for x in args if isinstance(x, AbstractArray)), None)
+    device = device_of(*args)
     args = tuple(_strong(x, device) for x in args)
     if dtype is None:
         dtype = promoted_dtype(args)
@@ -212,9 +214,10 @@ def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
             if x2._lane is lane:
                 return x1, x2
         elif type(x2) in lane.weak:
-            return x1, scalar(x2, lane)
+            return x1, scalar(x2, lane if not stack.scoped else lane_here(lane))
     elif type(x2) is Tensor and type(x1) in x2._lane.weak:
-        return scalar(x1, x2._lane), x2
+        lane = x2._lane
+        return scalar(x1, lane if not stack.scoped else lane_here(lane)), x2
     return promote(x1, x2)
 
 

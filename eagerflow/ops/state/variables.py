@@ -10,6 +10,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
+from eagerflow.core.moves import note_read, to_home
 from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
@@ -207,8 +208,11 @@ class Variable(AbstractArray):
     def __tensor__(self) -> Tensor:
         state = self.resource
         entry = _read.resolved.get(state.device)
-        if entry is None or stack.installed:
-            return bind(_read, resource=state, device=state.device)
+        if entry is None or stack.engaged:
+            value = bind(_read, resource=state, device=state.device)
+            if stack.scoped:
+                note_read(value, state)
+            return value
         # no interpreter looks on: straight to the kernel, as operators do
         return make_tensor(entry.kernel(resource=state), state.lane)
 
@@ -331,7 +335,10 @@ class Variable(AbstractArray):
         return self._bind(_scatter_add, self._indices(indices), self._operand(values))
 
     def _bind(self, op: Op, *inputs: Tensor) -> Tensor:
-        state, value = self.resource, inputs[-1]
+        state = self.resource
+        if stack.scoped:
+            inputs = tuple([to_home(x, state.device) for x in inputs])
+        value = inputs[-1]
         same = value._lane is state.lane and value.shape == state.shape
         try:
             if not same or len(inputs) > 1:

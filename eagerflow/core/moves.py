@@ -1,0 +1,257 @@
+"""Moves: what `bind` does first where a device scope is open, so that all operands are there.
+
+A move is the op ``transfer``, bound as all others; tapes and traces see it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary, ref
+
+from eagerflow import settings
+from eagerflow.core import interpreter
+from eagerflow.core.convert import check_holds
+from eagerflow.core.interpreter import BASE, AbstractDifferentiator, AbstractInterpreter
+from eagerflow.core.op import Op, common_device, declare, describe
+from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.errors import DeviceError, MoveWarning
+from eagerflow.hardware import Device, Lane, current_device
+from eagerflow.hardware.scopes import DeviceScope, OpenScope, current_device_scope, open_scope
+from eagerflow.source import capture, cell_name
+from eagerflow.types import LIST
+
+_transfer: Final = declare("transfer")
+
+
+# --- where ops run ------------------------------------------------------------------------------
+
+
+def move_inputs(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Sequence[Tensor]:
+    """The inputs of an op on the device where it runs, in the scope that is open in this thread.
+
+    Args:
+        op: the op.
+        inputs: its inputs.
+        attrs: its attributes.
+
+    Raises:
+        DeviceError: something has to be moved, and ``ef.config(moves="error")`` refuses that.
+    """
+    here = open_scope()
+    if here is None or not inputs:
+        return inputs
+    scope: Any = here.scope
+    if op.devices is common_device:
+        usual = scope.usual
+        for x in inputs:
+            if x._lane.device is not usual:
+                break
+        else:
+            return inputs
+    home = _home(scope, op, inputs, attrs)
+    if home is None:
+        return inputs
+    return tuple([
+        x if x._lane.device is home else _moved(here, x, home, op, inputs, attrs) for x in inputs
+    ])  # fmt: skip
+
+
+def _home(
+    scope: DeviceScope, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]
+) -> Device | None:
+    """Where an op runs in a scope; None if wherever its inputs are."""
+    if op.moves:
+        return None
+    devices = [x._lane.device for x in inputs]
+    if op.devices is not common_device:
+        where = op.devices(*[None] * len(inputs), **attrs)
+        if isinstance(where, tuple):  # it looks at its inputs, which moves them only together
+            return None if devices.count(devices[0]) == len(devices) else scope.home(devices)
+        if where is not None:  # where its state is
+            return where  # type: ignore[no-any-return]  # a device
+    for x in inputs:
+        if x._lane.dtype is LIST:  # what holds tensors stays, as state does
+            return x._lane.device
+    return scope.home(devices)
+
+
+def lane_here(lane: Lane) -> Lane:
+    """The lane of a number beside an operand of ``lane``: that of the device where ops run."""
+    here = open_scope()
+    if here is None or here.home is lane.device:
+        return lane
+    scope: Any = here.scope
+    other = scope.home([lane.device]).lanes[lane.dtype]
+    return other.twin if lane.symbolic else other  # type: ignore[no-any-return]  # a lane
+
+
+def device_of(*arrays: Any) -> Device | None:
+    """Where an op with these arguments runs; None if none is a tensor and no scope is open.
+
+    Args:
+        arrays: arguments; those that are no tensors or variables do not count.
+    """
+    devices = [x.device for x in arrays if isinstance(x, AbstractArray)]
+    if interpreter.stack.scoped:
+        here = open_scope()
+        if here is not None and here.scope is not None:
+            return here.scope.home(devices)
+    return devices[0] if devices else None
+
+
+def device_for(*arrays: Any) -> Device:
+    """The same; the current device if there is no other."""
+    return device_of(*arrays) or current_device()
+
+
+def to_home(x: Tensor, device: Device) -> Tensor:
+    """A tensor on ``device``, moved there if a scope is open; as it is if none is."""
+    here = open_scope() if interpreter.stack.scoped else None
+    if here is None or x._lane.device is device:
+        return x
+    return _moved(here, x, device, _transfer, (x,), {})
+
+
+def gathered(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Tensors where an op of all of them runs in the scope that is open; as they are if none is."""
+    home = device_of(*tensors)
+    return [x if home is None else to_home(x, home) for x in tensors]
+
+
+# --- moving -------------------------------------------------------------------------------------
+
+#: What is moved is kept as long as its scope is open and the handle that was moved lives: a weak
+#: reference to this, the data that it held, the moved tensor, and the interpreter that saw it.
+Moved = tuple[ref[Tensor], Any, Tensor, ref[AbstractInterpreter]]
+
+
+def _moved(
+    here: OpenScope, x: Tensor, home: Device, op: Op, inputs: Sequence[Tensor],
+    attrs: dict[str, Any],
+) -> Tensor:  # fmt: skip
+    """``x`` on ``home``, moved for ``op`` if that was not done before in this scope."""
+    key = (id(x), home.name)
+    top = interpreter.current()
+    found = _found(here, key, x, home, top)
+    if found is not None:
+        return found
+    if settings.current().moves == "error":
+        raise _refusal(here, x, home, op, inputs, attrs)
+    check_holds(home, x._lane.dtype)
+    _tell_of_read(x, home)
+    out: Tensor = top.bind(_transfer, (x,), {"device": home, "source": x._lane.device})
+    moved = here.moved
+
+    def drop(_: object) -> None:
+        moved.pop(key, None)
+
+    moved[key] = (ref(x, drop), x._data, out, ref(top))
+    return out
+
+
+def _found(
+    here: OpenScope, key: Any, x: Tensor, home: Device, top: AbstractInterpreter
+) -> Tensor | None:
+    """What ``x`` was moved to in this scope, or in one around it."""
+    one: OpenScope | None = here
+    while one is not None:
+        moved: Moved | None = one.moved.get(key)
+        if moved is not None:
+            handle, data, out, seen = moved
+            if (
+                handle() is x and data is x._data and out._lane.device is home
+                and seen() is top and _is_known(x, out, top)
+            ):  # fmt: skip
+                return out
+        if one.part is not None:  # what the trace around a part moved, the part may use
+            top = one.part
+        one = one.outer
+    return None
+
+
+def _is_known(x: Tensor, out: Tensor, top: AbstractInterpreter) -> bool:
+    """Whether all that differentiate with respect to ``x`` have seen the move to ``out``."""
+    while top is not BASE:
+        if isinstance(top, AbstractDifferentiator) and top.follows(x) is not top.follows(out):
+            return False
+        top = top.below
+    return True
+
+
+def _refusal(
+    here: OpenScope, x: Tensor, home: Device, op: Op, inputs: Sequence[Tensor],
+    attrs: dict[str, Any],
+) -> DeviceError:  # fmt: skip
+    whole = "a move" if op is _transfer else op.name
+    specs = [type_of(one) for one in inputs]
+    return DeviceError(
+        f'{whole}: an operand is not on {home}, and ef.config(moves="error") refuses to move it',
+        given=describe(op, [s.type for s in specs], attrs, [s.device for s in specs]),
+        expected=f"all on {home}, by the scope {here.scope}",
+        hint=f"move it where you want that to be done: x.to({str(home)!r}), from {x.device}",
+    )
+
+
+# --- variables that cross -----------------------------------------------------------------------
+
+#: the variables of the values that were read in scopes, by the identity of the handle
+_reads: Final[dict[int, tuple[ref[Tensor], Any]]] = {}
+#: how many times a value of a variable was moved; -1 once that was said
+_crossings: Final[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
+
+
+def note_read(x: Tensor, state: Any) -> None:
+    """Note that ``x`` is the value of a variable, in case it is moved.
+
+    Args:
+        x: the value.
+        state: what the variable stands for.
+    """
+    if open_scope() is not None:
+        key = id(x)
+        _reads[key] = (ref(x, _forget(key)), state)
+
+
+def _forget(key: int) -> Callable[[object], None]:
+    return lambda _: (_reads.pop(key, None), None)[1]
+
+
+def _tell_of_read(x: Tensor, home: Device) -> None:
+    """Say once of a variable that it crosses in each step: in a trace, or if it does so again."""
+    handle, state = _reads.get(id(x), (None, None))
+    if handle is None or handle() is not x:
+        return
+    count = _crossings.get(state, 0)
+    if count < 0:
+        return
+    if not count and not x._lane.symbolic:
+        _crossings[state] = 1
+        return
+    _crossings[state] = -1
+    source = capture(2)
+    warnings.warn_explicit(
+        f"{state!r} is read on {home} in every step: {type_of(x).type.nbytes:,} bytes cross each"
+        f" time; make it on {home}, or use it under ef.colocate(...)",
+        MoveWarning,
+        "<unknown>" if source is None else cell_name(source.file),
+        0 if source is None else source.line,
+    )
+
+
+# --- calls of traced functions ------------------------------------------------------------------
+
+
+def scope_of_call() -> Any:
+    """What decides where the ops of a traced function run that is called now: part of its key."""
+    scope = current_device_scope() if interpreter.stack.scoped else None
+    return (scope, settings.current().moves) if interpreter.stack.refusing else scope
+
+
+def _refuse(old: settings.Settings, new: settings.Settings) -> None:
+    interpreter.stack.refusing = new.moves == "error"
+
+
+settings.on_change(_refuse)
+interpreter.stack.move = move_inputs
