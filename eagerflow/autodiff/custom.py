@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import update_wrapper
 from typing import Any, Final, final
 
-from eagerflow.autodiff.backward import Cotangent, fit
+from eagerflow.autodiff.backward import Cotangent, dense, fit
 from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.interpreter import Composite, Passed, current
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
+from eagerflow.hardware import DeviceScope, current_device_scope
+from eagerflow.hardware.scopes import within
 from eagerflow.ops.rules.type_rules import ALL, elementwise
 from eagerflow.types import TensorSpec
 
@@ -146,11 +148,14 @@ class _Rule:
     result: Packing
     inputs: Packing
     types: Sequence[TensorSpec]
+    #: that of the call: the code of the user has no device of an op to run on
+    scope: DeviceScope | None = field(default_factory=current_device_scope)
 
     def __call__(
         self, residuals: Sequence[Tensor], gs: Sequence[Tensor | None], wanted: Sequence[bool]
     ) -> list[Cotangent | None]:
-        given = self.backward(self.residuals.unpack(residuals), self.result.unpack(gs))
+        with within(self.scope):
+            given = self.backward(self.residuals.unpack(residuals), self.result.unpack(gs))
         treedef = self.inputs.treedef
         count = len(treedef.children())
         if not isinstance(given, tuple) or len(given) != count:
@@ -192,4 +197,6 @@ class _Rule:
                 given=str(g.type),
                 expected=str(type_),
             )
+        if self.scope is not None and fitted.device is not type_.device:
+            return functions["to_device"](dense(fitted), type_.device)  # where its source is
         return fitted

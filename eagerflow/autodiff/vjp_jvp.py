@@ -12,6 +12,7 @@ from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
+from eagerflow.core.moves import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.types import TensorSpec
@@ -157,6 +158,7 @@ def _matched(
 def _fitted(what: str, noun: str, leaf: Any, type_: TensorSpec) -> Tensor:
     number = isinstance(leaf, (int, float, complex)) and not isinstance(leaf, AbstractArray)
     x = as_tensor(leaf, type_.dtype, type_.device) if number else tensor_of(leaf)
+    x = to_home(x, type_.device)
     fitted = fit(x, type_)
     if fitted is None:
         raise GradientError(

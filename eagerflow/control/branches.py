@@ -21,6 +21,7 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.moves import meeting_point
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
@@ -226,6 +227,9 @@ class _Merged:
         first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
         kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
         shape: list[Size | None] = list(kind.shape)  # None for a size that differs
+        places = [leaf.value.device for leaf in leaves if leaf.value is not None]
+        differ = any(place is not places[0] for place in places)
+        where = meeting_point(places) if differ else None
         for other, leaf in enumerate(leaves):
             if leaf.what.__class__ is not leaves[0].what.__class__ and any(
                 type(one.what) is TracedArray for one in leaves
@@ -242,7 +246,7 @@ class _Merged:
                 if (self._parts[0].said or "").startswith(("what `and`", "what `or`")):
                     hint += "; to choose between two values, write `y if x else z`"
                 raise self._differ(i, other, "dtypes", hint, first)
-            if spec.device is not kind.device:
+            if spec.device is not kind.device and where is None:
                 hint = f"move one: x.to({str(kind.device)!r})"
                 raise self._differ(i, other, "devices", hint, first)
             if len(spec.shape) != len(shape):
@@ -257,8 +261,13 @@ class _Merged:
             else d
             for d in shape
         ]
-        for part, leaf in zip(self._parts, leaves, strict=True):
-            part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
+        if where is not None:
+            kind = kind.type.on(where)
+        for part in self._parts:
+            if where is not None and part.leaves[i].value is not None:
+                part.move(i, where)
+            value = part.leaves[i].value
+            part.graph.outputs.append(part.tensor(i, kind) if value is None else value)
         merged: ValueSpec = kind.like(shape=tuple(sizes))
         return merged
 

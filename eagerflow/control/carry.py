@@ -18,6 +18,7 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
+from eagerflow.core.moves import meeting_point, to_home
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.dims import Dim, same
@@ -79,6 +80,11 @@ def check_iteration(
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
         if type(a) is Tensor and type(b) is Tensor:
             if a._lane is b._lane and len(a.shape) == len(b.shape):
+                continue
+            if (
+                a.dtype is b.dtype and len(a.shape) == len(b.shape)
+                and meeting_point((b.device,)) is not None
+            ):  # fmt: skip
                 continue
         elif type(a) is type(b) or _becomes(a, b):
             continue
@@ -401,9 +407,16 @@ class Carry:
                 raise self._changed(i, body)
             return leaf
         spec: Any = result.value.spec
-        same_kind = spec.dtype is kind.dtype and spec.device is kind.device
-        if not same_kind or len(spec.shape) != len(kind.shape):
+        if spec.dtype is not kind.dtype or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
+        if spec.device is not kind.device:
+            where = meeting_point((spec.device,))
+            if where is None:
+                raise self._changed(i, body)
+            if kind.device is not where:  # the loop starts there instead
+                start = to_home(leaf.start, where)
+                return _CarryLeaf(kind.type.on(where), start, leaf.loose)
+            body.move(i, where)
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(leaf, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 

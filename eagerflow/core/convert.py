@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from eagerflow.errors import (
     TensorValueError,
 )
 from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware.scopes import runs_at
 from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
 #: What public functions take for an array. Objects of other libraries come as `object`s with
@@ -133,6 +135,15 @@ def as_tensor(
         device: of the result; by default that of a tensor, else the current one.
         copy: True always copies, False never (and raises if it would have to).
     """
+    if device is not None and interpreter.stack.scoped:  # and wins over the scope
+        with runs_at(device) or nullcontext():
+            return _converted(value, dtype, device, copy)
+    return _converted(value, dtype, device, copy)
+
+
+def _converted(
+    value: Any, dtype: DType | None, device: Device | None, copy: bool | None
+) -> Tensor:
     if isinstance(value, AbstractArray):
         return _from_array(value, dtype, device, copy)
     make = getattr(type(value), "__tensor__", None)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from contextlib import nullcontext
+from functools import wraps
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from eagerflow import settings
@@ -17,8 +19,14 @@ from eagerflow.core.interpreter import BASE, AbstractDifferentiator, AbstractInt
 from eagerflow.core.op import Op, common_device, declare, describe
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DeviceError, MoveWarning
-from eagerflow.hardware import Device, Lane, current_device
-from eagerflow.hardware.scopes import DeviceScope, OpenScope, current_device_scope, open_scope
+from eagerflow.hardware import Device, Lane, as_device, current_device
+from eagerflow.hardware.scopes import (
+    DeviceScope,
+    OpenScope,
+    current_device_scope,
+    open_scope,
+    runs_at,
+)
 from eagerflow.source import capture, cell_name
 from eagerflow.types import LIST
 
@@ -87,6 +95,24 @@ def lane_here(lane: Lane) -> Lane:
     return other.twin if lane.symbolic else other  # type: ignore[no-any-return]  # a lane
 
 
+def device_here(device: Device) -> Device:
+    """Where an op runs that has an operand on ``device``."""
+    here = open_scope() if interpreter.stack.scoped else None
+    return device if here is None or here.scope is None else here.scope.home([device])
+
+
+def meeting_point(devices: Sequence[Any]) -> Device | None:
+    """Where values meet of which each may be the one that is used later; None if no scope is open.
+
+    Args:
+        devices: where they are.
+    """
+    here = open_scope() if interpreter.stack.scoped else None
+    if here is None or here.scope is None or settings.current().moves == "error":
+        return None
+    return here.scope.home(devices)
+
+
 def device_of(*arrays: Any) -> Device | None:
     """Where an op with these arguments runs; None if none is a tensor and no scope is open.
 
@@ -118,6 +144,23 @@ def gathered(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Tensors where an op of all of them runs in the scope that is open; as they are if none is."""
     home = device_of(*tensors)
     return [x if home is None else to_home(x, home) for x in tensors]
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def device_wins(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let the argument ``device`` of a public function win over the scope that is open."""
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if not interpreter.stack.scoped or kwargs.get("device") is None:
+            return function(*args, **kwargs)
+        with runs_at(as_device(kwargs["device"])) or nullcontext():
+            return function(*args, **kwargs)
+
+    return call
 
 
 # --- moving -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device, Lane, operator_number
-from eagerflow.hardware.scopes import is_home, update_at
+from eagerflow.hardware.scopes import is_home, runs_at
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 
@@ -175,7 +175,7 @@ def _in_place(name: str) -> Callable[[Any, Any], Tensor]:
 
     def method(self: Any, other: Any) -> Any:
         try:
-            block = update_at(self.device) if _stack.scoped else None
+            block = runs_at(self.device) if _stack.scoped else None
             if block is None:
                 return _updated(forward, self, other, name)
             with block:

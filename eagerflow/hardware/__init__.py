@@ -15,6 +15,7 @@ from eagerflow.hardware.registry import memory as memory
 from eagerflow.hardware.registry import register_backend as register_backend
 from eagerflow.hardware.registry import release as release
 from eagerflow.hardware.scopes import DeviceScope as DeviceScope
+from eagerflow.hardware.scopes import beside as beside
 from eagerflow.hardware.scopes import colocate as colocate
 from eagerflow.hardware.scopes import current_device as current_device
 from eagerflow.hardware.scopes import current_device_scope as current_device_scope

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from abc import ABC
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
 from threading import Lock
@@ -234,20 +235,39 @@ def without_scope() -> OpenScope:
     return OpenScope(None)
 
 
-def within(scope: DeviceScope | None) -> OpenScope:
-    """Open a scope anew: in another thread, or for a trace, which knows nothing of moves before."""
-    return OpenScope(scope)
+def within(scope: DeviceScope | None) -> AbstractContextManager[None]:
+    """Open a scope anew: in another thread, or for a trace, which knows nothing of moves before.
+
+    Args:
+        scope: what `current_device_scope` gave; within None there is none.
+    """
+    return nullcontext() if scope is None and open_scope() is None else OpenScope(scope)
 
 
-def update_at(device: Device) -> OpenScope | None:
-    """Open a block for an update of what is on ``device``, if there is a scope.
+def runs_at(device: Device) -> OpenScope | None:
+    """Open a block for what is to run on ``device`` whatever scope is open; None if none has to be.
 
-    What is moved for it counts as moved in the scope around.
+    What is moved in it counts as moved in the scope around.
     """
     around = open_scope()
     if around is None or around.home is device:
         return None
     return OpenScope(_scope_of(_name_of(device), device), moved=around.moved, outer=around.outer)
+
+
+def beside(x: Any) -> AbstractContextManager[Any]:
+    """A block in which ops run where ``x`` is, if a scope is open; else it changes nothing.
+
+    `colocate` moves operands in any case. This is for libraries, for what belongs to state.
+
+    Args:
+        x: a tensor, a variable, or something else that has a device.
+
+    >>> with ef.config(cpu_devices=2), ef.device("cpu:1"), ef.hardware.beside(ef.zeros(2)):
+    ...     ef.ones(2).device
+    Device('cpu:1')
+    """
+    return runs_at(x.device) or nullcontext()
 
 
 def part_of_trace(top: Any) -> OpenScope | None:

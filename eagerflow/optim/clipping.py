@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import in_range, is_weak, tree
-from eagerflow.hardware import current_device
+from eagerflow.hardware import beside, current_device
 
 __all__ = ["clip_by_global_norm", "clip_by_norm", "clip_by_value", "global_norm"]
 
@@ -144,9 +144,10 @@ def _coalesced(what: str, g: Any) -> Any:
 
 
 def _over_values(function: Callable[[ef.Tensor], ef.Tensor], g: Any) -> Any:
-    if isinstance(g, ef.IndexedSlices):
-        return ef.IndexedSlices(function(g.values), g.indices, g.shape)
-    return function(g)
+    with beside(g):
+        if isinstance(g, ef.IndexedSlices):
+            return ef.IndexedSlices(function(g.values), g.indices, g.shape)
+        return function(g)
 
 
 def _norm(gradients: Any) -> ef.Tensor:
@@ -159,7 +160,11 @@ def _norm(gradients: Any) -> ef.Tensor:
 
 def _squares(g: Any) -> ef.Tensor:
     """The sum of squares."""
-    values: ef.Tensor = g.values if isinstance(g, ef.IndexedSlices) else g
+    with beside(g):
+        return _squares_there(g.values if isinstance(g, ef.IndexedSlices) else g)
+
+
+def _squares_there(values: ef.Tensor) -> ef.Tensor:
     if values.dtype.is_complex:
         values = ef.abs(values)
     if values.dtype.itemsize < 4:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.extending import TensorLike, hint_at, in_range
+from eagerflow.hardware import beside
 from eagerflow.optim.checks import not_negative
 from eagerflow.optim.parameters import (
     AbstractRows,
@@ -135,11 +136,12 @@ class AbstractOptimiser(ABC):
         Variable([0.5, 2.5], f32[2]@cpu:0)
         """
         pairs = self._parameters.match(gradients)
-        rate = self._rate(self.lr if lr is None else lr)
-        n = self.count.assign_add(1)
-        scalars = self._numbers([p for p, _ in pairs], rate, n)
+        with beside(self.count):
+            rate = self._rate(self.lr if lr is None else lr)
+            n = self.count.assign_add(1)
+            scalars = self._numbers([p for p, _ in pairs], rate, n)
         for p, g in pairs:
-            with ef.name_scope(p.path or "variable"):
+            with ef.name_scope(p.path or "variable"), beside(p.variable):
                 self._apply(p, g, scalars[p.position])
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:
@@ -231,7 +233,8 @@ class AbstractOptimiser(ABC):
         scaled = rate if p.scale == 1 else rate * p.scale
         numbers = [x.astype(dtype).to(p.variable.device) for x in self._scalars(scaled, n)]
         # computed together, and then one for each: operations on single numbers would add up
-        columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in numbers]
+        with beside(p.variable):
+            columns = [ef.unstack(x) if x.ndim else [x] * len(group) for x in numbers]
         rows = zip(*columns, strict=True)
         return {one.position: row for one, row in zip(group, rows, strict=True)}
 

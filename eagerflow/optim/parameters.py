@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.extending import is_traced, tree
+from eagerflow.hardware import Device, current_device_scope
 from eagerflow.types import DType, Shape
 
 _WIDTH: Final = 120  # characters of a structure in a message
@@ -288,6 +289,8 @@ def _checked(p: Parameter, g: Any) -> Any:
         raise DTypeError(
             f"update: the gradient of {name} has another kind of dtype", given=_both(p, g)
         )
+    if g.device is not v.device and current_device_scope() is not None:
+        return _checked(p, _moved(g, v.device))
     if g.device is not v.device:
         raise DeviceError(
             f"update: the gradient of {name} is on another device",
@@ -297,6 +300,12 @@ def _checked(p: Parameter, g: Any) -> Any:
     if isinstance(g, ef.IndexedSlices):
         g = _with_known_rows(p, g)
     return g if g.dtype is p.dtype else g.astype(p.dtype)
+
+
+def _moved(g: Any, device: Device) -> Any:
+    if not isinstance(g, ef.IndexedSlices):
+        return ef.to_device(g, device)
+    return ef.IndexedSlices(g.values.to(device), g.indices.to(device), g.shape)
 
 
 def _both(p: Parameter, g: Any) -> str:

@@ -18,7 +18,8 @@ from eagerflow.core import interpreter
 from eagerflow.errors import TraceError, hide_frames
 from eagerflow.events import step_of
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.hardware import Device, current_device, device
+from eagerflow.hardware import DeviceScope, current_device_scope
+from eagerflow.hardware.scopes import within
 from eagerflow.resources.attempts import Interruptible, interruptible
 from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner
@@ -36,12 +37,12 @@ class _Steps:
     function: TracedFunction
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    device: Device = field(default_factory=current_device)
+    scope: DeviceScope | None = field(default_factory=current_device_scope)
 
     def next(self) -> None:
         """Begin the next one."""
         function, runner = self.function, self.runner
-        with device(self.device):
+        with within(self.scope):
             call = function._lookup.signature.parse(self.args, self.kwargs)
             entry, captured = function._lookup.find(call)
         if entry.first is not None:
@@ -66,7 +67,7 @@ class _Steps:
 
 
 def _call_in_thread(
-    runner: Runner, call: Callable[[], object], where: Any, end: float | None
+    runner: Runner, call: Callable[[], object], where: DeviceScope | None, end: float | None
 ) -> None:
     """Call a plain function for a runner, again and again, in this thread, until a time."""
     interruptible.holder = holder = Interruptible()
@@ -80,7 +81,7 @@ def _call_in_thread(
 
     late = nullcontext() if end is None else deadline.ends_at(end)
     try:
-        with device(where), late, brake, deadline.ends_when(lambda: brake.pulled):
+        with within(where), late, brake, deadline.ends_when(lambda: brake.pulled):
             while runner.begin(cancel, lambda: ident):
                 call()
                 runner.count()
@@ -164,7 +165,7 @@ def spawn(
     else:
         call = functools.partial(fn, *args, **kwargs)
         thread = threading.Thread(
-            target=_call_in_thread, args=(runner, call, current_device(), end),
+            target=_call_in_thread, args=(runner, call, current_device_scope(), end),
             name=f"eagerflow-{runner.name}", daemon=True,
         )  # fmt: skip
         ending.start(thread)

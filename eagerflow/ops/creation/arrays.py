@@ -12,6 +12,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, OpFacts, of_family
 from eagerflow.core.interpreter import stack
+from eagerflow.core.moves import device_here, device_wins
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
@@ -260,9 +261,7 @@ def full(
     """
     sizes = as_shape("full", shape)
     if type(fill_value) not in (bool, int, float, complex):
-        spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), sizes)
-        # a number of a trace gives memory as a number does
-        return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
+        return _spread(fill_value, sizes, dtype=dtype, device=device)
     weak = as_dtype(type(fill_value))
     out_dtype = weak if dtype is None else number_dtype(dtype)
     if weak.is_integer:
@@ -276,6 +275,14 @@ def full(
         dtype=out_dtype,
         device=as_device(device),
     )
+
+
+@device_wins
+def _spread(fill_value: TensorLike, shape: Shape, *, dtype: Any, device: Any) -> Tensor:
+    """`full` of an array, or of a number that is known only when a graph runs."""
+    spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), shape)
+    # a number of a trace gives memory as a number does
+    return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
 
 
 def zeros_like(
@@ -293,7 +300,8 @@ def zeros_like(
     """
     like = tensor_of(x)
     out_dtype = like.dtype if dtype is None else as_dtype(dtype)
-    return _zeros_of(like.shape, out_dtype, like.device if device is None else as_device(device))
+    where = device_here(like.device) if device is None else as_device(device)
+    return _zeros_of(like.shape, out_dtype, where)
 
 
 def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
@@ -350,7 +358,7 @@ def full_like(
         like.shape,
         fill_value,
         dtype=like.dtype if dtype is None else dtype,
-        device=like.device if device is None else device,
+        device=device_here(like.device) if device is None else device,
     )
 
 

@@ -7,6 +7,7 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.moves import device_wins
 from eagerflow.core.op import bind, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -197,6 +198,7 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     return cast(functions["floor"](result) if out_dtype.is_integer else result, out_dtype)
 
 
+@device_wins
 def logspace(
     start: Any,
     stop: Any,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
+from eagerflow.core.moves import device_wins
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
@@ -38,6 +39,7 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
     return divide(numbers, count * d)
 
 
+@device_wins
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:
@@ -58,6 +60,7 @@ def fftfreq(
     return _frequencies("fftfreq", n, False, d, dtype, device)
 
 
+@device_wins
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
 ) -> Tensor:

@@ -21,7 +21,7 @@ from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, typ
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device
-from eagerflow.hardware.scopes import is_home, update_at
+from eagerflow.hardware.scopes import is_home, runs_at
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import (
@@ -403,7 +403,7 @@ def setitem(x: Tensor, key: Any, value: TensorLike, /) -> None:
     The value is converted as by `index_update`, so a float does not go into integers.
     """
     if _stack.installed or not _assign(x, key, value):
-        block = update_at(x.device) if _stack.scoped else None
+        block = runs_at(x.device) if _stack.scoped else None
         try:
             with block or nullcontext():
                 interpreter.current().rebind(x, index_update(x, key, value))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.moves import device_wins
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import Device
@@ -127,6 +128,7 @@ def divmod(x1: TensorLike, x2: TensorLike, /) -> tuple[Tensor, Tensor]:
     return floor_divide(x1, x2), remainder(x1, x2)
 
 
+@device_wins
 def geomspace(
     start: float,
     stop: float,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.moves import device_wins
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
 
+@device_wins
 def uniform(
     shape: Any = (),
     *,
@@ -63,6 +65,7 @@ def uniform(
     return affine(uniform_draw(shape, dtype, where, generator), low, width)
 
 
+@device_wins
 def normal(
     shape: Any = (),
     *,
@@ -88,6 +91,7 @@ def normal(
     return _scaled("normal", NORMAL, shape, dtype, device, generator, loc, scale)
 
 
+@device_wins
 def truncated_normal(
     shape: Any = (),
     *,
@@ -130,6 +134,7 @@ def truncated_normal(
     return _scaled(name, TRUNCATED_NORMAL, shape, dtype, device, generator, loc, scale, **limits)
 
 
+@device_wins
 def exponential(
     shape: Any = (),
     *,
@@ -153,6 +158,7 @@ def exponential(
     return _scaled("exponential", EXPONENTIAL, shape, dtype, device, generator, 0.0, scale)
 
 
+@device_wins
 def gumbel(
     shape: Any = (),
     *,

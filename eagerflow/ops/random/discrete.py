@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
+from eagerflow.core.moves import device_wins
 from eagerflow.core.op import bind
 from eagerflow.core.symbols import AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from eagerflow.ops.names.random import Generator
 
 
+@device_wins
 def bits(
     shape: Any = (),
     *,
@@ -66,6 +68,7 @@ def bits(
 _ORDER: Final = "the shape comes first: randint((5,), 0, 10)"
 
 
+@device_wins
 def randint(
     shape: Any,
     low: TensorLike,
@@ -140,6 +143,7 @@ def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Ten
     return subtract(tensor, less) if less else tensor
 
 
+@device_wins
 def bernoulli(
     shape: Any = (),
     p: TensorLike = 0.5,
@@ -170,6 +174,7 @@ def bernoulli(
     return less(values, p)
 
 
+@device_wins
 def categorical(
     shape: Any,
     logits: TensorLike,
@@ -209,6 +214,7 @@ def categorical(
     return argmax(add(noise, tensor), axis=-1)
 
 
+@device_wins
 def permutation(
     x: TensorLike,
     *,

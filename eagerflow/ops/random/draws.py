@@ -12,6 +12,7 @@ from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.interpreter import is_traced
+from eagerflow.core.moves import device_for
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims.asked import AbstractAsked
@@ -137,7 +138,7 @@ def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
     """The device of a draw: the one asked for, else that of its parameters, else the current."""
     if device is not None:
         return as_device(device)
-    return tensors[0].device if tensors else current_device()
+    return device_for(*tensors)
 
 
 def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:

@@ -12,13 +12,15 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
+from eagerflow.core.moves import device_here, to_home
 from eagerflow.core.op import bind, common_device
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
-from eagerflow.hardware import Device, current_device
+from eagerflow.hardware import Device, current_device, current_device_scope
+from eagerflow.hardware.scopes import within
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.elements import as_spec, fresh_types
 from eagerflow.types import DTYPES, TensorSpec, TensorType
@@ -61,12 +63,14 @@ class PyFunction:
         self._template = template
         self._argument_tree = argument_tree
         self._treedef = treedef
+        self._scope = current_device_scope()  # it computes where its call stands
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Call the function with tensors of the arrays; gives the arrays of its result."""
         rest = iter(arrays)
         leaves = [x.restore(rest) if type(x) in (_Argument, _Text) else x for x in self._template]
-        with use(BASE):  # what it computes is no part of whatever is being recorded
+        # what it computes is no part of whatever is being recorded
+        with use(BASE), within(self._scope):
             result = self._function(*tree.unflatten(self._argument_tree, leaves))
             if not self.specs:
                 return []
@@ -182,8 +186,13 @@ _print = effect_op(
 )
 
 
-def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
-    """The arrays among the leaves of arguments, and the leaves with markers in their place."""
+def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
+    """The arrays among the leaves of arguments, and the leaves with markers in their place.
+
+    Args:
+        args: the arguments.
+        gathers: whether the arrays are moved where ops run in the scope that is open.
+    """
     leaves, treedef = tree.flatten(args)
     tensors: list[Tensor] = []
 
@@ -209,7 +218,8 @@ def _split(args: Any) -> tuple[list[Tensor], list[Any], tree.TreeDef]:
             made, value = value.maker, value.__tensor__()
         if not isinstance(value, AbstractArray):
             return leaf
-        tensors.append(tensor_of(value))
+        value = tensor_of(value)
+        tensors.append(to_home(value, device_here(value.device)) if gathers else value)
         return _Argument(tensors[-1], made)
 
     return tensors, [marked(leaf) for leaf in leaves], treedef
@@ -252,7 +262,7 @@ def check(function: Callable[..., Any], *args: Any) -> None:
 def _py_called(
     function: Callable[..., Any], out_types: Any, args: Any, *, checks: bool = False
 ) -> Any:
-    tensors, template, argument_tree = _split(args)
+    tensors, template, argument_tree = _split(args, gathers=not checks)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)
     specs = [as_spec("py_call", kind, device) for kind in kinds]

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar, final
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import is_traced
+from eagerflow.core.moves import to_home
 from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
@@ -230,6 +231,7 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
             expected=kind.dtype.short,
             hint=None if BYTES in (x.dtype, kind.dtype) else "convert it with .astype(...)",
         )
+    x = to_home(x, kind.device)
     if x.device is not kind.device:
         raise DeviceError(
             f"{what}: another device",
