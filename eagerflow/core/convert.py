@@ -141,9 +141,7 @@ def as_tensor(
     return _converted(value, dtype, device, copy)
 
 
-def _converted(
-    value: Any, dtype: DType | None, device: Device | None, copy: bool | None
-) -> Tensor:
+def _converted(value: Any, dtype: DType | None, device: Device | None, copy: bool | None) -> Tensor:
     if isinstance(value, AbstractArray):
         return _from_array(value, dtype, device, copy)
     make = getattr(type(value), "__tensor__", None)

@@ -95,12 +95,6 @@ def lane_here(lane: Lane) -> Lane:
     return other.twin if lane.symbolic else other  # type: ignore[no-any-return]  # a lane
 
 
-def device_here(device: Device) -> Device:
-    """Where an op runs that has an operand on ``device``."""
-    here = open_scope() if interpreter.stack.scoped else None
-    return device if here is None or here.scope is None else here.scope.home([device])
-
-
 def meeting_point(devices: Sequence[Any]) -> Device | None:
     """Where values meet of which each may be the one that is used later; None if no scope is open.
 

@@ -20,3 +20,4 @@ from eagerflow.hardware.scopes import colocate as colocate
 from eagerflow.hardware.scopes import current_device as current_device
 from eagerflow.hardware.scopes import current_device_scope as current_device_scope
 from eagerflow.hardware.scopes import device as device
+from eagerflow.hardware.scopes import home_of as home_of

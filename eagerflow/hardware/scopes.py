@@ -255,6 +255,17 @@ def runs_at(device: Device) -> OpenScope | None:
     return OpenScope(_scope_of(_name_of(device), device), moved=around.moved, outer=around.outer)
 
 
+def home_of(device: Device) -> Device:
+    """Where an op runs that has an operand on ``device``: what is made for it is made there.
+
+    >>> with ef.config(cpu_devices=2), ef.device("cpu:1"):
+    ...     ef.hardware.home_of(ef.hardware.as_device("cpu:0"))
+    Device('cpu:1')
+    """
+    one = open_scope()
+    return device if one is None or one.scope is None else one.scope.home([device])
+
+
 def beside(x: Any) -> AbstractContextManager[Any]:
     """A block in which ops run where ``x`` is, if a scope is open; else it changes nothing.
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import TensorLike, may_equal
+from eagerflow.hardware import home_of
 from eagerflow.nn.functional.losses import Reduction, paired, reduced
 from eagerflow.nn.functional.messages import speaks_for_parts
 
@@ -326,7 +327,7 @@ def sampled_softmax(
     x, table = ef.asarray(input), ef.asarray(weight)
     count = table.shape[0]
     right = ef.check_labels(_indices(target), count).astype(ef.int64)
-    drawn = _log_uniform(count, num_sampled, x.device, generator)
+    drawn = _log_uniform(count, num_sampled, home_of(x.device), generator)
     right_scores, drawn_scores = _scores_of(x, table, bias, right, drawn)
     drawn_scores = drawn_scores - ef.log(_expected(drawn, count, num_sampled)).astype(x.dtype)
     if remove_accidental_hits:

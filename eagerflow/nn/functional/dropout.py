@@ -7,6 +7,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import TensorLike, number_now
+from eagerflow.hardware import home_of
 
 __all__ = ["dropout", "dropout1d", "dropout2d", "dropout3d"]
 
@@ -31,10 +32,11 @@ def _dropped(
     if now in (0, 1):
         p = float(p)  # static in a trace, since a graph for any number would draw for nothing
         # the number of a draw is taken all the same: a graph for any number takes it
-        ef.random.bits((), generator=generator, device=tensor.device)
+        ef.random.bits((), generator=generator, device=home_of(tensor.device))
         # not new zeros: a derivative flows, and is 0
-        return ef.where(ef.full(shape, p == 0, device=tensor.device), tensor, 0) if p else tensor
-    kept = ef.random.bernoulli(shape, 1 - p, generator=generator, device=tensor.device)
+        keeps = ef.full(shape, p == 0, device=home_of(tensor.device))
+        return ef.where(keeps, tensor, 0) if p else tensor
+    kept = ef.random.bernoulli(shape, 1 - p, generator=generator, device=home_of(tensor.device))
     # p // 1 is 0, and 1 where p is: nothing is kept there, and nothing may be divided by 0
     return ef.where(kept, tensor * (1 / (1 - p + p // 1)), 0)
 

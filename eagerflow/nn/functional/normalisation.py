@@ -8,6 +8,7 @@ from typing import Any
 import eagerflow as ef
 from eagerflow.errors import ShapeError, VariableError
 from eagerflow.extending import TensorLike, maximum, may_equal
+from eagerflow.hardware import beside
 from eagerflow.nn.functional.activations import as_floating
 from eagerflow.nn.functional.messages import speaks_for_parts
 
@@ -232,10 +233,11 @@ def _move(running: object, value: ef.Tensor, momentum: float, count: Any) -> Non
     if not isinstance(running, ef.Variable) or (type(count) is int and not count):
         return
     new = ef.stop_gradient(value).reshape(running.shape).astype(running.dtype)
-    moved = running * (1 - momentum) + new * momentum
-    if isinstance(count, ef.Dim):
-        moved = ef.where(ef.asarray(count) == 0, running, moved)
-    running.assign(moved)
+    with beside(running):
+        moved = running * (1 - momentum) + new * momentum
+        if isinstance(count, ef.Dim):
+            moved = ef.where(ef.asarray(count) == 0, running, moved)
+        running.assign(moved)
 
 
 @speaks_for_parts

@@ -12,12 +12,12 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, OpFacts, of_family
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves import device_here, device_wins
+from eagerflow.core.moves import device_wins
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device, as_device, home_of
 from eagerflow.ops.rules.arguments import as_index, as_shape, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
@@ -300,7 +300,7 @@ def zeros_like(
     """
     like = tensor_of(x)
     out_dtype = like.dtype if dtype is None else as_dtype(dtype)
-    where = device_here(like.device) if device is None else as_device(device)
+    where = home_of(like.device) if device is None else as_device(device)
     return _zeros_of(like.shape, out_dtype, where)
 
 
@@ -358,7 +358,7 @@ def full_like(
         like.shape,
         fill_value,
         dtype=like.dtype if dtype is None else dtype,
-        device=device_here(like.device) if device is None else device,
+        device=home_of(like.device) if device is None else device,
     )
 
 

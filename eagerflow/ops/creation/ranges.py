@@ -13,7 +13,7 @@ from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import Device, as_device, home_of
 from eagerflow.ops.creation.arrays import creating
 from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
 from eagerflow.ops.rules.extents import check_not_negative
@@ -186,7 +186,7 @@ def linspace(
 def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint: bool) -> Tensor:
     """`linspace` of tensors."""
     first, last = promote_floating(start, stop)
-    ramp = linspace(0, 1, num, dtype=first.dtype, device=first.device, endpoint=endpoint)
+    ramp = linspace(0, 1, num, dtype=first.dtype, device=home_of(first.device), endpoint=endpoint)
     lead = (num, *(1 for _ in broadcast_shapes(first.shape, last.shape)))
     part = functions["reshape"](ramp, lead)
     # weights of both bounds: the last value is exactly `stop`

@@ -13,6 +13,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
+from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatter
 from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
@@ -100,7 +101,7 @@ def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
     if any(isinstance(x, AbstractArray) for x in choices):
         return promote(*choices)
     dtype = promoted_dtype(choices)
-    return tuple([as_tensor(x, dtype, condition.device) for x in choices])
+    return tuple([as_tensor(x, dtype, home_of(condition.device)) for x in choices])
 
 
 def select(
@@ -258,7 +259,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     size = as_index("one_hot", "num_classes", num_classes)
     axis = axis_of("one_hot", tensor, axis, extra=1)
     kind = tensor.dtype if tensor.dtype.name == "uint64" else INT64
-    classes = functions["arange"](size, dtype=kind, device=tensor.device)
+    classes = functions["arange"](size, dtype=kind, device=home_of(tensor.device))
     classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
     hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
     return cast(hot, as_dtype("float32" if dtype is None else dtype))
@@ -271,7 +272,7 @@ def integers(
     name: str, indices: TensorLike, like: AbstractArray | None = None, what: str = "indices"
 ) -> Tensor:
     """``indices`` as a tensor of an integer dtype."""
-    on = None if like is None or isinstance(indices, AbstractArray) else like.device
+    on = None if like is None or isinstance(indices, AbstractArray) else home_of(like.device)
     tensor = indices if type(indices) is Tensor else as_tensor(indices, None, on)
     if isinstance(indices, (list, tuple)) and same(tensor.size, 0):
         tensor = cast(tensor, INT64)

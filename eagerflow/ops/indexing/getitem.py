@@ -20,7 +20,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
-from eagerflow.hardware import Device
+from eagerflow.hardware import Device, home_of
 from eagerflow.hardware.scopes import is_home, runs_at
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
@@ -287,10 +287,10 @@ def _value_for(x: Tensor, value: TensorLike, shape: Shape) -> Tensor:
         if not weak_fits(value, x.dtype):
             raise _other_kind(promoted_dtype((value,)), x, f"value={value!r}")
         if number:
-            return scalar(value, x._lane)
-        tensor = as_tensor(value, x.dtype, x.device)
+            return scalar(value, home_of(x.device).lanes[x.dtype])
+        tensor = as_tensor(value, x.dtype, home_of(x.device))
     else:
-        on = None if isinstance(value, AbstractArray) else x.device
+        on = None if isinstance(value, AbstractArray) else home_of(x.device)
         tensor = value if type(value) is Tensor else as_tensor(value, None, on)
         if not fits_kind(tensor.dtype, x.dtype):
             raise _other_kind(tensor.dtype, x, f"value={type_of(tensor)}")

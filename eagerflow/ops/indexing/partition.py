@@ -10,6 +10,7 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.gather import flatnonzero, take
 from eagerflow.ops.indexing.getitem import index_update
 from eagerflow.ops.rules.arguments import as_index
@@ -112,5 +113,5 @@ def dynamic_stitch(
     if size is None:
         out = bind(_zeros_for, where, shape=rest, dtype=whole.dtype)
     else:
-        out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=whole.device)
+        out = functions["zeros"]((size, *rest), dtype=whole.dtype, device=home_of(whole.device))
     return index_update(out, where, whole)

@@ -13,6 +13,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.gather import integers, take
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import check_not_negative, may_be
@@ -222,7 +223,7 @@ def segment_mean(
     tensor = floating(tensor)
     total = _segment("segment_mean", _sum, tensor, segment_ids, num_segments)
     ids = _ids("segment_mean", segment_ids, tensor)
-    ones = functions["ones"](ids.shape, dtype=INT64, device=ids.device)
+    ones = functions["ones"](ids.shape, dtype=INT64, device=home_of(ids.device))
     sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
     return functions["divide"](total, sizes)
@@ -249,6 +250,6 @@ def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int
     if not host_check(lambda values: values >= 0, ids):
         raise TensorValueError("bincount: x has negative elements", given=f"x={type_of(ids)}")
     if weights is None:
-        weights = functions["ones"](ids.shape, dtype=INT64, device=ids.device)
+        weights = functions["ones"](ids.shape, dtype=INT64, device=home_of(ids.device))
     ids, size = _counted(ids, as_index("bincount", "minlength", minlength), natural=True)
     return segment_sum(weights, ids, size)

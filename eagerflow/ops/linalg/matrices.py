@@ -11,6 +11,7 @@ from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
 from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import home_of
 from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
 from eagerflow.ops.elementwise.logic import equal, logical_and
@@ -86,7 +87,7 @@ def hermitian_part(x: Tensor) -> Tensor:
 
 def identity_like(x: Tensor) -> Tensor:
     """The identity matrix of the size of the last axis of ``x``."""
-    return eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    return eye(x.shape[-1], dtype=x.dtype, device=home_of(x.device))
 
 
 def gaps(values: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import maximum, minimum, same
 from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.hardware import home_of
 from eagerflow.ops.creation.dtypes import finfo
 from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
 from eagerflow.ops.elementwise.logic import greater
@@ -181,7 +182,7 @@ def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
     if rtol is None:
         rtol = maximum(*x.shape[-2:]) * finfo(dtype).eps
     if isinstance(rtol, (int, float)):
-        return scalar(rtol, x.device.lanes[dtype])
+        return scalar(rtol, home_of(x.device).lanes[dtype])
     return promote(rtol, dtype=dtype)[0]
 
 

@@ -10,6 +10,7 @@ from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.hardware import home_of
 from eagerflow.ops.creation.arrays import tril, triu, zeros_like
 from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
@@ -97,7 +98,7 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     if shape[-2] is not shape[-1]:
         base = matched(base, shape[-2:-1], shape[-1:], refusal, lambda: f"x={given}")
     if count == 0:
-        return broadcast_to(eye(shape[-1], dtype=base.dtype, device=base.device), shape)
+        return broadcast_to(eye(shape[-1], dtype=base.dtype, device=home_of(base.device)), shape)
     if count < 0:
         base = inv(base)
     result, count = None, abs(count)

@@ -9,6 +9,7 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.gather import take, where
 from eagerflow.ops.indexing.segment import segment_sum
 from eagerflow.ops.ordering.sort import searchsorted
@@ -48,7 +49,7 @@ def _ends(x: Tensor) -> tuple[Any, Any]:
     """The least and the largest element; 0 and 1 if there are none."""
     size: Any = x.size
     if type(size) is Dim:  # then 0 and 1 are joined to the elements, if there are none
-        spare = functions["arange"](2, dtype=x.dtype, device=x.device)
+        spare = functions["arange"](2, dtype=x.dtype, device=home_of(x.device))
         x = functions["concat"]([x, spare[: maximum(2 - 2 * size, 0)]])
     elif not size:
         return 0.0, 1.0
@@ -60,7 +61,7 @@ def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     refusal, given = "histogram: there must be at least one bin", f"bins={bins}"
     if type(bins) is int and bins < 1:
         raise TensorValueError(refusal, given=given)
-    steps = functions["arange"](bins + 1, dtype=x.dtype, device=x.device) / bins
+    steps = functions["arange"](bins + 1, dtype=x.dtype, device=home_of(x.device)) / bins
     steps = at_least(steps, bins, 1, refusal, given)
     low, high = _ends(x) if limits is None else limits
     low, high = promote(x, low, high, dtype=x.dtype)[1:]
@@ -115,7 +116,9 @@ def histogram(
         edges = at_least(edges, edges.size, 2, refusal, lambda: str(shown))
     count = edges.size - 1
     if weights is None:
-        amounts = functions["ones"](values.shape, dtype=DTYPES["int64"], device=values.device)
+        amounts = functions["ones"](
+            values.shape, dtype=DTYPES["int64"], device=home_of(values.device)
+        )
     else:
         amounts = functions["reshape"](others[0], values.shape)
     bin = searchsorted(edges, values, side="right") - 1

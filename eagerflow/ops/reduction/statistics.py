@@ -17,6 +17,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
+from eagerflow.hardware import home_of
 from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
 from eagerflow.ops.elementwise.logic import equal, isnan, logical_not, not_equal
 from eagerflow.ops.elementwise.numeric import ceil, floor
@@ -278,7 +279,7 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
     if number is None:
         fraction = bind(_fraction, cast(q, wide))
     else:
-        fraction = scalar(number, tensor.device.lanes[wide])
+        fraction = scalar(number, home_of(tensor.device).lanes[wide])
     position = multiply(functions["reshape"](fraction, (-1,)), count - 1)
     below, above, last = _around(flat, position) if number is None else _around_one(flat, number)
     tie = equal(below, above)  # as infinities may be, whose difference is NaN

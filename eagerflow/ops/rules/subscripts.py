@@ -29,6 +29,7 @@ from eagerflow.errors import (
     TensorValueError,
     TraceError,
 )
+from eagerflow.hardware import home_of
 from eagerflow.ops.rules.extents import Slice, is_symbolic, slice_size
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import INT64, Shape, TensorSpec, TensorType, broadcast_shapes
@@ -105,7 +106,8 @@ def _item(part: Any, x: TensorSpec) -> Any:
         except TypeError:  # NumPy's arrays and bools have the method but refuse
             pass
     try:
-        tensor = as_tensor(part, None, None if isinstance(part, AbstractArray) else x.device)
+        on = None if isinstance(part, AbstractArray) else home_of(x.device)
+        tensor = as_tensor(part, None, on)
     except EagerflowError:
         raise TensorIndexError(
             f"a {kind.__name__} cannot be an index", given=repr(part), expected=_KINDS
@@ -296,6 +298,6 @@ def along(x: AbstractArray, indices: Tensor, axis: int) -> list[Tensor]:
         if i == axis:
             mesh.append(indices)
         else:
-            steps = functions["arange"](size, device=indices.device)
+            steps = functions["arange"](size, device=home_of(indices.device))
             mesh.append(functions["reshape"](steps, (-1,) + (1,) * (ndim - i - 1)))
     return mesh

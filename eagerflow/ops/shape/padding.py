@@ -10,6 +10,7 @@ from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.hardware import home_of
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.extents import with_size
 from eagerflow.types import TensorType
@@ -139,7 +140,7 @@ def _with_number(x: Tensor, widths: Widths, value: Any) -> Tensor:
     # a number that is known only when the graph runs is no attribute
     around = bind(_pad, functions["full_like"](x, False, dtype=bool), widths=widths, value=True)
     inside = bind(_pad, x, widths=widths, value=0)
-    return functions["where"](around, scalar(value, x._lane), inside)
+    return functions["where"](around, scalar(value, home_of(x.device).lanes[x.dtype]), inside)
 
 
 def _widths(x: Tensor, value: Any) -> Widths:

@@ -12,14 +12,14 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.moves import device_here, to_home
+from eagerflow.core.moves import to_home
 from eagerflow.core.op import bind, common_device
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
-from eagerflow.hardware import Device, current_device, current_device_scope
+from eagerflow.hardware import Device, current_device, current_device_scope, home_of
 from eagerflow.hardware.scopes import within
 from eagerflow.ops.rules.type_rules import effect_op
 from eagerflow.ops.state.elements import as_spec, fresh_types
@@ -219,7 +219,7 @@ def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any]
         if not isinstance(value, AbstractArray):
             return leaf
         value = tensor_of(value)
-        tensors.append(to_home(value, device_here(value.device)) if gathers else value)
+        tensors.append(to_home(value, home_of(value.device)) if gathers else value)
         return _Argument(tensors[-1], made)
 
     return tensors, [marked(leaf) for leaf in leaves], treedef
