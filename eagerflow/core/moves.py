@@ -19,11 +19,13 @@ from eagerflow.core.interpreter import BASE, AbstractDifferentiator, AbstractInt
 from eagerflow.core.op import Op, common_device, declare, describe
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DeviceError, MoveWarning
-from eagerflow.hardware import Device, Lane, as_device, current_device
+from eagerflow.hardware import Device, Lane, as_device, current_device, home_of
 from eagerflow.hardware.scopes import (
     DeviceScope,
     OpenScope,
     current_device_scope,
+    is_home,
+    latest,
     open_scope,
     runs_at,
 )
@@ -47,10 +49,16 @@ def move_inputs(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Sequ
     Raises:
         DeviceError: something has to be moved, and ``ef.config(moves="error")`` refuses that.
     """
-    here = open_scope()
-    if here is None or not inputs:
+    here = latest()  # as `open_scope`, spelled out: all ops within a scope pay for this
+    if here is None:
         return inputs
-    scope: Any = here.scope
+    if here.ended or not here.is_plain:
+        here = here.innermost()
+        if here is None:
+            return inputs
+    scope = here.scope
+    if scope is None or not inputs:
+        return inputs
     if op.devices is common_device:
         usual = scope.usual
         for x in inputs:
@@ -87,12 +95,10 @@ def _home(
 
 def lane_here(lane: Lane) -> Lane:
     """The lane of a number beside an operand of ``lane``: that of the device where ops run."""
-    here = open_scope()
-    if here is None or here.home is lane.device:
+    if is_home(lane.device):
         return lane
-    scope: Any = here.scope
-    other = scope.home([lane.device]).lanes[lane.dtype]
-    return other.twin if lane.symbolic else other  # type: ignore[no-any-return]  # a lane
+    other = home_of(lane.device).lanes[lane.dtype]
+    return other.twin if lane.symbolic else other
 
 
 def meeting_point(devices: Sequence[Any]) -> Device | None:
@@ -240,15 +246,14 @@ _crossings: Final[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
 
 
 def note_read(x: Tensor, state: Any) -> None:
-    """Note that ``x`` is the value of a variable, in case it is moved.
+    """Note that ``x`` is the value of a variable on another device, in case it is moved.
 
     Args:
         x: the value.
         state: what the variable stands for.
     """
-    if open_scope() is not None:
-        key = id(x)
-        _reads[key] = (ref(x, _forget(key)), state)
+    key = id(x)
+    _reads[key] = (ref(x, _forget(key)), state)
 
 
 def _forget(key: int) -> Callable[[object], None]:

@@ -362,7 +362,8 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
         if interpreter.stack.engaged:
             if interpreter.stack.scoped:
                 inputs = interpreter.stack.move(op, inputs, attrs)  # type: ignore[assignment]
-            return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
+            if interpreter.stack.installed:
+                return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
         return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
     except BaseException as error:
         hide_frames(error)

@@ -265,7 +265,7 @@ def as_device(name: Any) -> Device:
     >>> ef.hardware.as_device("/device:CPU:0")
     Device('cpu:0')
     """
-    if isinstance(name, Device):
+    if type(name) is Device:
         return name
     if not isinstance(name, str):
         found = _of_scope(name)
@@ -273,6 +273,11 @@ def as_device(name: Any) -> Device:
             return found
     candidate = _devices.get(name) if isinstance(name, str) else None
     return existing(find(known_name(name)) if candidate is None else candidate)
+
+
+def first_cpu() -> Device:
+    """``cpu:0``, which there always is."""
+    return _devices.get("cpu:0") or _local("cpu", 0)
 
 
 def existing(candidate: Device) -> Device:

@@ -21,9 +21,9 @@ from eagerflow.errors import DeviceError
 from eagerflow.hardware.names import DeviceName
 from eagerflow.hardware.registry import (
     Device,
-    as_device,
     existing,
     find,
+    first_cpu,
     known_name,
     scopes_by,
 )
@@ -101,9 +101,10 @@ class OpenScope:
         moved: what was moved within it, as `eagerflow.core.moves` notes it.
         part: of one that a trace opens for a part, the interpreter that was on top before.
         ended: whether its block was left.
+        is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
     """
 
-    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "_is_plain", "ended", "home", "moved",
+    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "ended", "home", "is_plain", "moved",
                  "outer", "part", "scope")  # fmt: skip
 
     def __init__(
@@ -123,10 +124,10 @@ class OpenScope:
         while below is not None and below.ended:
             below = below._below
         self._below: OpenScope | None = below
-        self._is_plain: bool = frame is None and (below is None or below._is_plain)
+        self.is_plain: bool = frame is None and (below is None or below.is_plain)
         #: those below whose generators are suspended now: they are inside of it when they run
         self._asleep: tuple[OpenScope, ...] = ()
-        if below is not None and not below._is_plain:
+        if below is not None and not below.is_plain:
             self._asleep = tuple([one for one in below.chain() if one._is_asleep])
         _current.set(self)
         _told(1)
@@ -150,7 +151,7 @@ class OpenScope:
                 continue
             if found is None or one in found._asleep:
                 found = one
-            if one._is_plain:
+            if one.is_plain:
                 break
         return found
 
@@ -172,6 +173,8 @@ class OpenScope:
 
 
 _current: ContextVar[OpenScope | None] = ContextVar("device scope", default=None)
+#: the one that was opened last in this thread; whether it is in force is another question
+latest: Final = _current.get
 
 
 def _nobody(change: int) -> None:
@@ -192,7 +195,7 @@ def open_scope() -> OpenScope | None:
     one = _current.get()
     if one is None:
         return None
-    if one.ended or not one._is_plain:
+    if one.ended or not one.is_plain:
         one = one.innermost()
         if one is None:
             return None
@@ -204,7 +207,7 @@ def is_home(device: Device) -> bool:
     one = _current.get()
     if one is None:
         return True
-    if one.ended or not one._is_plain:
+    if one.ended or not one.is_plain:
         one = one.innermost()
         if one is None:
             return True
@@ -220,14 +223,10 @@ def current_device_scope() -> DeviceScope | None:
 
 def current_device() -> Device:
     """The device on which new tensors are made."""
+    if _current.get() is None:
+        return first_cpu()
     one = open_scope()
-    if one is None or one.scope is None:
-        return _default()
-    return one.scope.device
-
-
-def _default() -> Device:
-    return as_device("cpu:0")
+    return first_cpu() if one is None or one.scope is None else one.scope.device
 
 
 def without_scope() -> OpenScope:
@@ -369,7 +368,7 @@ class device(AbstractScopeBlock):  # noqa: N801 - used like a function
 
     def __init__(self, name: Device | AbstractScopeBlock | str | None) -> None:
         if name is None:
-            super().__init__(None, _default())
+            super().__init__(None, first_cpu())
         elif isinstance(name, AbstractScopeBlock):
             super().__init__(name._scope, name.device)
         else:
@@ -386,7 +385,7 @@ def _asked(name: Device | str) -> DeviceScope:
     if isinstance(name, Device):
         return _scope_of(_name_of(name), name)
     own = known_name(name)
-    outer = _name_of(_default()) if around is None else around.name
+    outer = _name_of(first_cpu()) if around is None else around.name
     merged = own.within(outer)
     first = existing(find(merged))
     if not merged.is_pattern:

@@ -25,6 +25,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.hardware import Device
+from eagerflow.hardware.scopes import is_home
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.elementwise.arithmetic import negative
@@ -208,13 +209,13 @@ class Variable(AbstractArray):
     def __tensor__(self) -> Tensor:
         state = self.resource
         entry = _read.resolved.get(state.device)
-        if entry is None or stack.engaged:
+        if entry is None or stack.installed:
             value = bind(_read, resource=state, device=state.device)
-            if stack.scoped:
-                note_read(value, state)
-            return value
-        # no interpreter looks on: straight to the kernel, as operators do
-        return make_tensor(entry.kernel(resource=state), state.lane)
+        else:  # no interpreter looks on: straight to the kernel, as operators do
+            value = make_tensor(entry.kernel(resource=state), state.lane)
+        if stack.scoped and not is_home(state.device):
+            note_read(value, state)
+        return value
 
     @property
     def value(self) -> Tensor:
