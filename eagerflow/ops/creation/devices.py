@@ -32,6 +32,7 @@ _transfer = define(
     infer=_transfer_type,
     devices=_destination,
     vjp=(lambda g, out, x, *, device, source: to_device(g, source),),
+    jvp=lambda tangents, out, x, *, device, source: to_device(tangents[0], device),
     moves=True,
 )
 

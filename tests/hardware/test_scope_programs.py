@@ -1,0 +1,45 @@
+"""Each program of the table, eagerly and traced: the same bits, on the same devices, moved alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.core import tree
+from eagerflow.errors import MoveWarning
+from eagerflow.events import TransferEvent
+from tests.hardware import scope_programs_with_state  # noqa: F401 - it fills the table
+from tests.hardware.scope_programs import ROWS, Row, Wrap
+from tests.recorded import recorded
+
+pytestmark = pytest.mark.filterwarnings(f"ignore::{MoveWarning.__module__}.MoveWarning")
+
+
+def _eager(function: Any) -> Any:
+    return function
+
+
+def _run(row: Row, wrap: Wrap) -> tuple[list[tuple[str, bytes]], str, str]:
+    """The values of the results, their devices, and the moves."""
+    with ef.config(cpu_devices=3), recorded(TransferEvent) as seen:
+        results = [leaf for leaf in tree.leaves(row.run(wrap)) if leaf is not None]
+    values = [(str(leaf.type.type), leaf.numpy().tobytes()) for leaf in results]
+    moves = sorted(f"{e.origin[-1]}>{e.device[-1]}" for e in seen.events)
+    return values, " ".join(str(leaf.device)[-1] for leaf in results), " ".join(moves)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_eagerly_and_traced(name: str) -> None:
+    row = ROWS[name]
+    moves = " ".join(sorted(row.moves.split()))
+    values, *eager = _run(row, _eager)
+    assert eager == [row.devices, moves], "eagerly"
+    traced_values, *traced = _run(row, ef.trace)
+    assert traced == [row.devices, moves], "traced"
+    assert traced_values == values
+
+
+def test_there_are_enough_programs() -> None:
+    assert len(ROWS) >= 60
