@@ -291,6 +291,13 @@ def scope_of_call() -> Any:
     return (scope, settings.current().moves) if interpreter.stack.refusing else scope
 
 
+def text_of_scope(part: Any) -> str:
+    """What `scope_of_call` gave, for messages; empty if that was none."""
+    scope, moves = part if isinstance(part, tuple) else (part, "allow")
+    texts = ["" if scope is None else str(scope), "" if moves == "allow" else f"moves={moves!r}"]
+    return ", ".join(filter(None, texts))
+
+
 def _refuse(old: settings.Settings, new: settings.Settings) -> None:
     interpreter.stack.refusing = new.moves == "error"
 

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
-from eagerflow.core.moves import scope_of_call
+from eagerflow.core.moves import scope_of_call, text_of_scope
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -92,6 +92,11 @@ class Call:
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
         self.key = (names, treedefs, tokens, orders, aliases, scope_of_call())
+
+    @property
+    def scope(self) -> str:
+        """The device scope that it is in, as messages show it; empty if it is in none."""
+        return text_of_scope(self.key[-1])
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

@@ -38,6 +38,7 @@ class TraceRecord:
     Attributes:
         signature: the function with the types of its arguments; sizes that may differ have names.
         reason: why it was made.
+        scope: the device scope that it is for; empty if it is for none.
         seconds: how long tracing and optimising took.
         nodes: how many nodes the graph has that runs.
         static: what Python asked for the value of, so that another value is another trace.
@@ -50,6 +51,7 @@ class TraceRecord:
 
     signature: str
     reason: str
+    scope: str = ""
     seconds: float = 0.0
     nodes: int = 0
     static: list[str] = field(default_factory=list)
@@ -79,6 +81,7 @@ class TraceRecord:
         Long lists are cut: the attributes have all of it.
         """
         sections = {
+            "device scope": [self.scope] if self.scope else [],
             "static": _first(_grouped(self.static)),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from eagerflow.capture.border import fits
+from eagerflow.core.moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache, CacheEntry, same_number
 from eagerflow.function.explanations import LeafRecord
@@ -33,10 +34,24 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     group = cache.group(call)
     if group is not None and group.entries:
         return _entry_differs(group.entries[0], call)
+    scope = _other_scope(call, cache)
+    if scope is not None:
+        return Reason(
+            f"the device scope: now {call.scope or 'none'}, before {scope or 'none'}",
+            "the device scope",
+        )
     records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
     if not records:
         return Reason("earlier traces went with objects that they were for")
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
+
+
+def _other_scope(call: Call, cache: Cache) -> str | None:
+    """The device scope of the last trace for such arguments in another one; None without one."""
+    for key, group in reversed(cache.groups()):
+        if group.entries and key[:-1] == call.key[:-1]:
+            return text_of_scope(key[-1])
+    return None
 
 
 def _entry_differs(entry: CacheEntry, call: Call) -> Reason:

@@ -446,7 +446,8 @@ class _Maker:
                 ])  # fmt: skip
                 text = str(kind.like(shape=shape))
             types.append(f"{leaf.name}: {text}" if leaf.kind != "static" else f"{leaf.name}={text}")
-        record = TraceRecord(f"{self.request.name}({', '.join(types)})", self.request.reason)
+        signature = f"{self.request.name}({', '.join(types)})"
+        record = TraceRecord(signature, self.request.reason, self.request.call.scope)
         names = {id(v): self.leaves[i].name for v, i in zip(
             self.tracer.graph.inputs, self.graph_leaves, strict=False)}  # fmt: skip
         for root in static.values():

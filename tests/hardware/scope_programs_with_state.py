@@ -371,7 +371,7 @@ def a_generator_keeps_its_scope_to_itself(wrap):
     return wrap(f)(x())
 
 
-@program("1 0 0", "0>1")
+@program("1 0 0", "0>1 1>0")
 def a_generator_that_is_left_early(wrap):
     def multiples(a):
         with ef.device("cpu:1"):
@@ -380,7 +380,7 @@ def a_generator_that_is_left_early(wrap):
 
     def f(a):
         for b in multiples(a):
-            inside = ef.ones(2)
+            inside = ef.ones(2) + b[:2].to("cpu:0") * 0
             break
         return b, inside, ef.ones(2) + a[:2]
 
