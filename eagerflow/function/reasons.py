@@ -36,10 +36,8 @@ def reason_of(call: Call, cache: Cache) -> Reason:
         return _entry_differs(group.entries[0], call)
     scope = _other_scope(call, cache)
     if scope is not None:
-        return Reason(
-            f"the device scope: now {call.scope or 'none'}, before {scope or 'none'}",
-            "the device scope",
-        )
+        now, before = call.scope or "none", scope or "none"
+        return Reason(f"the device scope: now {now}, before {before}")  # asked for: no culprit
     records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
     if not records:
         return Reason("earlier traces went with objects that they were for")

@@ -19,10 +19,12 @@ import eagerflow as ef
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
 from eagerflow.core.op import infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.events import TransferEvent
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
 from tests.ops.gradients import gradient
 from tests.ops.tracing import State, call_traced, compare_traced, run_traced, traced
+from tests.recorded import recorded
 
 Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
 
@@ -45,14 +47,31 @@ def _check_other_device(x: Tensor) -> None:
     assert x.device == "cpu:1", f"the result is on {x.device}"
 
 
+def _in_scope(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """In a device scope, with operands from elsewhere, each of which is moved once."""
+    given: list[Any] = []
+    for a in args:
+        map_type(AbstractArray, given.append, a)
+    with ef.config(cpu_devices=2), ef.device("cpu:1"), recorded(TransferEvent) as seen:
+        result = function(*args, **kwargs)
+    own = function is ef.py_call  # which says itself where its results are
+    if not own and not any(isinstance(x, ef.Variable) for x in given):  # of which each read moves
+        moves = [(event.origin, event.device) for event in seen.events]
+        assert set(moves) <= {("cpu:0", "cpu:1")}, f"moved: {moves}"
+        assert len(moves) <= len({id(x) for x in given}), f"moved: {moves}"
+    return result
+
+
 #: how an op can be run: name of the column -> run(function, args, kwargs)
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
     "cpu:1": _elsewhere,
+    "scope": _in_scope,
     "traced": run_traced,
     "called": call_traced,
 }
-EVERY_WAY, BOTH_WAYS, EAGERLY = ("eager", "cpu:1", "traced"), ("eager", "called"), ("eager",)
+EVERY_WAY = ("eager", "cpu:1", "scope", "traced")
+BOTH_WAYS, EAGERLY = ("eager", "called"), ("eager",)
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
 COMPARED = frozenset({"traced", "called"})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
