@@ -46,7 +46,7 @@ class _Stack:
         self.monitor: AbstractInterpreter | None = None
         self.execute: Callable[[Any, Sequence[Any], dict[str, Any]], Any]
         self.resolve: Callable[[Any, Sequence[Any], dict[str, Any], Any], Any]
-        self.move: Callable[[Any, Sequence[Any], dict[str, Any]], Sequence[Any]]
+        self.move: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, ...]]
 
     def count(self, change: int, monitors: int = 0) -> None:
         with self.lock:

@@ -38,7 +38,7 @@ _transfer: Final = declare("transfer")
 # --- where ops run ------------------------------------------------------------------------------
 
 
-def move_inputs(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Sequence[Tensor]:
+def move_inputs(op: Op, inputs: tuple[Tensor, ...], attrs: dict[str, Any]) -> tuple[Tensor, ...]:
     """The inputs of an op on the device where it runs, in the scope that is open in this thread.
 
     Args:

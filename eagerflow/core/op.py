@@ -361,7 +361,7 @@ def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:
     try:  # costs nothing where nothing is raised
         if interpreter.stack.engaged:
             if interpreter.stack.scoped:
-                inputs = interpreter.stack.move(op, inputs, attrs)  # type: ignore[assignment]
+                inputs = interpreter.stack.move(op, inputs, attrs)
             if interpreter.stack.installed:
                 return interpreter.current().bind(op, inputs, attrs)  # type: ignore[no-any-return]  # see `bind_several`
         return interpreter.stack.execute(op, inputs, attrs)  # type: ignore[no-any-return]  # likewise
