@@ -22,6 +22,7 @@ from eagerflow.dims import Size, symbols
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.scopes import name_scope, resource_names
 from eagerflow.graph.signatures import is_read
+from eagerflow.hardware import current_device_scope
 from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
@@ -67,7 +68,8 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     leaves, treedef = tree.flatten((args, kwargs))
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
     known = tracer.root.calls
-    key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
+    scope = current_device_scope()
+    key = (_identity(f), treedef, scope, *[_token(x, tracer) for x in leaves])
     shared = known.get(key)
     if shared is None or not shared.holds(tracer):
         try:
@@ -98,7 +100,7 @@ def _identity(f: Any) -> Any:
 def _token(x: Any, tracer: Tracer) -> Any:
     """The part of an argument that must be equal in all calls of one graph."""
     if type(x) is Tensor:
-        return "tensor", str(tracer.value_of(x).type)
+        return "tensor", str(tracer.value_of(x).spec)
     if type(x) is TracedNumber:
         return "number", id(x.value)
     try:

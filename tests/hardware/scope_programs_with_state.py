@@ -236,16 +236,50 @@ def a_while_loop_that_begins_elsewhere(wrap):
     return wrap(f)(x())
 
 
-@program("2", "1>2")
-def a_scope_in_a_loop(wrap):
-    def f(b):
-        total = ef.zeros(3, device="cpu:2")
-        for _ in range(1):
-            with ef.device("cpu:2"):
-                total = total + b
-        return total
+@program("1", "0>1 0>1")
+def what_a_loop_does_not_change_moves_once(wrap):
+    def f(a, b):
+        with ef.device("cpu:1"):
+            c = b * 1
+            while (c + a).sum() < 100:
+                c = c * a + 1
+            return c
 
-    return wrap(f)(y())
+    return wrap(f)(x(), x() * 2)
+
+
+@program("0", "0>1 1>0")
+def a_gradient_through_such_a_loop(wrap):
+    def f(a):
+        with ef.device("cpu:1"):
+            total = ef.ones(3)
+            while total.sum() < 50:
+                total = total * ef.exp(a)
+            return total.sum()
+
+    return wrap(ef.grad(f))(x())
+
+
+@program("1 2", "0>1 0>2")
+def calls_as_nodes(wrap):
+    def inner(a):
+        return ef.exp(a) * a
+
+    def f(a):
+        with ef.device("cpu:1"):
+            b = ef.call(inner, a)
+        with ef.device("cpu:2"):
+            return b, ef.call(inner, a)
+
+    return wrap(f)(x())
+
+
+@program("0 1")
+def calls_as_nodes_follow_their_arguments(wrap):
+    def inner(a):
+        return ef.exp(a) * a
+
+    return wrap(lambda a, b: (ef.call(inner, a), ef.call(inner, b)))(x(), y())
 
 
 @program("1 1", "0>1")
