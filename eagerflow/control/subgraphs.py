@@ -254,6 +254,7 @@ def trace_subgraph(
     own = getattr(users, "__name__", name)
     tracer = Tracer(name if own == "<lambda>" else own, parent)
     _outcomes[tracer] = outcome
+    tracer.repeats = loop is not None
     before = Reachable([users])
     with tracer:
         try:

@@ -170,9 +170,18 @@ class AbstractInterpreter(ABC):
 
 
 class AbstractTracer(AbstractInterpreter):
-    """A transform that appends nodes to a graph, also for what is no op: arithmetic of numbers."""
+    """A transform that appends nodes to a graph, also for what is no op: arithmetic of numbers.
+
+    Attributes:
+        repeats: whether it traces what a loop repeats.
+    """
 
     traces = True
+    repeats = False
+
+    @abstractmethod
+    def owns(self, x: Any) -> bool:
+        """Whether the tensor ``x`` was made in it, and not in a trace around it or outside."""
 
     @abstractmethod
     def item(self, x: Any) -> Any:

@@ -15,7 +15,12 @@ from weakref import WeakKeyDictionary, ref
 from eagerflow import settings
 from eagerflow.core import interpreter
 from eagerflow.core.convert import check_holds
-from eagerflow.core.interpreter import BASE, AbstractDifferentiator, AbstractInterpreter
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    AbstractInterpreter,
+    AbstractTracer,
+)
 from eagerflow.core.op import Op, common_device, declare, describe
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import DeviceError, MoveWarning
@@ -180,6 +185,11 @@ def _moved(
     found = _found(here, key, x, home, top)
     if found is not None:
         return found
+    loop = _loop_around(here, x, top) if here.part is not None else None
+    if loop is not None:
+        before, around = loop
+        with interpreter.use(around):
+            return _moved(before, x, home, op, inputs, attrs)
     if settings.current().moves == "error":
         raise _refusal(here, x, home, op, inputs, attrs)
     check_holds(home, x._lane.dtype)
@@ -221,6 +231,24 @@ def _is_known(x: Tensor, out: Tensor, top: AbstractInterpreter) -> bool:
             return False
         top = top.below
     return True
+
+
+def _loop_around(
+    here: OpenScope, x: Tensor, top: AbstractInterpreter
+) -> tuple[OpenScope, AbstractInterpreter] | None:
+    """The scope and the interpreter around the outermost loop that is traced and keeps ``x``.
+
+    In a branch of its body as well: that the branch may never run costs one move, to move there
+    would cost one for each iteration.
+    """
+    found = None
+    while here.part is not None and here.outer is not None:
+        if not isinstance(top, AbstractTracer) or top.owns(x):
+            break
+        if top.repeats:
+            found = here.outer, here.part
+        here, top = here.outer, here.part
+    return found
 
 
 def _refusal(

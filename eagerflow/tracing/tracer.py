@@ -300,6 +300,11 @@ class Tracer(AbstractTracer):
     def looked(self, value: Tensor) -> None:
         self.looked_at[id(value._data)] = make_tensor(value._data, value._lane)
 
+    def owns(self, x: Tensor) -> bool:
+        """Whether ``x`` was made in it, and not in a trace around it or outside."""
+        data = x._data
+        return data.tracer is self if type(data) is Symbol else self.is_fresh(x)
+
     def is_fresh(self, x: Tensor) -> bool:
         """Whether the concrete data of ``x`` was made while tracing."""
         return id(x._data) in self._fresh
@@ -384,7 +389,7 @@ class Tracer(AbstractTracer):
         if id(handle) in self.root.pinned:
             raise self.root.pinned[id(handle)][1]()
         data = handle._data
-        own = data.tracer is self if type(data) is Symbol else self.is_fresh(handle)
+        own = self.owns(handle)
         if self.parent is not None and not own and not self.follows_updates:
             raise TraceError(
                 "a branch or a loop of a traced function updates a tensor from outside in place",

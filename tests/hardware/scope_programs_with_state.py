@@ -241,7 +241,7 @@ def what_a_loop_does_not_change_moves_once(wrap):
     def f(a, b):
         with ef.device("cpu:1"):
             c = b * 1
-            while (c + a).sum() < 100:
+            while c.sum() < 100:
                 c = c * a + 1
             return c
 
@@ -250,14 +250,39 @@ def what_a_loop_does_not_change_moves_once(wrap):
 
 @program("0", "0>1 1>0")
 def a_gradient_through_such_a_loop(wrap):
-    def f(a):
+    def f(a, b):
         with ef.device("cpu:1"):
-            total = ef.ones(3)
-            while total.sum() < 50:
+            total = b * 2
+            while total.sum() < 500:
                 total = total * ef.exp(a)
             return total.sum()
 
-    return wrap(ef.grad(f))(x())
+    return wrap(ef.grad(f))(x(), y())
+
+
+@program("2", "1>2 1>2 1>2")
+def a_scope_in_a_loop(wrap):
+    def f(b, i):
+        total = ef.zeros(3, device="cpu:2")
+        while i < 3:
+            i = i + 1
+            with ef.device("cpu:2"):
+                total = total + b
+        return total
+
+    return wrap(f)(y(), ef.tensor(0))
+
+
+@program("1", "0>1 0>1")
+def a_branch_within_a_loop(wrap):
+    def f(a, b):
+        with ef.device("cpu:1"):
+            c = b * 1
+            while c.sum() < 100:
+                c = c * a if c[0] > 3 else c + 1
+            return c
+
+    return wrap(f)(x(), x() * 2)
 
 
 @program("1 2", "0>1 0>2")

@@ -327,20 +327,6 @@ def test_a_traced_call_in_a_scope_is_one_step_of_one_trace_for_each_scope() -> N
     assert f.traces[3].reason == "the device scope: now none, before colocation on cpu:1"
 
 
-def test_a_graph_moves_before_a_loop_what_the_loop_does_not_change() -> None:
-    @ef.trace
-    def f(b, n):
-        total = ef.zeros(3, device="cpu:2")
-        while n > 0:
-            with ef.device("cpu:2"):
-                total = total + b
-            n = n - 1
-        return total
-
-    b = ef.ones(3, device="cpu:1")
-    assert _moves(lambda: f(b, ef.tensor(3))) == [("cpu:1", "cpu:2", 12)]
-
-
 def test_a_graph_says_its_moves() -> None:
     f = ef.trace(lambda a, b: a * b + a)
     with ef.device("cpu:1"):
