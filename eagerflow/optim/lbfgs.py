@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
+from eagerflow.errors import DeviceError, DTypeError, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import undo_by
-from eagerflow.optim.checks import count, not_negative
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.parameters import named_variables, outline
+from eagerflow.options import COUNT, NOT_NEGATIVE, check, one_of
 from eagerflow.states import put
 from eagerflow.types import DType
 
@@ -104,16 +104,10 @@ class LBFGS:
         self._variables = tuple(named.values())
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        count("LBFGS", "times", max_iter=max_iter, max_eval=max_eval, history_size=history_size)
-        not_negative(
-            "LBFGS", lr=lr, tolerance_grad=tolerance_grad, tolerance_change=tolerance_change
-        )
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise TensorValueError(
-                "LBFGS: there is no such line search",
-                given=f"line_search_fn={line_search_fn!r}",
-                expected="None or 'strong_wolfe'",
-            )
+        check("LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        check("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
+        check("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
+        check("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
         self.lr = lr
         self.max_iter = max_iter
         self.max_eval = max_eval
