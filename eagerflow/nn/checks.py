@@ -7,25 +7,16 @@ reason to guard them at each call.
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.options import one_of
 
 _SPATIAL = ("height", "width")
 _LAYERS = "eagerflow.nn.layers."
-
-
-def check_sizes(name: str, **sizes: int) -> None:
-    """Raise unless all sizes are integers from 1."""
-    for what, size in sizes.items():
-        if type(size) is not int or size < 1:
-            raise TensorValueError(
-                f"{name}: {what} is no size",
-                given=f"{what}={size!r}",
-                expected="an integer from 1",
-            )
+#: of recurrent steps
+NONLINEARITY = one_of("tanh", "relu")
 
 
 def check_one(layer: Any, x: Any, before: Any) -> None:
@@ -113,24 +104,4 @@ def check_positions(name: str, x: Any) -> None:
             f"{name}: the input has no axis of positions",
             given=f"{ef.asarray(x).type}",
             expected="[..., length, size]",
-        )
-
-
-def check_probability(name: str, what: str, p: Any) -> None:
-    """Raise unless a setting is a number from 0 to 1."""
-    if not (isinstance(p, Real) and 0.0 <= float(p) <= 1.0):
-        raise TensorValueError(
-            f"{name}: {what} is no probability",
-            given=f"{what}={p!r}",
-            expected=f"0 <= {what} <= 1",
-        )
-
-
-def check_nonlinearity(name: str, nonlinearity: Any) -> None:
-    """Raise unless a setting names a nonlinearity of recurrent steps."""
-    if nonlinearity not in ("tanh", "relu"):
-        raise TensorValueError(
-            f"{name}: there is no such nonlinearity",
-            given=f"nonlinearity={nonlinearity!r}",
-            expected="'tanh' or 'relu'",
         )

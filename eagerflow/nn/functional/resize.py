@@ -8,6 +8,7 @@ from typing import Any, Final
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import TensorLike
+from eagerflow.options import check, one_of
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -20,14 +21,11 @@ _MODES: Final[dict[str, tuple[str, int | None]]] = {
     "trilinear": ("linear", 3),
     "area": ("area", None),
 }
+_MODE: Final = one_of(*_MODES)
 
 
 def _checked_mode(x: ef.Tensor, mode: str, align_corners: bool | None) -> str:
-    if mode not in _MODES:
-        raise TensorValueError(
-            f"interpolate: {mode!r} is not a mode", given=f"input={x.type}",
-            expected=", ".join(_MODES),
-        )  # fmt: skip
+    check("interpolate", _MODE, mode=mode)
     kind, axes = _MODES[mode]
     if x.ndim < 3 or (axes is not None and x.ndim != axes + 2):
         raise ShapeError(

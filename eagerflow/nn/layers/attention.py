@@ -9,9 +9,10 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_positions, check_sizes
+from eagerflow.nn.checks import check_positions
 from eagerflow.nn.layers.linear import Linear
 from eagerflow.nn.module import Module
+from eagerflow.options import SIZE, check
 
 __all__ = ["MultiHeadAttention"]
 
@@ -58,7 +59,7 @@ class MultiHeadAttention(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes("MultiHeadAttention", embed_dim=embed_dim, num_heads=num_heads)
+        check("MultiHeadAttention", SIZE, embed_dim=embed_dim, num_heads=num_heads)
         if embed_dim % num_heads:
             raise TensorValueError(
                 "MultiHeadAttention: the heads cannot have equal sizes",

@@ -8,8 +8,9 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_channels, check_sizes
+from eagerflow.nn.checks import check_channels
 from eagerflow.nn.module import Module
+from eagerflow.options import SIZE, check
 
 __all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm"]
 
@@ -63,7 +64,7 @@ class BatchNorm(Module):
         *,
         dtype: Any = None,
     ) -> None:
-        check_sizes("BatchNorm", num_features=num_features)
+        check("BatchNorm", SIZE, num_features=num_features)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -178,7 +179,7 @@ class RMSNorm(Module):
 def _sizes(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
     sizes = (shape,) if isinstance(shape, int) else shape
     for size in sizes:
-        check_sizes(name, normalized_shape=size)
+        check(name, SIZE, normalized_shape=size)
     return sizes
 
 
@@ -213,7 +214,7 @@ class GroupNorm(Module):
         *,
         dtype: Any = None,
     ) -> None:
-        check_sizes("GroupNorm", num_groups=num_groups, num_channels=num_channels)
+        check("GroupNorm", SIZE, num_groups=num_groups, num_channels=num_channels)
         if num_channels % num_groups:
             raise TensorValueError(
                 "GroupNorm: the channels do not fall into equal groups",

@@ -412,13 +412,13 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "layers": (lambda: nn.GRU(2, 3, num_layers=0), TensorValueError, "GRU: num_layers is no size"),
     "dropout": (
         lambda: nn.RNN(2, 3, dropout=1.5), TensorValueError,
-        r"RNN: dropout is no probability\n  got: dropout=1.5\n  expected: 0 <= dropout <= 1",
+        r"RNN: dropout is no probability\n  got: dropout=1.5\n  expected: a number from 0 to 1",
     ),
     "no number": (lambda: nn.GRU(2, 3, dropout="x"), TensorValueError, "dropout='x'"),
     "no size": (lambda: nn.LSTM(2, "x"), TensorValueError, "LSTM: hidden_size is no size"),
     "nonlinearity": (
         lambda: nn.RNN(2, 3, nonlinearity="sin"), TensorValueError,
-        r"no such nonlinearity\n  got: nonlinearity='sin'\n  expected: 'tanh' or 'relu'",
+        r"nonlinearity has no such value\n  got: nonlinearity='sin'\n  expected: 'tanh' or 'relu'",
     ),
     "projections": (
         lambda: nn.LSTM(2, 3, proj_size=3), TensorValueError, "proj_size is no size below hidden",
