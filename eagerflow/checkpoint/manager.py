@@ -24,6 +24,7 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.extending import unwritable, warn
+from eagerflow.options import POSITIVE, check, one_of
 
 _NAME: Final = re.compile(r"step-(\d+)")
 
@@ -95,18 +96,12 @@ class Manager:
         keep: int | None = 3,
         best_by: Best | None = None,
     ) -> None:
-        for name, value in (("every", every), ("seconds", seconds), ("keep", keep)):
-            if value is not None and not value > 0:
-                raise TensorValueError(f"Manager: {name} is not positive", given=f"{name}={value}")
+        limits = {"every": every, "seconds": seconds, "keep": keep}
+        check("Manager", POSITIVE, **{n: value for n, value in limits.items() if value is not None})
         if every is None and seconds is None:
             raise TensorValueError("Manager: neither every= nor seconds= says when to save")
         metric, better = (best_by, "max") if isinstance(best_by, str) else best_by or (None, "max")
-        if better not in ("max", "min"):
-            raise TensorValueError(
-                f"Manager: {better!r} does not say which values are better",
-                given=f"best_by={best_by!r}",
-                expected='"max" or "min"',
-            )
+        check("Manager", one_of("max", "min"), **{"best_by[1]": better})
         self.directory: Final = Path(directory)
         self._every, self._seconds, self._keep = every, seconds, keep
         self._metric: str | None = metric

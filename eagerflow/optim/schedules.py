@@ -95,9 +95,16 @@ def _checked(schedule: AbstractSchedule) -> None:
             object.__setattr__(schedule, name, tuple(value))
 
 
+class _AbstractFormula(AbstractSchedule):
+    """A schedule of which nothing is to be checked but each field by itself."""
+
+    def __post_init__(self) -> None:
+        _checked(self)
+
+
 @final
 @dataclass(frozen=True)
-class StepSchedule(AbstractSchedule):
+class StepSchedule(_AbstractFormula):
     """``lr * gamma ** (n // step_size)``: falls by a factor at equal distances.
 
     Args:
@@ -114,15 +121,13 @@ class StepSchedule(AbstractSchedule):
     step_size: int
     gamma: float = 0.1
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma ** ef.floor(n / self.step_size)
 
 
 @final
 @dataclass(frozen=True)
-class MultiStepSchedule(AbstractSchedule):
+class MultiStepSchedule(_AbstractFormula):
     """``lr * gamma ** k`` after ``k`` of the milestones.
 
     Args:
@@ -139,8 +144,6 @@ class MultiStepSchedule(AbstractSchedule):
     milestones: Sequence[int]
     gamma: float = 0.1
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = self.lr + 0 * n
         for k, milestone in enumerate(self.milestones, start=1):
@@ -150,7 +153,7 @@ class MultiStepSchedule(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class ExponentialSchedule(AbstractSchedule):
+class ExponentialSchedule(_AbstractFormula):
     """``lr * gamma ** n``.
 
     Args:
@@ -165,15 +168,13 @@ class ExponentialSchedule(AbstractSchedule):
     lr: float
     gamma: float
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma**n
 
 
 @final
 @dataclass(frozen=True)
-class PolynomialSchedule(AbstractSchedule):
+class PolynomialSchedule(_AbstractFormula):
     """From ``lr`` to ``final`` as ``(1 - n / steps) ** power``; a straight line for power 1.
 
     Args:
@@ -192,8 +193,6 @@ class PolynomialSchedule(AbstractSchedule):
     power: float = 1.0
     final: float = 0.0
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         left = 1 - ef.minimum(n, self.steps) / self.steps
         return self.final + (self.lr - self.final) * left**self.power
@@ -201,7 +200,7 @@ class PolynomialSchedule(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class CosineSchedule(AbstractSchedule):
+class CosineSchedule(_AbstractFormula):
     """From ``lr`` to ``final`` along half a cosine (Loshchilov and Hutter, 2017).
 
     Args:
@@ -218,15 +217,13 @@ class CosineSchedule(AbstractSchedule):
     steps: int
     final: float = 0.0
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return _cosine(self.lr, self.final, ef.minimum(n, self.steps) / self.steps)
 
 
 @final
 @dataclass(frozen=True)
-class WarmUp(AbstractSchedule):
+class WarmUp(_AbstractFormula):
     """A straight rise at first, then another schedule from its beginning.
 
     Update ``n`` of the first ``steps`` has ``(n + 1) / (steps + 1)`` of the rate that the schedule
@@ -244,8 +241,6 @@ class WarmUp(AbstractSchedule):
     schedule: AbstractSchedule | float
     steps: int
 
-    __post_init__ = _checked
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = _part(self.schedule, ef.maximum(n - self.steps, 0.0))
         return rate * ef.minimum((n + 1) / (self.steps + 1), 1.0)
@@ -253,7 +248,7 @@ class WarmUp(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class OneCycleSchedule(AbstractSchedule):
+class OneCycleSchedule(_AbstractFormula):
     """Up to the highest rate and down to almost nothing (Smith and Topin, 2018).
 
     From ``max_lr / div_factor`` to ``max_lr`` in the first ``pct_start`` of the updates, and then
@@ -278,8 +273,6 @@ class OneCycleSchedule(AbstractSchedule):
     anneal_strategy: Literal["cos", "linear"] = "cos"
     div_factor: float = 25.0
     final_div_factor: float = 1e4
-
-    __post_init__ = _checked
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         between = _cosine if self.anneal_strategy == "cos" else _line

@@ -50,14 +50,12 @@ def length_of(value: SupportsIndex) -> int:
     try:
         length = operator.index(value)
     except TypeError:
-        raise DTypeError(
+        length = None
+    if length is None or length < 0:
+        raise (DTypeError if length is None else TensorValueError)(
             "bucket_by_length: this is no length",
             given=f"a {type(value).__name__}: {value!r}",
             expected="an integer, at least 0",
-        ) from None
-    if length < 0:
-        raise TensorValueError(
-            "bucket_by_length: this is no length", given=f"{length}", expected="at least 0"
         )
     return length
 
