@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, ShapeError, hides_frames
+from eagerflow.errors import ShapeError, hides_frames
 from eagerflow.extending import TensorLike, hint_at, in_range
 from eagerflow.optim.parameters import (
     Parameter,
     Parameters,
     PerVariable,
     Rows,
+    check_real,
     named_variables,
     outline,
     per_variable,
+    working_dtype,
 )
 from eagerflow.options import NOT_NEGATIVE, check
 from eagerflow.states import put
-from eagerflow.types import DType
 
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
@@ -80,7 +81,7 @@ class AbstractOptimiser(ABC):
             scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
             made = self._accumulators(path, v, accumulators)
             self.state.update(made)
-            dtype = _working_dtype(v)
+            dtype = working_dtype(v)
             parameters.append(Parameter(i, path, v, tuple(made.values()), dtype, decay, scale))
         self._parameters = Parameters(tuple(parameters), treedef)
         device = parameters[0].variable.device
@@ -94,16 +95,12 @@ class AbstractOptimiser(ABC):
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]
     ) -> dict[str, ef.Variable]:
         """What is kept beside one variable, by name."""
-        if v.dtype.is_complex and not self._complex:
-            raise DTypeError(
-                f"{type(self).__name__}: {path or 'the variable'} is complex",
-                given=str(v.type),
-                hint="hold real and imaginary part in two variables",
-            )
+        if not self._complex:
+            check_real(type(self).__name__, path, v)
         made = {}
         for kind, first in wanted.items():
             name = f"{kind}.{path}" if path else kind
-            value = ef.full(v.shape, first, dtype=_working_dtype(v), device=v.device)
+            value = ef.full(v.shape, first, dtype=working_dtype(v), device=v.device)
             made[name] = ef.Variable(value, trainable=False, name=name)
         return made
 
@@ -264,10 +261,3 @@ _ELSEWHERE: Final = """
     variables zero_grad
 """
 hint_at(AbstractOptimiser, _ELSEWHERE.split())
-
-# --- parts ------------------------------------------------------------------------------------
-
-
-def _working_dtype(v: ef.Variable) -> DType:
-    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
-    return ef.float32 if v.dtype.itemsize < 4 else v.dtype

@@ -190,6 +190,21 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
     return named, treedef
 
 
+def check_real(what: str, path: str, variable: ef.Variable) -> None:
+    """Refuse a variable of complex numbers."""
+    if variable.dtype.is_complex:
+        raise DTypeError(
+            f"{what}: {path or 'the variable'} is complex",
+            given=str(variable.type),
+            hint="hold real and imaginary part in two variables",
+        )
+
+
+def working_dtype(v: ef.Variable) -> DType:
+    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
+    return ef.float32 if v.dtype.itemsize < 4 else v.dtype
+
+
 def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variable) -> float:
     """What an option is for one variable."""
     number = option(path, variable) if callable(option) else option

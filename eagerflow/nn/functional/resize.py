@@ -165,12 +165,10 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
     """
     tensor = _picture("pixel_shuffle", input, upscale_factor)
     *lead, channels, height, width = tensor.shape
-    r, k = upscale_factor, len(lead)
-    parts = ef.reshape(tensor, (*lead, channels // (r * r), r, r, height, width))
-    order = (*range(k), k, k + 3, k + 1, k + 4, k + 2)
-    return ef.reshape(
-        ef.permute_dims(parts, order), (*lead, channels // (r * r), height * r, width * r)
-    )
+    r, groups = upscale_factor, channels // (upscale_factor * upscale_factor)
+    parts = ef.reshape(tensor, (*lead, groups, r, r, height, width))
+    moved = ef.moveaxis(parts, (-2, -3), (-4, -1))
+    return ef.reshape(moved, (*lead, groups, height * r, width * r))
 
 
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
@@ -192,9 +190,7 @@ def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
     """
     tensor = _picture("pixel_unshuffle", input, downscale_factor)
     *lead, channels, height, width = tensor.shape
-    r, k = downscale_factor, len(lead)
+    r = downscale_factor
     parts = ef.reshape(tensor, (*lead, channels, height // r, r, width // r, r))
-    order = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
-    return ef.reshape(
-        ef.permute_dims(parts, order), (*lead, channels * r * r, height // r, width // r)
-    )
+    moved = ef.moveaxis(parts, (-3, -1), (-4, -3))
+    return ef.reshape(moved, (*lead, channels * r * r, height // r, width // r))
