@@ -199,8 +199,7 @@ class Manager:
                 try:
                     files.remove(path)
                 except OSError as error:  # not worth the run
-                    text = f"{path} could not be removed: {error.strerror}"
-                    warn(text, CheckpointWarning)
+                    warn(f"{path} could not be removed: {error.strerror}", CheckpointWarning)
 
     # --- what there is ---
 
@@ -273,7 +272,8 @@ class Manager:
                     damaged.append(damage)  # else another manager has just removed it
                 continue
             if damaged:
-                _warn(damaged, path)
+                reasons = "; ".join(map(str, damaged))
+                warn(f"{path} was restored, since {reasons}", CheckpointWarning)
             _random().state = manifest.note["random"]
             self._last = (manifest.note["step"], monotonic())
             return Restored(manifest.note["step"], tree, manifest.note["metrics"])
@@ -315,8 +315,3 @@ class Manager:
 
 def _random() -> ef.random.Generator:
     return ef.random.default_generator()
-
-
-def _warn(damaged: list[Damaged], taken: Path) -> None:
-    text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
-    warn(text, CheckpointWarning)

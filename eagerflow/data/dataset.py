@@ -24,9 +24,10 @@ from eagerflow.data.iterator import DatasetIterator
 from eagerflow.data.sources.files import LineStage, Paths, RecordStage
 from eagerflow.data.sources.memory import TensorStage, iterable_stage
 from eagerflow.data.sources.tables import GroupStage, ParquetStage, TableStage
-from eagerflow.data.stages.choices import ShuffleStage, SliceStage
 from eagerflow.data.stages.groups import BatchStage, BucketStage, RepeatStage, ZipStage
 from eagerflow.data.stages.maps import FilterStage, MapStage
+from eagerflow.data.stages.shuffle import ShuffleStage
+from eagerflow.data.stages.slices import SliceStage
 from eagerflow.data.workers.background import PrefetchStage
 from eagerflow.errors import LengthError, TensorValueError
 from eagerflow.extending import capture, hint_at

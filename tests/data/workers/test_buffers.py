@@ -19,7 +19,7 @@ import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.data.base.orders import generator, words_of
 from eagerflow.data.sources.memory import IterableStage
-from eagerflow.data.stages.choices import BufferCursor
+from eagerflow.data.stages.shuffle import BufferCursor
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import ShuffleStore
 from tests.data.functions import seven
