@@ -19,6 +19,24 @@ _LAYERS = "eagerflow.nn.layers."
 NONLINEARITY = one_of("tanh", "relu")
 
 
+def check_divides(name: str, parts: str, count: int, **sizes: int) -> None:
+    """Raise unless sizes fall into so many equal parts.
+
+    Args:
+        name: of the layer.
+        parts: what its argument ``count`` is called.
+        count: from 1.
+        sizes: by the names of their arguments.
+    """
+    for what, size in sizes.items():
+        if size % count:
+            raise TensorValueError(
+                f"{name}: {parts} does not divide {what}",
+                given=f"{parts}={count}, {what}={size}",
+                expected="equal parts",
+            )
+
+
 def check_one(layer: Any, x: Any, before: Any) -> None:
     """Raise if a layer of a sequence gets a tuple: it would be stacked, if its shapes permit.
 

@@ -10,7 +10,7 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_channels
+from eagerflow.nn.checks import check_channels, check_divides
 from eagerflow.nn.layers.linear import small_bias
 from eagerflow.nn.module import Module
 from eagerflow.options import SIZE, check
@@ -34,12 +34,7 @@ class _AbstractKernels(Module):
         """Check the sizes, and make weight and bias."""
         name = type(self).__name__
         check(name, SIZE, in_channels=in_channels, out_channels=out_channels, groups=groups)
-        if in_channels % groups or out_channels % groups:
-            raise TensorValueError(
-                f"{name}: the channels do not fall into equal groups",
-                given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
-                expected="groups that divide both numbers of channels",
-            )
+        check_divides(name, "groups", groups, in_channels=in_channels, out_channels=out_channels)
         window = self._window(name, kernel_size)
         first, second = out_channels, in_channels
         if self._transposed:

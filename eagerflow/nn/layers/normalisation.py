@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_channels
+from eagerflow.nn.checks import check_channels, check_divides
 from eagerflow.nn.module import Module
 from eagerflow.options import SIZE, check
 
@@ -215,12 +214,7 @@ class GroupNorm(Module):
         dtype: Any = None,
     ) -> None:
         check("GroupNorm", SIZE, num_groups=num_groups, num_channels=num_channels)
-        if num_channels % num_groups:
-            raise TensorValueError(
-                "GroupNorm: the channels do not fall into equal groups",
-                given=f"num_groups={num_groups}, num_channels={num_channels}",
-                expected="num_channels that num_groups divides",
-            )
+        check_divides("GroupNorm", "num_groups", num_groups, num_channels=num_channels)
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
