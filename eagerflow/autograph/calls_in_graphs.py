@@ -14,7 +14,7 @@ from eagerflow.capture.reachable import Reachable
 from eagerflow.control.applying import apply
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, own_handles, trace_subgraph
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
@@ -25,7 +25,7 @@ from eagerflow.graph.signatures import is_read
 from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import TensorSpec
 
 
@@ -60,7 +60,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     >>> graph.nodes[0].attrs["body"] is graph.nodes[99].attrs["body"]
     True
     """
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     if tracer is None:
         args, kwargs = own_handles((args, kwargs))
         return f(*args, **kwargs)

@@ -164,11 +164,8 @@ class _Kind:
         a, b = self.array, other.array
         if a._kind.dtype is not b._kind.dtype or a._kind.device is not b._kind.device:
             return False
-        first, second = [(x._count, *x._kind.shape) for x in (a, b)]
-        return len(first) == len(second) and all(
-            a is b if a is None or b is None else same(a, b)
-            for a, b in zip(first, second, strict=True)
-        )
+        first, second = [(-1 if x._count is None else x._count, *x._kind.shape) for x in (a, b)]
+        return len(first) == len(second) and all(map(same, first, second))
 
     def __hash__(self) -> int:
         return hash((self.array._kind.dtype, self.array.dynamic))

@@ -287,30 +287,20 @@ class Carry:
         """The types of the values that the loop ends with."""
         kinds = []
         for kind, _, loose, _ in self.leaves:
-            if isinstance(kind, TensorSpec) and loose:
-                sizes: list[Any] = [
-                    self._fresh() if i in loose else d for i, d in enumerate(kind.shape)
-                ]
-                kind = kind.like(shape=tuple(sizes))
+            if isinstance(kind, TensorSpec):
+                kind = self._freshened(kind, loose)
             if kind is not None:
                 kinds.append(kind)
         return kinds
 
     def enter(self, part: Tracer) -> list[Any]:
         """The leaves as inputs of a subgraph."""
-        leaves = []
-        self._params = []
-        for leaf, name in zip(self.leaves, self.names, strict=True):
-            if leaf.kind is None:
-                self._params.append(None)
-                leaves.append(leaf.start)
-                continue
-            value = part.graph.add_input(leaf.kind.type, name, leaf.kind.device)
-            self._params.append(value)
-            leaves.append(part.result(value))
-        own = [value for value in self._params if value is not None]
-        part.begins.update(zip(own, self.starts, strict=True))
-        return leaves
+        named = list(zip(self.leaves, self.names, strict=True))
+        inputs = [part.add_input(leaf.kind, name) for leaf, name in named if leaf.kind is not None]
+        part.begins.update(zip(part.graph.inputs, self.starts, strict=True))
+        own = iter(part.graph.inputs)
+        self._params = [None if leaf.kind is None else next(own) for leaf in self.leaves]
+        return self.leave(inputs)
 
     def _hold(self, error: Exception) -> None:
         """Take the numbers as constants: Python asked for one, and iterations may not change it.
@@ -412,20 +402,19 @@ class Carry:
         loose = leaf.loose.union(axes)
         if loose == leaf.loose:
             return leaf
-        sizes: list[Any] = [
-            self._fresh() if i in loose and i not in leaf.loose else d
-            for i, d in enumerate(kind.shape)
-        ]
-        return _CarryLeaf(kind.like(shape=tuple(sizes)), leaf.start, loose)
+        return _CarryLeaf(self._freshened(kind, loose - leaf.loose), leaf.start, loose)
+
+    def _freshened(self, kind: TensorSpec, axes: Collection[int]) -> TensorSpec:
+        """The type with new names for the sizes of ``axes``."""
+        fresh = self.tracer.fresh_size
+        sizes: Any = [fresh("size") if i in axes else d for i, d in enumerate(kind.shape)]
+        return kind.like(shape=tuple(sizes))
 
     def _output(self, i: int, kind: Any, body: Subgraph) -> Value:
         value = body.leaves[i].value
         if value is not None:
             return value
         return body.number(i) if isinstance(kind, NumberType) else body.tensor(i, kind)
-
-    def _fresh(self) -> Dim:
-        return self.tracer.fresh_size("size")
 
     def _changed(self, i: int, body: Subgraph) -> TraceError:
         start = self.leaves[i].start

@@ -20,7 +20,7 @@ from eagerflow.control.subgraphs import (
     trace_subgraph,
     whole_number,
 )
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
@@ -30,7 +30,7 @@ from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.runtime.python_control import go_along, repeat
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPES["complex64"]}
@@ -83,7 +83,7 @@ def while_loop(
     )
     parallel = whole_number("while_loop: parallel_iterations", parallel_iterations, 1)
     loop = _Loop(cond, body, init)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     if tracer is None:
         return loop.run(most)
     attrs: dict[str, Any] = {"parallel_iterations": parallel}
@@ -268,7 +268,7 @@ class _Scan:
         return length
 
     def result(self) -> tuple[Any, Any]:
-        tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        tracer = current_tracer()
         return self.run() if tracer is None else self.trace(tracer)
 
     def parted(self, result: Any) -> tuple[Any, Any]:

@@ -355,8 +355,8 @@ def within(
     tracer = Tracer(name, parent)
     tracer.opens |= opens
     with tracer:
-        inputs = [tracer.result(tracer.graph.add_input(k.type, "x", k.device)) for k in kinds]
-        return Subgraph(tracer, function(*inputs), line_of(function))
+        result = function(*[tracer.add_input(kind, "x") for kind in kinds])
+        return Subgraph(tracer, result, line_of(function))
 
 
 def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
@@ -368,26 +368,26 @@ def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     """
     counts = [count] * len(parts) if isinstance(count, int) else count
     _take_reads_out(parts)
-    operands: dict[Any, Any] = {}
-    for part in parts:
-        operands.update((k, o.given) for k, o in part.tracer.operands.items() if k not in operands)
+    operands: dict[Any, Operand] = {}
+    for part in reversed(parts):
+        operands.update(part.tracer.operands)
+    operands = {key: operands[key] for part in parts for key in part.tracer.operands}
     for part, own_count in zip(parts, counts, strict=True):
-        graph = part.graph
+        graph, own = part.graph, part.tracer.operands
         inputs = graph.inputs[:own_count]
-        kinds = {k: o.value for other in parts for k, o in other.tracer.operands.items()}
-        for key in operands:
-            own = part.tracer.operands.get(key)
-            if own is not None:
-                inputs.append(own.value)
-            else:
-                like = kinds[key]
-                inputs.append(graph.add_input(like.type, like.label, like.device))
+        for key, operand in operands.items():
+            like = operand.value
+            inputs.append(
+                own[key].value
+                if key in own
+                else graph.add_input(like.type, like.label, like.device)
+            )
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
     for part in parts:
         part.tracer.forget()
-    return list(operands.values())
+    return [operand.given for operand in operands.values()]
 
 
 def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> list[str]:
@@ -464,13 +464,32 @@ def as_truth(what: str, test: Any) -> Any:
     """
     if isinstance(test, bool):
         return test
-    if not isinstance(test, AbstractArray) and not hasattr(test, "__array__"):
-        raise DTypeError(f"{what} is no bool", given=repr(test), expected="bool[]")
-    tensor = tensor_of(test)
-    if tensor.dtype.kind != "bool":
-        hint = "compare it: x != 0"
-        raise DTypeError(f"{what} is no bool", given=str(tensor.type), expected="bool[]", hint=hint)
+    hints = "compare it: x != 0", "say which elements count: x.any() or x.all()"
+    return scalar_of(what, test, "bool", hints)
+
+
+def scalar_of(
+    what: str, x: Any, kind: str, hints: tuple[str | None, str | None] = (None, None)
+) -> Tensor:
+    """A tensor without axes.
+
+    Args:
+        what: its source, for messages.
+        x: an array.
+        kind: that of its dtype: ``"bool"`` or ``"integer"``.
+        hints: the advice for another dtype, and for axes.
+
+    Raises:
+        DTypeError: it has another dtype, or is no array.
+        ShapeError: it has axes.
+    """
+    wrong, expected = f"{what} is no {kind}", "bool[]" if kind == "bool" else "i64[]"
+    if not isinstance(x, AbstractArray) and not hasattr(x, "__array__"):
+        raise DTypeError(wrong, given=repr(x), expected=expected)
+    tensor = tensor_of(x)
+    given, dtype = str(tensor.type), tensor.dtype
+    if not (dtype.kind == "bool" if kind == "bool" else dtype.is_integer):
+        raise DTypeError(wrong, given=given, expected=expected, hint=hints[0])
     if tensor.shape:
-        hint = "say which elements count: x.any() or x.all()"
-        raise ShapeError(f"{what} has axes", given=str(tensor.type), expected="bool[]", hint=hint)
+        raise ShapeError(f"{what} has axes", given=given, expected=expected, hint=hints[1])
     return tensor

@@ -31,7 +31,7 @@ from eagerflow.errors import (
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import kind_of
 from eagerflow.source import capture, user_line
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: effects that do not happen where a run fails before them
 _EFFECTS: Final = ("writes", "fence", "blocks")
@@ -144,7 +144,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
 def _nodes_here() -> list[Node]:
     """The nodes of the part of a trace that is under way, if one is."""
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     return [] if tracer is None else tracer.graph.nodes
 
 

@@ -29,7 +29,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: nodes of an unrolled loop from which on the user is told
 LARGE: Final = 3000
@@ -115,7 +115,7 @@ class _Iterations:
         self.line = line_text(code, code.co_firstlineno)
         self._code = code
         self._most = most
-        self._tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        self._tracer = current_tracer()
         self._graph = Graph() if self._tracer is None else self._tracer.graph
         self._before = len(self._graph.nodes)
 

@@ -56,34 +56,32 @@ class BranchDerivative:
         devices = list(dict.fromkeys(device for kept in self.kept for device in kept.devices))
         for kept in self.kept:
             kept.devices = devices
+        #: for each operand but the predicate, then for each read, its gradients in the branches
+        self.gradients = list(zip(*[j.gradients for j in self.joints], strict=True))
         self.forward = self._forward()
         #: how cotangents of operands, then of variables come out, for those that any flows to
         self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
         self.backward = self._backward()
 
     def _forward(self) -> Structured:
-        kinds = self.whole.inputs[1:]
-        graphs = []
-        for i, joint in enumerate(self.joints):
+        inputs, outputs = self.whole.inputs, [*self.whole.outputs, *self.kept[0].kinds]
+        graphs = [
+            build(g.name, inputs[1:], partial(self._push, i), self.names)
+            for i, g in enumerate(self.branches)
+        ]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, inputs, outputs)
 
-            def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
-                results = replay(joint.forward, xs, self.outside)
-                count = len(self.whole.outputs)
-                residuals = dict(zip(joint.residuals, results[count:], strict=True))
-                kept = self.kept[i]
-                return [*results[:count], *kept.push(kept.start(), residuals)]
-
-            graphs.append(build(self.branches[i].name, kinds, branch, self.names))
-        outputs = [*self.whole.outputs, *self.kept[0].kinds]
-        return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
+    def _push(self, i: int, xs: list[Any]) -> Sequence[Any]:
+        """Branch ``i``, with its residuals in lists."""
+        joint, kept, count = self.joints[i], self.kept[i], len(self.whole.outputs)
+        results = replay(joint.forward, xs, self.outside)
+        residuals = dict(zip(joint.residuals, results[count:], strict=True))
+        return [*results[:count], *kept.push(kept.start(), residuals)]
 
     def _flowing(self, kinds: Sequence[Any]) -> list[Sink]:
-        flowing = []
-        for i, kind in enumerate(kinds):
-            gradients = [j.gradients[i] for j in self.joints]
-            if any(g.values for g in gradients):
-                flowing.append(Sink.of(i, kind, gradients, self.outside.keys()))
-        return flowing
+        known = self.outside.keys()
+        every = enumerate(zip(kinds, self.gradients, strict=True))
+        return [Sink.of(i, k, gs, known) for i, (k, gs) in every if any(g.values for g in gs)]
 
     def _backward(self) -> Structured | None:
         if not self.flowing:
@@ -118,9 +116,7 @@ class BranchDerivative:
         count = len(self.whole.outputs)
         predicate, *others = operands
         residuals = [predicate, *[others[i] for i in self.direct], *results[count:]]
-        links = [g.link for g in self.joints[0].gradients]
-        for joint in self.joints[1:]:
-            links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]
+        links = [next((g.link for g in gs if g.link), None) for gs in self.gradients]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
             gradients: list[Any] = [None, *links]
