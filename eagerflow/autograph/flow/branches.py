@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
-from eagerflow.autograph.failures.raising import is_users, raise_in_graph
+from eagerflow.autograph.failures.raising import is_users, raise_in_graph, result_or_error
 from eagerflow.autograph.flow.carry import until_known
 from eagerflow.autograph.tracking.blocks import (
     Again,
@@ -181,6 +182,18 @@ class Raised(BaseException):
         self.error = error
 
 
+def telling(branch: int, function: Callable[..., Any], *args: Any) -> Any:
+    """The result of the function of a branch.
+
+    Raises:
+        Raised: the user's code in it raises an exception.
+    """
+    result, raised = result_or_error(lambda: function(*args), is_users)
+    if raised is not None:
+        raise Raised(branch, raised) from None
+    return result
+
+
 @final
 class Branches:
     """An `if` whose branch only the graph can choose.
@@ -224,26 +237,20 @@ class Branches:
             _active.pop()
 
     def _trace(self) -> Any:
-        try:
+        def trace() -> Any:
             with attempt():
-                outputs = cond(self.test, self._traced(0), self._traced(1))
-        except Raised as one:
-            raised = one
-        else:
-            return self._leave(outputs)
-        return self._check(raised)  # while no exception is being handled
+                return cond(self.test, self._traced(0), self._traced(1))
+
+        outputs: Any
+        outputs, raised = result_or_error(trace, lambda error: isinstance(error, Raised))
+        return self._check(raised) if isinstance(raised, Raised) else self._leave(outputs)
 
     def _traced(self, i: int) -> UserCode:
         dead = [name for name, (_, _, live) in self.names.items() if not live]
 
         def branch() -> Any:
-            try:
-                result, raw, changes = TracedBlock(self._roots, dead).run(self.functions[i])
-            except BaseException as error:
-                if not is_users(error):
-                    raise
-                raise Raised(i, error) from None
-            self._made[i] = raw
+            run = TracedBlock(self._roots, dead).run
+            result, self._made[i], changes = telling(i, run, self.functions[i])
             return self._results(i, result, changes)
 
         return UserCode(self._codes[i], branch, self._said)
@@ -262,18 +269,14 @@ class Branches:
 
         def fails() -> None:
             try:
-                self.functions[i]()
-            except BaseException as error:
-                if not is_users(error):
-                    raise
-                raise_in_graph(error)
-                raise Raised(i, error) from None
+                telling(i, self.functions[i])
+            except Raised as raised:
+                raise_in_graph(raised.error)
+                raise
 
         def branch() -> None:
-            try:
+            with suppress(Raised):
                 TracedBlock(self._roots, ()).run(fails)
-            except Raised:
-                return
 
         return UserCode(self._codes[i], branch)
 

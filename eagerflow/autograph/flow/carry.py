@@ -24,14 +24,7 @@ from eagerflow.autograph.tracking.blocks import (
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.values.kinds import are_alike, arrays_as, kind_text, zeros_as
-from eagerflow.autograph.values.lists import (
-    Appended,
-    Growth,
-    NeedsArray,
-    grow,
-    is_outside,
-    one_each,
-)
+from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outside, one_each
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of
 from eagerflow.control.loops import scan, while_loop
@@ -62,7 +55,7 @@ def until_known(
         functions: the user's code in it.
         trace: traces it; raises `Again` or `NeedsArray` where it has learned of an effect.
     """
-    growth: Growth | None = None
+    grown: list[tuple[Location, list[Any]]] = []  # the lists that are stood for meanwhile
     try:
         for _ in range(_TRIALS):
             try:
@@ -70,12 +63,11 @@ def until_known(
             except Again:
                 continue
             except NeedsArray as need:
-                growth = growth or Growth(functions)
-                growth.add(need)
+                grown += need.satisfied(functions)
         raise TraceError(f"{what} does something else each time that it is traced")
     except BaseException:
-        if growth is not None:
-            growth.undo()
+        for location, owner in grown:
+            location.set(owner)
         raise
 
 

@@ -61,6 +61,27 @@ class NeedsArray(BaseException):
         self.text = text
         self.like = like
 
+    def satisfied(
+        self, functions: Sequence[Callable[..., Any]]
+    ) -> list[tuple[Location, list[Any]]]:
+        """Put a `Grown` in place of the list; gives the locations that held it, and the list.
+
+        Args:
+            functions: the user's code, which can reach the list.
+
+        Raises:
+            NeedsArray: a block around reaches the list, and has to do this.
+            TraceError: the list gets something other than tensors.
+        """
+        if is_reached(self.owner):
+            raise self
+        like = self.like
+        if not isinstance(like, TensorSpec):
+            for x in (like, *self.owner):
+                _check_item(self.text, x)
+            like = tensor_of(like).type
+        return [(location, self.owner) for location in grow(functions, self.owner, like)]
+
 
 @final
 class Appended(AbstractStandIn, list[Any]):
@@ -229,42 +250,6 @@ def grow(
             location.set(owner)
         raise
     return held
-
-
-@final
-class Growth:
-    """The lists that got a `Grown` in their place, which can be undone.
-
-    Args:
-        functions: the user's code, which can reach the lists.
-    """
-
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self._functions = functions
-        self._done: list[tuple[Location, list[Any]]] = []
-
-    def add(self, need: NeedsArray) -> None:
-        """Put a `Grown` in place of a list.
-
-        Raises:
-            NeedsArray: a block around reaches the list, and has to do this.
-            TraceError: the list gets something other than tensors.
-        """
-        if is_reached(need.owner):
-            raise need
-        like = need.like
-        if not isinstance(like, TensorSpec):
-            for x in (like, *need.owner):
-                _check_item(need.text, x)
-            like = tensor_of(like).type
-        self._done += [
-            (location, need.owner) for location in grow(self._functions, need.owner, like)
-        ]
-
-    def undo(self) -> None:
-        """Put the lists back."""
-        for location, owner in self._done:
-            location.set(owner)
 
 
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
