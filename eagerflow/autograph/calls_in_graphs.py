@@ -9,16 +9,16 @@ from types import FunctionType, MethodType
 from typing import Any, NamedTuple, final
 
 from eagerflow.autograph.conversion.convert import call as converted
-from eagerflow.autograph.failures.raising import is_stated
+from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.capture.reachable import Reachable
 from eagerflow.control.applying import apply
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import join, own_handles, trace_subgraph
+from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Size, symbols
+from eagerflow.dims import symbols
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.scopes import name_scope, resource_names
 from eagerflow.graph.signatures import is_read
@@ -70,15 +70,12 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
     shared = known.get(key)
     if shared is None or not shared.holds(tracer):
-        try:
-            shared = known[key] = _Shared(f, leaves, treedef, tracer)
-        except BaseException as error:
-            if not is_stated(error):
-                raise
-            shared = None
-        if shared is None:  # it raises for any arguments: so does the trace around
+        make = functools.partial(_Shared, f, leaves, treedef, tracer)
+        made, _ = result_or_error(make, is_stated)
+        if made is None:  # it raises for any arguments: so does the trace around
             args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
+        shared = known[key] = made
     return shared.call(leaves, tracer)
 
 
@@ -201,15 +198,12 @@ class _Shared:
         if all(symbols(kind.shape) <= known for kind in whole.outputs):
             return whole
         outputs = [
-            kind.like(shape=tuple([self._size(d, tracer) for d in kind.shape]))
+            kind.like(shape=known_sizes(kind.shape, known, tracer))
             if isinstance(kind, TensorSpec)
             else kind
             for kind in whole.outputs
         ]
         return Structured("call", whole.attrs, whole.inputs, outputs)
-
-    def _size(self, size: Size, tracer: Tracer) -> Any:
-        return size if symbols((size,)) <= self._outside else tracer.fresh_size("size")
 
 
 def _capture(x: Any, reads: Mapping[Value, Node]) -> _Capture:

@@ -15,6 +15,7 @@ from eagerflow.control.subgraphs import (
     check_callable,
     join,
     kind_of,
+    known_sizes,
     own_handles,
     same_number,
     scalar_of,
@@ -23,7 +24,7 @@ from eagerflow.control.subgraphs import (
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, Size, same, symbols
+from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.rules.promotion import weak_fits
@@ -246,15 +247,9 @@ class _Merged:
                 a if a is not None and same(a, b) else None
                 for a, b in zip(shape, spec.shape, strict=True)
             ]
-        sizes = [
-            self._tracer.fresh_size("size")
-            if d is None or not symbols((d,)) <= self._outside
-            else d
-            for d in shape
-        ]
         for part, leaf in zip(self._parts, leaves, strict=True):
             part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
-        merged: ValueSpec = kind.like(shape=tuple(sizes))
+        merged: ValueSpec = kind.like(shape=known_sizes(shape, self._outside, self._tracer))
         return merged
 
     def _differ(

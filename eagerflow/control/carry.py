@@ -177,12 +177,6 @@ def _is_needed(leaf: _CarryLeaf, before: _CarryLeaf, result: ResultLeaf) -> bool
     return leaf.loose - before.loose <= set(others)
 
 
-def _outcome(before: _CarryLeaf, after: _CarryLeaf) -> LeafOutcome:
-    number = before.kind if isinstance(before.kind, NumberType) else None
-    became = after.kind if isinstance(after.kind, TensorSpec) and number is not None else None
-    return LeafOutcome(number, after.kind is None, became, after.loose)
-
-
 @final
 class Carry:
     """The carry of a loop that is traced.
@@ -247,10 +241,10 @@ class Carry:
 
     def _as_before(self, leaf: _CarryLeaf, known: LeafOutcome) -> _CarryLeaf:
         kind, became = leaf.kind, known.became
-        if isinstance(kind, NumberType) and kind == known.number:
-            if known.still:
+        if isinstance(kind, NumberType) and kind == known.began:
+            if became is None:
                 return _CarryLeaf(None, leaf.start, stays=True)
-            if became is not None and weak_fits(leaf.start, became.dtype):
+            if isinstance(became, TensorSpec) and weak_fits(leaf.start, became.dtype):
                 return _CarryLeaf(became, as_tensor(leaf.start, became.dtype, became.device))
         if isinstance(kind, TensorSpec) and len(kind.shape) > max(known.loose, default=-1):
             return self._loosened(leaf, kind, known.loose)
@@ -336,7 +330,8 @@ class Carry:
         self.leaves = [self._next(i, body) for i in range(len(before))]
         if any(a is not b for a, b in zip(before, self.leaves, strict=True)):
             return False
-        self._loop.leaves = list(map(_outcome, self._begun, self.leaves))
+        each = zip(self._begun, self.leaves, strict=True)
+        self._loop.leaves = [LeafOutcome(a.kind, b.kind, b.loose) for a, b in each]
         self._loop.done = True
         body.graph.outputs = [
             self._output(i, leaf.kind, body)

@@ -8,7 +8,7 @@ anew to find out about itself. So the `Outcome` of each part of a trace is noted
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +19,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
-from eagerflow.dims import Dim, number_of, same
+from eagerflow.dims import Dim, Size, number_of, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
@@ -41,15 +41,13 @@ class LeafOutcome(NamedTuple):
     """How a leaf of the carry of a loop turned out. It refers to no trace.
 
     Attributes:
-        number: the type of the number that the loop began with, if it was one.
-        still: whether no iteration changes it.
-        became: the type of the tensor without axes that iterations made of it.
+        began: the type that the loop began with.
+        became: the type that it has in all iterations; None if none of them changes it.
         loose: the axes whose size iterations change.
     """
 
-    number: NumberType | None
-    still: bool
-    became: TensorSpec | None
+    began: ValueSpec | None
+    became: ValueSpec | None
     loose: frozenset[int]
 
 
@@ -305,6 +303,19 @@ def line_of(function: Any) -> str:
     source = Source(code, 0)
     line = getattr(function, "line", code.co_firstlineno)
     return f"{cell_name(source.file)}:{line} in {code.co_qualname}"
+
+
+def known_sizes(shape: Iterable[Size | None], known: Set[str], tracer: Tracer) -> Any:
+    """A shape with new names for sizes of which the names are not known around a subgraph.
+
+    Args:
+        shape: the sizes; None for one that has no single name.
+        known: the names around it.
+        tracer: the trace around it.
+    """
+    return tuple([
+        d if d is not None and symbols((d,)) <= known else tracer.fresh_size("size") for d in shape
+    ])  # fmt: skip
 
 
 def own_handles(values: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS, as_function, binds, is_plain
@@ -110,9 +110,7 @@ class _Function(ast.NodeTransformer):
             targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
             made = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
             body.insert(0, located(made, node.body[0]))
-        for kind, outer_names in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
-            if outer_names:
-                body.insert(0, located(kind(sorted(outer_names)), node.body[0]))
+        _declare(self._globals, self._nonlocals, body, node.body[0])
         node.body = body
         return node
 
@@ -192,11 +190,7 @@ class _Function(ast.NodeTransformer):
         names = {**bound(body), **more}.keys()
         self._shared |= names
         inner = self._block(body) or [located(ast.Pass(), at)]
-        outer, own = sorted(names & self._globals), sorted(names - self._globals)
-        if own:
-            inner.insert(0, located(ast.Nonlocal(own), at))
-        if outer:
-            inner.insert(0, located(ast.Global(outer), at))
+        _declare(names & self._globals, names - self._globals, inner, at)
         self._count += 1
         # located at the statement: to define it is no line of the body
         return function(f"@{name}{self._count}", arguments, inner, at)
@@ -388,14 +382,11 @@ class _Function(ast.NodeTransformer):
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, of: str) -> ast.expr:
         """The call of the function that a comprehension is."""
         assert self._before is not None
-        over, names = self._source(node.generators[0].iter), binds(node)
+        over, names = self._source(node.generators[0].iter), set(binds(node))
         self._count += 1
         made = as_function(node, f"@{of}{self._count}", of)
-        for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
-            outer_names = [n for n in names if (n in self._globals) is outer]
-            if outer_names:
-                made.body.insert(0, located(kind(outer_names), node))
-        self._shared.update(names)
+        _declare(names & self._globals, names - self._globals, made.body, node)
+        self._shared |= names
         inner = _Function(made.args, made.body, self._self)
         self._before.append(inner.function(made))
         return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)
@@ -430,6 +421,13 @@ class _Function(ast.NodeTransformer):
     def _plain_call(self, node: ast.Call) -> ast.Call:
         node.func = operator_call("call", [node.func], node.func)
         return node
+
+
+def _declare(outer: Set[str], nonlocals: Set[str], body: list[ast.stmt], at: ast.AST) -> None:
+    """Let a function begin with the declarations of its global and nonlocal names."""
+    for kind, names in ((ast.Global, outer), (ast.Nonlocal, nonlocals)):
+        if names:
+            body.insert(0, located(kind(sorted(names)), at))
 
 
 def _is_python(test: ast.expr) -> bool:

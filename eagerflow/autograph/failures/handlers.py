@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
@@ -94,10 +93,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self._nodes = _nodes_here()
         self._before = len(self._nodes)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _open.handlers.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
@@ -107,25 +103,21 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     def _look_at(self, nodes: Sequence[Node]) -> None:
         """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
         for node in all_nodes(nodes):
-            raised = next((e for e in _raised_by(node) if self._is_for(e)), None)
+            raised = next(filter(self._catching, _raised_by(node)), None)
             if raised is not None:
                 self._tell(node, raised)
 
-    def _is_for(self, raised: type[BaseException]) -> bool:
-        return any(issubclass(raised, k) or issubclass(k, raised) for k in self._flat)
-
-    @property
-    def _flat(self) -> tuple[type[BaseException], ...]:
-        """The classes that the handlers name, which may be in tuples."""
+    def _catching(self, raised: type[BaseException]) -> set[type[BaseException]]:
+        """The classes that the handlers name, perhaps in tuples, and that are for an exception."""
         kinds: list[Any] = [self._kinds()]
         while any(type(x) is tuple for x in kinds):
             kinds = [y for x in kinds for y in (x if type(x) is tuple else (x,))]
-        return tuple(kinds)
+        return {k for k in kinds if issubclass(raised, k) or issubclass(k, raised)}
 
     def _tell(self, node: Node, raised: type[BaseException]) -> None:
         what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"
         given = f"{node.op} at {node.source}\n    and the handler at {self.line}"
-        if {k for k in self._flat if issubclass(raised, k) or issubclass(k, raised)} <= _BROAD:
+        if self._catching(raised) <= _BROAD:
             _note(f"{what}: {given}")
             return
         error = TraceError(what, given=given, hint=_HINTS[raised], source=node.source)
@@ -210,10 +202,7 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
         """Note that the block has ended."""
         self._end = len(self._nodes)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _open.ends.pop()
         if error is not None:
             return
@@ -252,10 +241,7 @@ class managed:  # noqa: N801 - converted code calls it as an operator
         self._of = _open.ends[-1]
         self._of.begin()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._of.end()
         if self._of.block is not None:
             self._of.block.__exit__(kind, error, trace)
