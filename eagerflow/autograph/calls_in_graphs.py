@@ -154,10 +154,9 @@ class _Shared:
         self._results: list[Any] = []  # the number of an output, or any other value
         for i, leaf in enumerate(part.leaves):
             number = type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
-            self._results.append(None if leaf.value is not None or number else leaf.what)
-            if leaf.value is not None or number:
-                value = leaf.value if leaf.value is not None else part.number(i)
-                part.graph.outputs.append(value)
+            value = part.number(i) if number else leaf.value
+            self._results.append(leaf.what if value is None else None)
+            part.graph.outputs += [] if value is None else [value]
         before = len(tracer.graph.nodes)
         given = join([part], len(tensors))
         reads = {n.outputs[0]: n for n in tracer.graph.nodes[before:] if is_read(n.op)}

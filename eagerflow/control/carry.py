@@ -55,25 +55,22 @@ def _own(x: Any) -> Any:
 # --- eagerly ------------------------------------------------------------------------------------
 
 
-def check_iteration(
-    op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
-    after_treedef: tree.TreeDef, body: Any,
-) -> None:  # fmt: skip
-    """Refuse changes that no iteration may make: of the structure, a dtype, the number of axes.
-
-    A number in place of a tensor without axes becomes one.
+def next_leaves(
+    op: str, before: Sequence[Any], treedef: tree.TreeDef, carry: Any, body: Any
+) -> list[Any]:
+    """The leaves of the carry after an iteration; a number in place of a tensor becomes one.
 
     Args:
         op: for messages.
-        before: the leaves of the carry.
-        after: the leaves after an iteration; changed in place.
+        before: the leaves before.
         treedef: the structure before.
-        after_treedef: the structure after.
+        carry: what the iteration gives.
         body: the function.
 
     Raises:
-        TraceError: it changed.
+        TraceError: the structure, a dtype, or the number of axes changed.
     """
+    after, after_treedef = own_leaves(carry)
     if after_treedef != treedef:
         raise other_structure(op, treedef, after_treedef, line_of(body))
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
@@ -87,6 +84,7 @@ def check_iteration(
             continue
         specs = getattr(a, "type", None), getattr(b, "type", None)
         raise changed(op, treedef, i, specs, (_text(a), _text(b)), None, line_of(body))
+    return after
 
 
 def _becomes(a: Any, b: Any) -> bool:
@@ -356,9 +354,9 @@ class Carry:
         """Leaf ``i`` of the carry after an iteration with the results of ``body``."""
         leaf, result = self.leaves[i], body.leaves[i]
         if leaf.kind is None:
-            return self._next_static(leaf, result, i, body)
+            return self._next_static(i, body)
         if isinstance(leaf.kind, TensorSpec):
-            return self._next_tensor(leaf, leaf.kind, result, i, body)
+            return self._next_tensor(i, leaf.kind, body)
         if result.kind == "number" and kind_of(result.what) == leaf.kind:
             same_one = getattr(result.what, "value", None) is self._params[i]
             return _CarryLeaf(None, leaf.start, stays=True) if same_one and not leaf.stays else leaf
@@ -367,9 +365,8 @@ class Carry:
             return _CarryLeaf(spec, as_tensor(leaf.start, spec.dtype, spec.device))
         raise self._changed(i, body)
 
-    def _next_static(
-        self, leaf: _CarryLeaf, result: ResultLeaf, i: int, body: Subgraph
-    ) -> _CarryLeaf:
+    def _next_static(self, i: int, body: Subgraph) -> _CarryLeaf:
+        leaf, result = self.leaves[i], body.leaves[i]
         if leaf.stays:
             if result.kind == "number" and same_number(result.what, leaf.start):
                 return leaf
@@ -378,9 +375,8 @@ class Carry:
             raise self._changed(i, body)
         return leaf
 
-    def _next_tensor(
-        self, leaf: _CarryLeaf, kind: TensorSpec, result: ResultLeaf, i: int, body: Subgraph
-    ) -> _CarryLeaf:
+    def _next_tensor(self, i: int, kind: TensorSpec, body: Subgraph) -> _CarryLeaf:
+        leaf, result = self.leaves[i], body.leaves[i]
         if result.value is None:
             if kind.shape or result.kind == "static" or not weak_fits(result.what, kind.dtype):
                 raise self._changed(i, body)

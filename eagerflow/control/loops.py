@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.carry import Carry, check_iteration, own_leaves
+from eagerflow.control.carry import Carry, next_leaves, own_leaves
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
     Outcome,
@@ -130,9 +130,8 @@ class _Loop:
             return self.test(*self.arguments(leaves))
 
         def iteration(leaves: list[Any]) -> list[Any]:
-            after, treedef = own_leaves(self.iteration(*self.arguments(leaves)))
-            check_iteration("while_loop", leaves, after, self.treedef, treedef, self.body)
-            return after
+            carry = self.iteration(*self.arguments(leaves))
+            return next_leaves("while_loop", leaves, self.treedef, carry, self.body)
 
         return tree.unflatten(self.treedef, repeat(goes_on, iteration, self.leaves, most))
 
@@ -290,8 +289,7 @@ class _Scan:
             nonlocal y_tree
             x = tree.unflatten(self.x_tree, parts)
             carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
-            after, treedef = own_leaves(carry)
-            check_iteration(self.op, leaves, after, self.treedef, treedef, self.users)
+            after = next_leaves(self.op, leaves, self.treedef, carry, self.users)
             row, row_tree = own_leaves(y)
             if y_tree is not None and row_tree != y_tree:
                 raise TraceError(

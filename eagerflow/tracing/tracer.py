@@ -407,6 +407,10 @@ class Tracer(AbstractTracer):
         self.check_own(x, what)
         return x.value if x.tracer is self else self._operand(x.value, x)
 
+    def graph_value(self, x: Any, what: str = "a result") -> Value:
+        """What a tensor or a number is in the graph."""
+        return self.value_of(x) if type(x) is Tensor else self.number_value(x, what)
+
     def compare(self, op: str, *operands: Any) -> Tensor:
         """A comparison of numbers of which one is known only when the graph runs."""
         values = [self.number_value(x, op) for x in operands]
@@ -419,9 +423,7 @@ class Tracer(AbstractTracer):
         specs: Sequence[ValueSpec], effects: Iterable[Effectful],
     ) -> tuple[Any, ...]:  # fmt: skip
         """Append a node with subgraphs; gives its outputs, tensors and numbers."""
-        values = [
-            self.value_of(x) if type(x) is Tensor else self.number_value(x, op) for x in operands
-        ]
+        values = [self.graph_value(x, op) for x in operands]
         effects = tuple(effects)
         waits = effects or self._effects is not None
         source = capture(2)

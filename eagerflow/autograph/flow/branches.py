@@ -391,9 +391,7 @@ class Branches:
 
     def _pin(self, location: Location | None, old: list[Tensor], value: Tensor) -> None:
         lines = self._lines(location.key if location is not None else None)
-        name = location.key if location is not None and location.kind == "cell" else None
-        text = "a tensor" if location is None else location.text
-        pin_choice(text, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}", name)
+        pin_choice(location, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}")
 
     # --- errors ---
 

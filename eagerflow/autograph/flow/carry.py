@@ -387,10 +387,8 @@ class Loop:
         # its location and what the loop starts with refer to it
         if not self._known and is_shared(box, 2):
             old += box
-        if not old:
-            return
-        name = location.key if location.kind == "cell" else None
-        pin_choice(location.text, old, value, "a loop on tensors", self._line_of(location), name)
+        if old:
+            pin_choice(location, old, value, "a loop on tensors", self._line_of(location))
 
     def _line_of(self, location: Location) -> str:
         """The line that binds the name of a location, or that of the loop, for messages."""

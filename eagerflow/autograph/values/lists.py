@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType
 from typing import Any, Final, NoReturn, final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -22,7 +20,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.ops.shape.axes import moveaxis
 from eagerflow.ops.shape.joining import concat, stack
-from eagerflow.source import is_framework_frame, variables_of
+from eagerflow.source import users_variables
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
@@ -254,11 +252,9 @@ def grow(
 
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
     """Refuse a list that a function around has in a variable of its own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_framework_frame(frame) and any(x is owner for x in variables_of(frame).values()):
+    for frame, known in users_variables():
+        if any(x is owner for x in known.values()):
             raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
-        frame = frame.f_back
 
 
 def _from_outside(text: str, where: str, line: str) -> TraceError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.convert import operator, replacements, wrappers
@@ -118,20 +119,16 @@ def _without_texts(function: Any, wrong: str, hint: str) -> Callable[..., Any]:
     return call
 
 
-def _number(kind: Any) -> Callable[..., Any]:
-    """`int`, `float` or `complex`."""
-    return _without_texts(
-        kind, "a number is made of a text that shows a value",
-        "compute with the value itself, or use ef.py_call",
-    )  # fmt: skip
-
-
-def _with_paths(function: Any) -> Callable[..., Any]:
-    """A function of paths."""
-    return _without_texts(
-        function, "a path shows a value",
-        "do it in a function that ef.py_call calls with the value in each step",
-    )  # fmt: skip
+#: for `int`, `float` and `complex`
+_number: Final = partial(
+    _without_texts, wrong="a number is made of a text that shows a value",
+    hint="compute with the value itself, or use ef.py_call",
+)  # fmt: skip
+#: for functions of paths
+_with_paths: Final = partial(
+    _without_texts, wrong="a path shows a value",
+    hint="do it in a function that ef.py_call calls with the value in each step",
+)  # fmt: skip
 
 
 replacements.update({

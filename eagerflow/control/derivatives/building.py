@@ -42,10 +42,7 @@ def build(
     tracer.reserve_names(taken)
     with tracer:
         inputs = [tracer.add_input(k, "x" if isinstance(k, TensorSpec) else "n") for k in kinds]
-        outputs = [
-            tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
-            for y in function(inputs)
-        ]
+        outputs = list(map(tracer.graph_value, function(inputs)))
     close_constants(tracer)
     graph = tracer.graph
     graph.outputs = outputs

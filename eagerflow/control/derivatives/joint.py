@@ -118,10 +118,7 @@ class Joint:
                     add_at(seeds, tape.slot_of(y), g)
             reads = [tape.slots_of_reads(variable) for variable in self._reads]
             cotangents = search(tape, seeds, [*slots, *reads], consume=True)
-            values = [
-                tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
-                for y in outputs
-            ]
+            values = list(map(tracer.graph_value, outputs))
             self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(cotangents)]
         joint = tracer.graph
         if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
