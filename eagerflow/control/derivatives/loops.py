@@ -211,9 +211,8 @@ class LoopDerivative:
             test = build("cond", carried, lambda xs: [xs[0] > 0])
             attrs = {"cond": test, "body": body, "parallel_iterations": 10}
         inputs += [whole.outputs[i] for i in rows]
-        return Structured(
-            whole.op, attrs, inputs, [*outputs, *[whole.inputs[i] for i in self.sliced]]
-        )
+        outputs += [whole.inputs[i] for i in self.sliced]
+        return Structured(whole.op, attrs, inputs, outputs)
 
     def _iterate_back(self, xs: list[Any]) -> Sequence[Any]:
         """One iteration backward."""
