@@ -221,6 +221,7 @@ class Branches:
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
         self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the locations after each branch
         self._made: list[Any] = [None, None]  # and the results of the branches
+        self._texts: dict[Any, str] = {}  # the names of the locations among the outputs
         cells = cells_of(*self._roots)
         for name, (_, _, live) in self.names.items():
             if live and name in cells:
@@ -282,38 +283,28 @@ class Branches:
 
     def _results(self, i: int, result: Any, changes: Found) -> Any:
         """The outputs of a branch: its result, and the value of each location."""
-        new = changes.keys() - self._locations.keys() - self._refused.keys()
+        new = changes.keys() - self._locations.keys()
         self._locations.update((key, changes[key][0]) for key in new)
         for key in new:
             note_read(changes[key][0])
-        locations = {
-            key: location for key, location in self._locations.items() if key not in self._refused
-        }
-        self._raw[i] = {
-            key: changes[key][2] if key in changes else location.get()
-            for key, location in locations.items()
-        }
-        values = {
-            key: changes[key][1] if key in changes else _updated(location.get(), changes)
-            for key, location in locations.items()
-        }
+        self._raw[i], self._texts = {}, {}
+        outputs: dict[str, Any] = {"": result}
+        for key, location in self._locations.items():
+            if key in self._refused:
+                continue
+            before = location.get()
+            _, value, self._raw[i][key] = changes.get(key) or (
+                location, _updated(before, changes), before
+            )  # fmt: skip
+            if value is GONE and key in self._like:  # no branch has given a result so far
+                value = zeros_as(self._like[key])
+            text = location.text.removeprefix("@") or "it"
+            self._texts[key] = text = f"{text}#{len(outputs)}" if text in outputs else text
+            outputs[text] = value
         if i == 1:
             self._compare()
             if new:
                 raise Again
-        return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
-
-    def _filled(self, key: Any, value: Any) -> Any:
-        """The value of a name; zeros for a result as long as no branch has given one."""
-        return zeros_as(self._like[key]) if value is GONE and key in self._like else value
-
-    def _named(self, result: Any, values: dict[Any, Any]) -> Any:
-        outputs: dict[str, Any] = {"": result}
-        for key, value in values.items():
-            text = self._locations[key].text.removeprefix("@") or "it"
-            outputs[f"{text}#{len(outputs)}" if text in outputs else text] = value
-        self._keys = list(values)
-        self._texts = list(outputs)[1:]
         return outputs
 
     def _compare(self) -> None:
@@ -341,7 +332,7 @@ class Branches:
 
     def _leave(self, outputs: dict[str, Any]) -> Any:
         self._pin_choices(outputs)
-        for key, text in zip(self._keys, self._texts, strict=True):
+        for key, text in self._texts.items():
             a, b = (raw.get(key, GONE) for raw in self._raw)
             location = self._locations[key]
             value = a if a is b else outputs[text]
@@ -361,7 +352,7 @@ class Branches:
 
     def _pin_choices(self, outputs: dict[str, Any]) -> None:
         """Refuse updates in place of a result that the test may make a shared tensor."""
-        for key, text in zip(self._keys, self._texts, strict=True):
+        for key, text in self._texts.items():
             location, value = self._locations[key], outputs[text]
             pair = [raw.get(key, GONE) for raw in self._raw]
             if type(value) is not Tensor or location.kind == "handle" or pair[0] is pair[1]:
