@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.capture.reachable import Reachable
-from eagerflow.control.applying import apply
+from eagerflow.control.applying import apply, mixed
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph
 from eagerflow.core import tree
@@ -138,12 +138,9 @@ class _Shared:
         tensors = [x for x in leaves if type(x) is Tensor]
 
         def arguments(part: Tracer) -> Any:
-            values = map(tracer.value_of, tensors)
-            own = [part.add_input(v.type.on(v.device), "x") for v in values]  # type: ignore[union-attr]  # tensors
+            own = [part.add_input(tracer.spec_of(x), "x") for x in tensors]
             part.begins.update(zip(map(part.value_of, own), tensors, strict=True))
-            rest = iter(own)
-            return [tree.unflatten(treedef, [next(rest) if type(x) is Tensor else x
-                                             for x in leaves])]  # fmt: skip
+            return [tree.unflatten(treedef, mixed(leaves, own))]
 
         def run(given: Any) -> Any:
             args, kwargs = given
@@ -169,13 +166,12 @@ class _Shared:
     def holds(self, tracer: Tracer) -> bool:
         """Whether the captured values are the same as when the function was traced."""
         before = self._snapshot
-        if next(before.changes(), None) is not None:
-            return False
-        if any(names.get(name) is not value for names, name, value in before.globals):
-            return False
-        if any(x._data is not data for x, data in before.tensors):
-            return False
-        return all(_is_here(one.value, tracer) for one in self._captures)
+        return (
+            next(before.changes(), None) is None
+            and all(names.get(name) is value for names, name, value in before.globals)
+            and all(x._data is data for x, data in before.tensors)
+            and all(_is_here(one.value, tracer) for one in self._captures)
+        )
 
     def call(self, leaves: Sequence[Any], tracer: Tracer) -> Any:
         """The results for other arguments of the same types."""

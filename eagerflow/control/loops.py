@@ -326,14 +326,11 @@ class _Scan:
 
         def arguments(part: Tracer) -> Any:
             state = tree.unflatten(self.treedef, carry.enter(part))
-            parts.clear()
-            for x in self.xs:
-                value = tracer.value_of(x)
-                kind: Any = value.type
-                row = kind.like(shape=kind.shape[1:])
-                parts.append(part.graph.add_input(row, "x", value.device))
+            kinds: list[Any] = [tracer.spec_of(x) for x in self.xs]
+            rows = [part.add_input(kind.like(shape=kind.shape[1:]), "x") for kind in kinds]
+            parts[:] = [part.value_of(row) for row in rows]
             part.begins.update(zip(parts, self.xs, strict=True))
-            return state, tree.unflatten(self.x_tree, [part.result(v) for v in parts])
+            return state, tree.unflatten(self.x_tree, rows)
 
         def iteration(state: Any, x: Any) -> Any:
             return self.parted(self.f(state, x))

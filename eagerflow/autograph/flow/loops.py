@@ -351,24 +351,23 @@ class _For:
         if type(over.length) is not int:
             self._run_symbolic()
             return
-        tried = code in _no_loops.get(tracer_here().root, ())
-        made = 0
-        for first in () if tried else (start, start + 1):
-            if first >= over.length or self._is_loop(first):
+        done, made = 0, 0
+        if code not in _no_loops.setdefault(tracer_here().root, set()):
+            if start >= over.length or self._is_loop(start):
                 return
-            if first == start:  # with the types after the first iteration it may be a loop
-                nodes = tracer_here().graph.nodes
-                before = len(nodes)
-                self._body(over.item(start))
-                made = len(nodes) - before
-                holds = self._going()
-                if as_test(holds) is None and not holds:
-                    return
-            else:
-                _no_loops.setdefault(tracer_here().root, set()).add(code)
-        begin = start if tried else start + 1
-        self._over = (over.item(i) for i in range(begin, over.length))
-        self.unroll((begin - start, made))
+            nodes = tracer_here().graph.nodes
+            before = len(nodes)
+            self._body(over.item(start))
+            done, made = 1, len(nodes) - before
+            holds = self._going()
+            if as_test(holds) is None and not holds:
+                return
+            # with the types after the first iteration it may be a loop
+            if start + 1 >= over.length or self._is_loop(start + 1):
+                return
+            _no_loops[tracer_here().root].add(code)
+        self._over = (over.item(i) for i in range(start + done, over.length))
+        self.unroll((done, made))
 
     def _run_symbolic(self) -> None:
         """Trace a loop whose length is a tensor, or a size."""
