@@ -122,8 +122,4 @@ def of_node(node: Node) -> Structured:
     return structured
 
 
-def _apply_node(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size]) -> list[Any]:
-    return apply(of_node(node), inputs, sizes)
-
-
-symbolic["apply"] = _apply_node
+symbolic["apply"] = lambda node, inputs, sizes: apply(of_node(node), inputs, sizes)

@@ -17,7 +17,7 @@ from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.applying import append, mixed, of_node
 from eagerflow.control.structured import Structured, is_smooth
-from eagerflow.control.subgraphs import Subgraph, join, within
+from eagerflow.control.subgraphs import Subgraph, join, line_of
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.tensor import Tensor
@@ -60,10 +60,22 @@ def _part(
     tracer: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
-    """A function that gives tensors, traced as a part of ``tracer``."""
-    part = within(tracer, name, kinds, function, opens)
-    part.graph.outputs = [leaf.value for leaf in part.leaves if leaf.value is not None]
-    return part
+    """The subgraph of a function that gives tensors.
+
+    Args:
+        tracer: the trace around it.
+        name: of the graph.
+        kinds: the types of its inputs.
+        function: the function.
+        opens: whether composites in it become their ops alone.
+    """
+    part = Tracer(name, tracer)
+    part.opens |= opens
+    with part:
+        result = function(*[part.add_input(kind, "x") for kind in kinds])
+        subgraph = Subgraph(part, result, line_of(function))
+    part.graph.outputs = [leaf.value for leaf in subgraph.leaves if leaf.value is not None]
+    return subgraph
 
 
 def _rule(

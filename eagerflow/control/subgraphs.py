@@ -350,26 +350,6 @@ def _take_reads_out(parts: Sequence[Subgraph]) -> None:
                 node.control_inputs = tuple([n for n in node.control_inputs if n not in gone])
 
 
-def within(
-    parent: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
-    opens: bool = False,
-) -> Subgraph:  # fmt: skip
-    """The subgraph of a function of tensors that is a part of one of the user.
-
-    Args:
-        parent: the trace around it.
-        name: of the graph.
-        kinds: the types of its inputs.
-        function: gives tensors.
-        opens: whether composites in it become their ops alone.
-    """
-    tracer = Tracer(name, parent)
-    tracer.opens |= opens
-    with tracer:
-        result = function(*[tracer.add_input(kind, "x") for kind in kinds])
-        return Subgraph(tracer, result, line_of(function))
-
-
 def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     """Let all graphs take the same inputs; gives the values that they capture.
 

@@ -183,20 +183,13 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     """
 
     def __init__(self, line: Callable[[], Any]) -> None:
-        self._line = line
+        self.line = line
         self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
-        self.block: catching | None = None
 
     def __enter__(self) -> None:
         _open.ends.append(self)
         self._nodes = _nodes_here()
         self._before = self._end = len(self._nodes)
-
-    def begin(self) -> None:
-        """Note that the block begins."""
-        if self.kinds:
-            self.block = catching(UserCode(code_of(self._line), lambda: self.kinds))
-            self.block.__enter__()
 
     def end(self) -> None:
         """Note that the block has ended."""
@@ -233,18 +226,16 @@ def manager(given: Any) -> Any:
 
 
 @operator
-@final
-class managed:  # noqa: N801 - converted code calls it as an operator
+@contextlib.contextmanager
+def managed() -> Iterator[None]:
     """The block of a `with`."""
-
-    def __enter__(self) -> None:
-        self._of = _open.ends[-1]
-        self._of.begin()
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._of.end()
-        if self._of.block is not None:
-            self._of.block.__exit__(kind, error, trace)
+    whole = _open.ends[-1]
+    suppressed = UserCode(code_of(whole.line), lambda: whole.kinds)
+    with catching(suppressed) if whole.kinds else contextlib.nullcontext():
+        try:
+            yield
+        finally:
+            whole.end()
 
 
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:

@@ -40,7 +40,7 @@ def raise_in_graph(error: BaseException) -> None:
     node.source = user_line(error) or node.source
 
 
-def check_in_graph(check: Callable[[Any], None], value: Any) -> None:
+def check_in_graph(check: Callable[[Any], object], value: Any) -> None:
     """Append a node that calls what may raise an exception, given the value of ``value`` then."""
     callbacks.check(check, value)
     _raising.add(tracer_here().root)

@@ -26,11 +26,11 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, different_objects, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of, handle_location
-from eagerflow.control.branches import cond
+from eagerflow.control.branches import NO_TEXT, cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
@@ -404,8 +404,13 @@ class Branches:
             what, hint = "the function returns", "return the same structure everywhere"
         else:
             what, hint = f"{location.text} is", "give it the same structure in both"
-        what += " something else in each branch of an `if` on a tensor"
-        return different_objects(what, (a, b), lines, hint)
+        hint += ": None or an object cannot be chosen by a tensor"
+        both = isinstance(a, str) and isinstance(b, str)
+        return TraceError(
+            f"{what} something else in each branch of an `if` on a tensor",
+            given=f"{kind_text(a)} from {lines[0]}\n    and {kind_text(b)} from {lines[1]}",
+            hint=NO_TEXT if both else hint,
+        )
 
 
 def _updated(x: Any, changes: Found) -> Any:

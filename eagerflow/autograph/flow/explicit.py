@@ -91,7 +91,7 @@ def _raising_switch(index: Any, branches: Sequence[_Function], operands: Any) ->
     others = [f for f in branches if f is not raising]
     number = tensor_of(index)
     if not others:
-        check_in_graph(functools.partial(_check_index, len(branches)), number)
+        check_in_graph(functools.partial(choose_branch, count=len(branches)), number)
         return raising(*own_handles(operands))
     taken = [number == i for i, f in enumerate(branches) if f is raising]
     rest = [others[0] if f is raising else f for f in branches]
@@ -115,10 +115,6 @@ def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any)
         branches, run, lambda error: isinstance(error, Raised), lambda raised: raised.branch
     )
     return which
-
-
-def _check_index(count: int, index: Tensor) -> None:
-    choose_branch(int(index), count)
 
 
 def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
