@@ -76,22 +76,14 @@ def while_loop(
     """
     check_callable("while_loop: cond", cond)
     check_callable("while_loop: body", body)
-    most = (
-        None
-        if max_iterations is None
-        else whole_number("while_loop: max_iterations", max_iterations, 0)
-    )
     parallel = whole_number("while_loop: parallel_iterations", parallel_iterations, 1)
-    loop = _Loop(cond, body, init)
-    tracer = current_tracer()
-    if tracer is None:
-        return loop.run(most)
     attrs: dict[str, Any] = {"parallel_iterations": parallel}
-    if most is not None:
-        attrs["max_iterations"] = most
+    if max_iterations is not None:
+        attrs["max_iterations"] = whole_number("while_loop: max_iterations", max_iterations, 0)
     if recompute:
         attrs["recompute"] = True
-    return loop.trace(tracer, attrs)
+    loop, tracer = _Loop(cond, body, init), current_tracer()
+    return loop.run(attrs.get("max_iterations")) if tracer is None else loop.trace(tracer, attrs)
 
 
 @final

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -52,30 +53,23 @@ class LeafOutcome(NamedTuple):
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Outcome:
     """How a part of a trace turned out: a loop, a branch, or the trace as a whole.
 
-    Args:
-        code: of the user's function, by which the part is recognised.
-        earlier: the parts inside, in order, as they were the last time.
-        guess: the part itself, as it was the last time.
-
     Attributes:
+        code: of the user's function, by which the part is recognised.
+        guess: the part itself, as it was the last time.
         leaves: those of the carry, for a loop.
         done: whether it was traced to its end.
     """
 
-    __slots__ = ("_earlier", "_parts", "code", "done", "guess", "leaves")
-
-    def __init__(
-        self, code: Any = None, earlier: Sequence[Outcome] = (), guess: Outcome | None = None
-    ) -> None:
-        self.code = code
-        self.guess = guess
-        self.leaves: Sequence[LeafOutcome] = ()
-        self.done = False
-        self._earlier = earlier
-        self._parts: list[Outcome] = []
+    code: Any = None
+    _earlier: Sequence[Outcome] = ()  # the parts inside, in order, as they were the last time
+    guess: Outcome | None = None
+    leaves: Sequence[LeafOutcome] = ()
+    done: bool = False
+    _parts: list[Outcome] = field(default_factory=list, init=False)
 
     def part(self, function: Callable[..., Any]) -> Outcome:
         """The outcome of the next part inside, which is traced now."""

@@ -72,36 +72,30 @@ def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 @operator
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``a and b``."""
-    if not rest:
-        return first
-    if as_test(first) is not None:
-        return _short("`and`", first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
-    return and_(rest[0](), *rest[1:]) if first else first
+    return _first("`and`", False, first, rest)
 
 
 @operator
 def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``a or b``."""
+    return _first("`or`", True, first, rest)
+
+
+def _first(said: str, wanted: bool, first: Any, rest: Sequence[Callable[[], Any]]) -> Any:
+    """The first operand whose truth is ``wanted``, or the last one; those after it are not made."""
     if not rest:
         return first
-    if as_test(first) is not None:
-        return _short("`or`", first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
-    return first if first else or_(rest[0](), *rest[1:])
 
+    def others() -> Any:
+        return _first(said, wanted, rest[0](), rest[1:])
 
-def _short(
-    said: str,
-    test: Any,
-    body: Callable[[], Any],
-    orelse: Callable[[], Any],
-    rest: Sequence[Callable[[], Any]],
-) -> Any:
-    """`choose`, where the user's code is ``rest``."""
-    predicate = as_test(test)
-    assert predicate is not None
+    predicate = as_test(first)
+    if predicate is None:
+        return first if bool(first) is wanted else others()
     code = code_of(rest[0])
-    functions = UserCode(code, body), UserCode(code, orelse)
-    return Branches(predicate, functions, (), rest, f"what {said} gives").run()
+    functions = [UserCode(code, lambda: first), UserCode(code, others)]
+    ordered = functions if wanted else functions[::-1]
+    return Branches(predicate, ordered, (), rest, f"what {said} gives").run()
 
 
 @operator
