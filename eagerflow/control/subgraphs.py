@@ -468,13 +468,14 @@ def scalar_of(
         DTypeError: it has another dtype, or is no array.
         ShapeError: it has axes.
     """
-    wrong, expected = f"{what} is no {kind}", "bool[]" if kind == "bool" else "i64[]"
+    expected = "bool[]" if kind == "bool" else "i64[]"
     if not isinstance(x, AbstractArray) and not hasattr(x, "__array__"):
-        raise DTypeError(wrong, given=repr(x), expected=expected)
+        raise DTypeError(f"{what} is no {kind}", given=repr(x), expected=expected)
     tensor = tensor_of(x)
-    given, dtype = str(tensor.type), tensor.dtype
-    if not (dtype.kind == "bool" if kind == "bool" else dtype.is_integer):
-        raise DTypeError(wrong, given=given, expected=expected, hint=hints[0])
-    if tensor.shape:
-        raise ShapeError(f"{what} has axes", given=given, expected=expected, hint=hints[1])
-    return tensor
+    fits = tensor.dtype.kind == "bool" if kind == "bool" else tensor.dtype.is_integer
+    if fits and not tensor.shape:
+        return tensor
+    error, wrong, hint = (
+        (ShapeError, "has axes", hints[1]) if fits else (DTypeError, f"is no {kind}", hints[0])
+    )
+    raise error(f"{what} {wrong}", given=str(tensor.type), expected=expected, hint=hint)
