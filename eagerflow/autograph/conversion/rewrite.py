@@ -58,10 +58,8 @@ def rewrite(node: ast.FunctionDef | ast.Lambda) -> Any:
     Raises:
         NotConvertible: it contains something that cannot be converted; the text names it.
     """
-    if isinstance(node, ast.Lambda):
-        _check([node.body])
-        return _Function(node.args, []).function(node)
-    return _Function(node.args, node.body).function(node)
+    body = [] if isinstance(node, ast.Lambda) else node.body
+    return _Function(node.args, body).function(node)
 
 
 def _check(body: Sequence[ast.AST]) -> None:
@@ -98,6 +96,7 @@ class _Function(ast.NodeTransformer):
 
     def function(self, node: Any) -> Any:
         if isinstance(node, ast.Lambda):
+            _check([node.body])
             node.body = self.visit(node.body)
             return node
         if not node.name.startswith("@"):
@@ -288,11 +287,7 @@ class _Function(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
-        self._visit_defaults(node.args)
-        try:
-            return _Function(node.args, node.body).function(node)
-        except NotConvertible:
-            return node  # the caller gets the warning
+        return self._inner(node, node.body)
 
     def visit_ClassDef(self, node: Any) -> Any:
         return node  # methods are converted when they are called
@@ -300,16 +295,17 @@ class _Function(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        self._visit_defaults(node.args)
-        try:
-            _check([node.body])
-        except NotConvertible:
-            return node
-        return _Function(node.args, []).function(node)
+        return self._inner(node, [])
 
-    def _visit_defaults(self, arguments: ast.arguments) -> None:
+    def _inner(self, node: Any, body: Sequence[ast.stmt]) -> Any:
+        """A function within this one, rewritten if it can be."""
+        arguments: ast.arguments = node.args
         arguments.defaults = [self.visit(d) for d in arguments.defaults]
         arguments.kw_defaults = [d and self.visit(d) for d in arguments.kw_defaults]
+        try:
+            return _Function(arguments, body).function(node)
+        except NotConvertible:
+            return node  # the caller gets the warning
 
     # --- expressions ---
 
