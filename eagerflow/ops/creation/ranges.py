@@ -189,8 +189,8 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     lead = (num, *(1 for _ in broadcast_shapes(first.shape, last.shape)))
     part = functions["reshape"](ramp, lead)
     # weights of both bounds: the last value is exactly `stop`
-    rest = functions["subtract"](1, part)
-    result = functions["add"](functions["multiply"](first, rest), functions["multiply"](last, part))
+    rest = 1 - part
+    result = first * rest + last * part
     if dtype is None:
         return result
     out_dtype = number_dtype(dtype)
@@ -226,7 +226,7 @@ def logspace(
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wide = DTYPES["complex128" if is_complex else "float64"] if numbers else None
     exponents = linspace(start, stop, num, device=device, endpoint=endpoint, dtype=wide)
-    powers = functions["pow"](base, exponents)
+    powers = base**exponents
     if dtype is not None:
         return cast(powers, number_dtype(dtype))
     return cast(powers, _COMPLEX if is_complex else _FLOAT) if numbers else powers

@@ -13,15 +13,7 @@ from eagerflow.core.cost_rules import FREE, per_output
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.logic import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-)
+from eagerflow.ops.elementwise.logic import greater, less, logical_and, logical_or
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
 from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, unary
@@ -75,10 +67,7 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _subtract = define(
     "subtract",
     infer=elementwise(NUMERIC),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: negative(sum_to_like(g, x2)),
-    ),
+    vjp=(lambda g, out, x1, x2: sum_to_like(g, x1), lambda g, out, x1, x2: -sum_to_like(g, x2)),
     saved="none",
     ieee=True,
     neutral=neutral(None, 0, 0.0),
@@ -102,8 +91,8 @@ _multiply = define(
     "multiply",
     infer=elementwise(ANY),
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x1)), x2),
+        lambda g, out, x1, x2: sum_to_like(g * conjugate(x2), x1),
+        lambda g, out, x1, x2: sum_to_like(g * conjugate(x1), x2),
     ),
     saved="inputs",
     ieee=True,
@@ -130,8 +119,8 @@ _divide = define(
     "divide",
     infer=elementwise(INEXACT),
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
+        lambda g, out, x1, x2: sum_to_like(g / conjugate(x2), x1),
+        lambda g, out, x1, x2: -sum_to_like(g * conjugate(out / x2), x2),
     ),
     cost=per_output(40),
     ieee=True,
@@ -177,7 +166,7 @@ _remainder = define(
     infer=elementwise(REAL),
     vjp=(
         lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, floor_divide(x1, x2)), x2)),
+        lambda g, out, x1, x2: -sum_to_like(g * (x1 // x2), x2),
     ),
     saved="inputs",
 )
@@ -204,9 +193,7 @@ _fmod = define(
     vjp=(
         lambda g, out, x1, x2: sum_to_like(g, x1),
         # x1 - out is a whole multiple of x2
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, divide(subtract(x1, out), x2)), x2)
-        ),
+        lambda g, out, x1, x2: -sum_to_like(g * ((x1 - out) / x2), x2),
     ),
 )
 
@@ -227,7 +214,7 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _negative = unary(
     "negative",
     NUMERIC,
-    lambda g, out, x: negative(g),
+    lambda g, out, x: -g,
     saved="none",
     linear_rows=True,
     ieee=True,
@@ -275,7 +262,7 @@ def positive(x: TensorLike, /) -> Tensor:
 _reciprocal = unary(
     "reciprocal",
     INEXACT,
-    lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),
+    lambda g, out, x: -(g * conjugate(out * out)),
     saved="outputs",
 )
 
@@ -302,7 +289,7 @@ def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor
     """
 
     def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-        return where(taken, g, where(equal(x1, x2), multiply(g, 0.5), 0.0))
+        return where(taken, g, where(x1 == x2, g * 0.5, 0.0))
 
     return define(
         name,
@@ -353,13 +340,13 @@ _clip = define(
     infer=elementwise(REAL),
     vjp=(
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0.0), x
+            where(logical_and(x >= low, x <= high), g, 0.0), x
         ),
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_and(less(x, low), less_equal(low, high)), g, 0.0), low
+            where(logical_and(x < low, low <= high), g, 0.0), low
         ),
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_or(greater(x, high), greater(low, high)), g, 0.0), high
+            where(logical_or(x > high, low > high), g, 0.0), high
         ),
     ),
     saved="inputs",
@@ -370,8 +357,8 @@ _clip_min = define(
     "clip_min",
     infer=elementwise(REAL),
     vjp=(
-        lambda g, out, x, low: sum_to_like(where(greater_equal(x, low), g, 0.0), x),
-        lambda g, out, x, low: sum_to_like(where(less(x, low), g, 0.0), low),
+        lambda g, out, x, low: sum_to_like(where(x >= low, g, 0.0), x),
+        lambda g, out, x, low: sum_to_like(where(x < low, g, 0.0), low),
     ),
     saved="inputs",
 )
@@ -380,8 +367,8 @@ _clip_max = define(
     "clip_max",
     infer=elementwise(REAL),
     vjp=(
-        lambda g, out, x, high: sum_to_like(where(less_equal(x, high), g, 0.0), x),
-        lambda g, out, x, high: sum_to_like(where(greater(x, high), g, 0.0), high),
+        lambda g, out, x, high: sum_to_like(where(x <= high, g, 0.0), x),
+        lambda g, out, x, high: sum_to_like(where(x > high, g, 0.0), high),
     ),
     saved="inputs",
 )

@@ -8,8 +8,8 @@ from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.facts import ELEMENTWISE, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
-from eagerflow.ops.elementwise.logic import equal, isfinite
+from eagerflow.ops.elementwise.arithmetic import positive
+from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.gradients import conjugate as _conjugate
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, known_number, pair, promote_floating
@@ -59,7 +59,7 @@ def _magnitude_type(x: TensorType) -> TensorType:
 _abs = define(
     "abs",
     infer=_magnitude_type,
-    vjp=(lambda g, out, x: multiply(g, sign(x)),),
+    vjp=(lambda g, out, x: g * sign(x),),
     saved="inputs",
     fails_on="nothing",
     ieee=True,
@@ -87,9 +87,9 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
     if not x.dtype.is_complex:
         return None
     size = abs(x)
-    zero = equal(size, 0)
-    along = multiply(real(multiply(_conjugate(g), out)), out)
-    return where(zero, 0.0, divide(subtract(g, along), where(zero, 1.0, size)))
+    zero = size == 0
+    along = real(_conjugate(g) * out) * out
+    return where(zero, 0.0, (g - along) / where(zero, 1.0, size))
 
 
 _sign = unary("sign", NUMERIC, _sign_vjp)
@@ -110,10 +110,7 @@ def sign(x: TensorLike, /) -> Tensor:
 _copysign = define(
     "copysign",
     infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, multiply(sign(x1), sign(out))), x1),
-        None,
-    ),
+    vjp=(lambda g, out, x1, x2: sum_to_like(g * (sign(x1) * sign(out)), x1), None),
 )
 
 
@@ -132,15 +129,15 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
     """The quotient x / hypotenuse, 0 where both are 0."""
-    return divide(x, where(equal(hypotenuse, 0), 1.0, hypotenuse))
+    return x / where(hypotenuse == 0, 1.0, hypotenuse)
 
 
 _hypot = define(
     "hypot",
     infer=elementwise(FLOATING),
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x1, out)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x2, out)), x2),
+        lambda g, out, x1, x2: sum_to_like(g * _part(x1, out), x1),
+        lambda g, out, x1, x2: sum_to_like(g * _part(x2, out), x2),
     ),
 )
 
@@ -161,7 +158,7 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _heaviside = define(
     "heaviside",
     infer=elementwise(FLOATING),
-    vjp=(None, lambda g, out, x1, x2: sum_to_like(where(equal(x1, 0), g, 0.0), x2)),
+    vjp=(None, lambda g, out, x1, x2: sum_to_like(where(x1 == 0, g, 0.0), x2)),
     saved="inputs",
 )
 
@@ -258,9 +255,9 @@ def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
     """
     if decimals > 0:
-        return divide(_rounded(_round, multiply(x, 10.0**decimals)), 10.0**decimals)
+        return _rounded(_round, x * 10.0**decimals) / 10.0**decimals
     if decimals < 0:
-        return multiply(_rounded(_round, divide(x, 10.0**-decimals)), 10.0**-decimals)
+        return _rounded(_round, x / 10.0**-decimals) * 10.0**-decimals
     return _rounded(_round, x)
 
 
@@ -318,7 +315,7 @@ def real(x: TensorLike, /) -> Tensor:
     return bind(_real, tensor)
 
 
-_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),))
+_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype) * 1j,))
 
 
 def imag(x: TensorLike, /) -> Tensor:
@@ -344,7 +341,7 @@ def _finite_part(g: Tensor, x: Tensor) -> Tensor:
     if not x.dtype.is_complex:
         return where(isfinite(x), g, 0.0)
     parts = [where(isfinite(part(x)), part(g), 0.0) for part in (real, imag)]
-    return add(parts[0], multiply(cast(parts[1], x.dtype), 1j))
+    return parts[0] + cast(parts[1], x.dtype) * 1j
 
 
 _nan_to_num = unary(

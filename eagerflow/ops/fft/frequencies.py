@@ -10,7 +10,6 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.elementwise.arithmetic import divide
 from eagerflow.ops.rules.arguments import as_index, axes_of
 from eagerflow.ops.shape.movement import roll
 from eagerflow.types import DType, TensorType, default_dtype, number_dtype
@@ -35,7 +34,7 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
     if not chosen.is_floating:
         raise DTypeError(f"{name}: {chosen.name} is not a real floating dtype")
     numbers = bind(_numbers, n=count, half=half, dtype=chosen, device=as_device(device))
-    return divide(numbers, count * d)
+    return numbers / (count * d)
 
 
 def fftfreq(

@@ -69,7 +69,7 @@ def _truth(x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype is _BOOL:
         return tensor
-    return functions["not_equal"](tensor, 0)
+    return tensor != 0
 
 
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
@@ -260,7 +260,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     kind = tensor.dtype if tensor.dtype.name == "uint64" else INT64
     classes = functions["arange"](size, dtype=kind, device=tensor.device)
     classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
-    hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
+    hot = functions["expand_dims"](tensor, axis=axis) == classes
     return cast(hot, as_dtype("float32" if dtype is None else dtype))
 
 

@@ -108,7 +108,7 @@ def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     # a narrow dtype may not hold the number of rows
     flat = cast(functions["reshape"](indices, (-1,)), DTYPES["int64"])
     if indices.dtype.kind == "signed integer":
-        flat = functions["remainder"](flat, shape[0])
+        flat = flat % shape[0]
     values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
     return IndexedSlices(values, flat, shape)
 
@@ -164,7 +164,7 @@ def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
     numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
     board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
     board = bind(_update, board, numbers, *indices, key=key, unique=False)
-    return functions["equal"](pick(board, indices, key), numbers)
+    return pick(board, indices, key) == numbers
 
 
 _update = define(

@@ -72,7 +72,7 @@ def dynamic_partition(
     tensor, parts = operands(x, partitions)
     rows = _rows("dynamic_partition", tensor, parts)
     count = index(as_index("dynamic_partition", "num_partitions", num_partitions))
-    return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
+    return [take(rows, flatnonzero(parts == i), axis=0) for i in range(count)]
 
 
 def dynamic_stitch(

@@ -10,9 +10,6 @@ from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import divide, multiply
-from eagerflow.ops.elementwise.exponential import pow
-from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import abs, sign
 from eagerflow.ops.linalg.singular import svdvals
 from eagerflow.ops.reduction import totals as reduction
@@ -38,8 +35,8 @@ def _vector_norm_type(
 
 def _quotient(x: Tensor, divisor: Tensor) -> Tensor:
     """``x / divisor``, but 0 where the divisor is."""
-    zero = equal(divisor, 0)
-    return where(zero, 0, divide(x, where(zero, 1, divisor)))
+    zero = divisor == 0
+    return where(zero, 0, x / where(zero, 1, divisor))
 
 
 def _vector_norm_vjp(
@@ -49,18 +46,18 @@ def _vector_norm_vjp(
     if ord == 0:
         return None
     if ord == 2:
-        return multiply(x, _quotient(g, out))
+        return x * _quotient(g, out)
     if ord == 1:
-        return multiply(g, sign(x))
+        return g * sign(x)
     size = abs(x)
     if ord in (_INF, -_INF):
-        ties = cast(equal(size, out), g.dtype)
-        share = divide(ties, reduction.sum(ties, axis=axis, keepdims=True))
-        return multiply(multiply(g, share), sign(x))
+        ties = cast(size == out, g.dtype)
+        share = ties / reduction.sum(ties, axis=axis, keepdims=True)
+        return g * share * sign(x)
     ratio = _quotient(size, out)
-    zero = equal(ratio, 0)
-    slope = where(zero, 0, pow(where(zero, 1, ratio), ord - 1))
-    return multiply(multiply(g, slope), sign(x))
+    zero = ratio == 0
+    slope = where(zero, 0, where(zero, 1, ratio) ** (ord - 1))
+    return g * slope * sign(x)
 
 
 _vector_norm = define(

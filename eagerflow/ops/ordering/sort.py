@@ -76,7 +76,7 @@ def _around_type(x: TensorType, *, q: float) -> TensorType:
 
 def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
     last = x.shape[-1] - 1
-    position = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
+    position = scalar(q, x.device.lanes[DTYPES["float64"]]) * last
     ends = [functions["floor"](position), functions["ceil"](position), scalar(last, position._lane)]
     positions = functions["stack"](ends)
     order = take(argsort(x), cast(positions, INT64), axis=-1)

@@ -9,7 +9,6 @@ from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elementwise.arithmetic import subtract
 from eagerflow.ops.random.draws import (
     EXPONENTIAL,
     GUMBEL,
@@ -19,7 +18,6 @@ from eagerflow.ops.random.draws import (
     draw,
     in_range,
     is_number,
-    is_weak,
     parameters,
     uniform_draw,
 )
@@ -57,9 +55,8 @@ def uniform(
     Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
-    width = high - low if is_weak(low) and is_weak(high) else subtract(high, low)
     refusal = "uniform: low is greater than high, or NaN"
-    width = in_range(width, "bounds", refusal, low, high, dtype=dtype, on=where)
+    width = in_range(high - low, "bounds", refusal, low, high, dtype=dtype, on=where)
     return affine(uniform_draw(shape, dtype, where, generator), low, width)
 
 

@@ -11,8 +11,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elementwise.arithmetic import add, subtract
-from eagerflow.ops.elementwise.logic import less
 from eagerflow.ops.indexing.gather import take
 from eagerflow.ops.ordering.sort import argsort
 from eagerflow.ops.random.draws import (
@@ -137,7 +135,7 @@ def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Ten
     if not tensor.dtype.is_integer:
         raise DTypeError("randint: the bounds must be integers", given=str(type_of(tensor)))
     tensor = as_tensor(tensor, dtype, device)
-    return subtract(tensor, less) if less else tensor
+    return tensor - less if less else tensor
 
 
 def bernoulli(
@@ -166,8 +164,8 @@ def bernoulli(
     p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
     if dtype.itemsize < 4:
         dtype = FLOAT32
-    values = uniform_draw(shape, dtype, where, generator)
-    return less(values, p)
+    drawn: Tensor = uniform_draw(shape, dtype, where, generator) < p
+    return drawn
 
 
 def categorical(
@@ -206,7 +204,7 @@ def categorical(
     tensor = in_range(tensor, "logits", refusal, tensor, dtype=dtype, on=where)
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
     noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
-    return argmax(add(noise, tensor), axis=-1)
+    return argmax(noise + tensor, axis=-1)
 
 
 def permutation(

@@ -17,8 +17,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.ops.elementwise.arithmetic import add, multiply
-from eagerflow.ops.elementwise.logic import not_equal
 from eagerflow.ops.indexing.gather import where
 from eagerflow.ops.rules.arguments import as_index, as_shape
 from eagerflow.ops.rules.promotion import cast, host_check
@@ -180,15 +178,15 @@ def uniform_draw(shape: Shape, dtype: DType, device: Device, generator: Generato
 def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     """``loc + scale * values``, without what changes nothing."""
     if not (is_number(scale) and scale == 1):
-        values = multiply(values, scale)
+        values = values * scale
     if is_number(loc) and loc == 0:
         return values
-    moved = add(values, loc)
+    moved: Tensor = values + loc
     if not is_deferred(loc):
         return moved
     # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
     exact = scalar(loc, values.device.lanes[FLOAT64])
-    return where(not_equal(exact, 0.0), moved, values)
+    return where(exact != 0.0, moved, values)
 
 
 # --- parameters in range ----------------------------------------------------------------------

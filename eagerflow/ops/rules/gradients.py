@@ -89,9 +89,9 @@ def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
 
 def times(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The vjp rule of a function of one input whose derivative is ``slope(out, x)``."""
-    return lambda g, out, x: functions["multiply"](g, conjugate(slope(out, x)))
+    return lambda g, out, x: g * conjugate(slope(out, x))
 
 
 def over(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``."""
-    return lambda g, out, x: functions["divide"](g, conjugate(slope(out, x)))
+    return lambda g, out, x: g / conjugate(slope(out, x))

@@ -26,7 +26,6 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
-from eagerflow.ops.elementwise.arithmetic import negative
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
 from eagerflow.ops.rules.sizes import matched
@@ -301,7 +300,7 @@ class Variable(AbstractArray):
         Tensor([0., 1.], f32[2]@cpu:0)
         """
         if isinstance(value, IndexedSlices):
-            return self._add_slices(value, negative(value.values))
+            return self._add_slices(value, -value.values)
         return self._bind(_assign_sub, self._operand(value))
 
     def scatter_update(self, indices: TensorLike, values: TensorLike) -> Tensor:
