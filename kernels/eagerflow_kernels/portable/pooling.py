@@ -16,11 +16,9 @@ from eagerflow_kernels.portable.convolution import Sizes, Windows, slide
 from eagerflow_kernels.table import Array, portable
 
 
-def _slide(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> Windows:
+def _slide(sizes: Sizes, *, padding: Sizes, **sliding: Any) -> Windows:
     """Windows with as much padding before as after."""
-    return slide(sizes, kernel, stride, tuple((p, p) for p in padding), dilation, ceil)
+    return slide(sizes, padding=tuple((p, p) for p in padding), **sliding)
 
 
 def _seen(size: int, positions: int, stride: int, start: int) -> tuple[slice, slice] | None:
@@ -76,30 +74,18 @@ def _check_seen(windows: Windows) -> None:
 
 
 @portable("max_pool")
-def max_pool(
-    xp: Any, x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> Array:
+def max_pool(xp: Any, x: Array, **sliding: Any) -> Array:
     """The largest element of each window; NaN if one is."""
-    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    windows = _slide(x.shape[2:], **sliding)
     _check_seen(windows)
     least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
     return _reduced(xp, xp.maximum, least, x, windows)
 
 
 @portable("max_pool_indices")
-def max_pool_indices(
-    xp: Any,
-    x: Array,
-    out: Array,
-    *,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil: bool,
-) -> Array:
+def max_pool_indices(xp: Any, x: Array, out: Array, **sliding: Any) -> Array:
     """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
-    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    windows = _slide(x.shape[2:], **sliding)
     if out.shape != (*x.shape[:2], *windows.positions):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
@@ -163,17 +149,15 @@ def avg_pool(
     xp: Any,
     x: Array,
     *,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    ceil: bool,
     inside: bool,
     divisor: int | None,
     size: Sizes,
     back: bool,
+    kernel: Sizes,
+    **sliding: Any,
 ) -> Array:
     """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
-    windows = _slide(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    windows = _slide(size, kernel=kernel, dilation=(1,) * len(kernel), **sliding)
     if x.shape[2:] != (windows.positions if back else size):
         raise ValueError("the sizes do not belong together")
     counts = divisor
