@@ -14,7 +14,7 @@ from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.creation.arrays import creating
-from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
+from eagerflow.ops.rules.arguments import as_index, as_number, as_shape, check_choice
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
 from eagerflow.ops.rules.type_rules import REAL
@@ -253,10 +253,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     Tensor([[3, 4, 5],
             [3, 4, 5]], i64[2,3]@cpu:0)
     """
-    if indexing not in ("xy", "ij"):
-        raise TensorValueError(
-            f"meshgrid: {indexing!r} is not an indexing", expected="'xy' or 'ij'"
-        )
+    check_choice("meshgrid", indexing, ("xy", "ij"), "an indexing")
     vectors = [tensor_of(x) for x in arrays]
     for x in vectors:
         if x.ndim > 1:

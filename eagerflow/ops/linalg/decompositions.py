@@ -30,6 +30,7 @@ from eagerflow.ops.linalg.matrices import (
     scale_rows,
 )
 from eagerflow.ops.linalg.solvers import solve, square_type, triangular_solve
+from eagerflow.ops.rules.arguments import check_choice
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import real_dtype
@@ -161,8 +162,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
             [4., 2.],
             [0., 2.]], f32[3,2]@cpu:0)
     """
-    if mode not in ("reduced", "complete"):
-        raise TensorValueError(f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'")
+    check_choice("qr", mode, ("reduced", "complete"), "a mode")
     return QRResult(*bind(_qr, floating(x), mode=mode))
 
 

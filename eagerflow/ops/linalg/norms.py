@@ -13,7 +13,7 @@ from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.elementwise.numeric import abs, sign
 from eagerflow.ops.linalg.singular import svdvals
 from eagerflow.ops.reduction import totals as reduction
-from eagerflow.ops.rules.arguments import axes_of
+from eagerflow.ops.rules.arguments import axes_of, check_choice, matrices_of
 from eagerflow.ops.rules.gradients import spread, where
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind, real_dtype, reduced_shape
@@ -157,16 +157,9 @@ def matrix_norm(
     >>> ef.linalg.matrix_norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]))
     Tensor(5., f32[]@cpu:0)
     """
-    tensor = floating(x)
-    if tensor.ndim < 2:
-        raise ShapeError(
-            "matrix_norm: x is not a matrix or a stack of matrices", given=f"x={tensor.type}"
-        )
+    tensor = matrices_of("matrix_norm", floating(x))
     ord = "fro" if ord is None else ord
-    if ord not in _MATRIX_ORDERS:
-        raise TensorValueError(
-            f"matrix_norm: {ord!r} is not an order", expected=", ".join(map(str, _MATRIX_ORDERS))
-        )
+    check_choice("matrix_norm", ord, _MATRIX_ORDERS, "an order")
     result = _kept_matrix_norm(tensor, ord)
     return result if keepdims else reshape(result, tensor.shape[:-2])
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
 from eagerflow.core.op import bind, joint
-from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum, minimum, same
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import DTypeError
 from eagerflow.ops.creation.dtypes import finfo
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.linalg.matrices import (
@@ -22,6 +22,7 @@ from eagerflow.ops.linalg.matrices import (
     scale_rows,
 )
 from eagerflow.ops.reduction import totals as reduction
+from eagerflow.ops.rules.arguments import matrices_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.rules.type_rules import real_dtype
@@ -171,10 +172,7 @@ _pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
     """``rtol`` as a tensor; by default the larger size times the spacing of numbers at 1."""
     dtype = real_dtype(x.dtype)
-    if x.ndim < 2:
-        raise ShapeError(
-            f"{name}: x is not a matrix or a stack of matrices", given=f"x={type_of(x)}"
-        )
+    matrices_of(name, x)
     if rtol is None:
         rtol = maximum(*x.shape[-2:]) * finfo(dtype).eps
     if isinstance(rtol, (int, float)):

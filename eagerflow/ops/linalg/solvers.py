@@ -20,7 +20,7 @@ from eagerflow.ops.linalg.matrices import (
     matrix_op,
 )
 from eagerflow.ops.reduction import totals as reduction
-from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.arguments import as_index, matrices_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
@@ -86,13 +86,14 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     Tensor([[1., 5.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    base, count = floating(x), operator.index(as_index("matrix_power", "n", n))
-    refusal = "matrix_power: x is not a square matrix or a stack of them"
-    shape = base.shape
-    given = type_of(base)
-    if len(shape) < 2:
-        raise ShapeError(refusal, given=f"x={given}")
+    base = matrices_of("matrix_power", floating(x))
+    count, shape, given = (
+        operator.index(as_index("matrix_power", "n", n)),
+        base.shape,
+        type_of(base),
+    )
     if shape[-2] is not shape[-1]:
+        refusal = "matrix_power: the matrices of x are not square"
         base = matched(base, shape[-2:-1], shape[-1:], refusal, lambda: f"x={given}")
     if count == 0:
         return broadcast_to(eye(shape[-1], dtype=base.dtype, device=base.device), shape)

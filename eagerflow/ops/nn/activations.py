@@ -8,13 +8,12 @@ from typing import Literal
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError
 from eagerflow.ops.elementwise.arithmetic import clip
 from eagerflow.ops.elementwise.exponential import exp, square
 from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.ops.elementwise.special import sigmoid
 from eagerflow.ops.elementwise.trigonometric import tanh
-from eagerflow.ops.rules.arguments import as_number
+from eagerflow.ops.rules.arguments import as_number, check_choice
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
@@ -183,8 +182,5 @@ def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> 
     >>> ef.round(ef.gelu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.159,  0.   ,  1.954], f32[3]@cpu:0)
     """
-    if approximate not in ("none", "tanh"):
-        raise TensorValueError(
-            f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
-        )
+    check_choice("gelu", approximate, ("none", "tanh"), "a way to approximate")
     return bind(_gelu, floating(x), approximate=approximate, order=0)

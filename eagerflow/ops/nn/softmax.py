@@ -13,7 +13,7 @@ from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.elementwise.exponential import exp, rsqrt, sqrt
 from eagerflow.ops.reduction.totals import Axis, mean, sum
-from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of
+from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of, check_choice
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import count_of, where
 from eagerflow.ops.rules.promotion import cast, floating, operands
@@ -240,8 +240,6 @@ def _both_vjp(
 # What the pass `share` makes of a loss and its gradient, which need the same softmax.
 define("softmax_cross_entropy_with_gradient", infer=_both_types, vjp=_both_vjp, outputs=2)
 
-_REDUCTIONS = ("mean", "sum", "none")
-
 
 def softmax_cross_entropy(
     x: TensorLike,
@@ -271,11 +269,7 @@ def softmax_cross_entropy(
     >>> ef.round(ef.softmax_cross_entropy(x, ef.tensor([0, 1]), reduction="none"), 3)
     Tensor([0.24, 0.  ], f32[2]@cpu:0)
     """
-    if reduction not in _REDUCTIONS:
-        raise TensorValueError(
-            f"softmax_cross_entropy: {reduction!r} is not a reduction",
-            expected=", ".join(map(repr, _REDUCTIONS)),
-        )
+    check_choice("softmax_cross_entropy", reduction, ("mean", "sum", "none"), "a reduction")
     scores, classes = operands(x, labels)
     scores = floating(scores)
     if not classes.dtype.is_integer:

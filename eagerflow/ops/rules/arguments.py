@@ -6,7 +6,7 @@ Errors name the function and show what it was given, as those of type rules do.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
@@ -20,6 +20,7 @@ from eagerflow.errors import (
     EagerflowError,
     LeakedTensorError,
     ShapeError,
+    TensorValueError,
     TraceError,
     strip,
 )
@@ -58,6 +59,24 @@ def as_index(name: str, what: str, value: Any) -> int:
 def as_number(value: Any) -> Any:
     """A Python number as it is; a number of a trace becomes static, a size stays one."""
     return value.kind(value) if issubclass(type(value), AbstractNumber) else value
+
+
+def check_choice(name: str, value: object, choices: Collection[Any], what: str) -> None:
+    """Refuse what is none of the choices there are.
+
+    Args:
+        name: of the function, for the error.
+        value: what was given.
+        choices: what there is.
+        what: they are, with an article.
+
+    Raises:
+        TensorValueError: it is none of them.
+    """
+    if value not in choices:
+        raise TensorValueError(
+            f"{name}: {value!r} is not {what}", expected=", ".join(map(repr, choices))
+        )
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:
