@@ -12,6 +12,7 @@ from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, Un
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
 from eagerflow.ops.creation.devices import to_device
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.types import BYTES, DType
 
 __all__ = ["from_dlpack"]
@@ -137,9 +138,7 @@ class _Producer:
         return self.array.__dlpack_device__()
 
 
-def from_dlpack(
-    x: Any, /, *, device: Device | str | None = None, copy: bool | None = None
-) -> Tensor:
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
     eagerflow never writes there; if the other library does, the tensor changes, and with it its

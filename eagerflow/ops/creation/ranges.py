@@ -14,7 +14,7 @@ from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.creation.arrays import creating
-from eagerflow.ops.rules.arguments import as_index, as_number, as_shape, check_choice
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_number, as_shape, check_choice
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
 from eagerflow.ops.rules.type_rules import REAL
@@ -57,13 +57,7 @@ _arange = creating("arange", _arange_type)
 
 
 def arange(
-    start: Any,
-    /,
-    stop: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Device | str | None = None,
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: DeviceLike = None
 ) -> Tensor:
     """Values from ``start`` up to, not including, ``stop``.
 
@@ -143,7 +137,7 @@ def linspace(
     num: int = 50,
     *,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``.
@@ -205,7 +199,7 @@ def logspace(
     *,
     base: float = 10.0,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values from ``base**start`` to ``base**stop``, evenly spaced on a log scale.
@@ -285,7 +279,7 @@ def eye(
     *,
     k: int = 0,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 

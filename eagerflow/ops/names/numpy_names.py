@@ -13,7 +13,6 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor
 from eagerflow.ops.creation.ranges import arange, linspace
 from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
@@ -25,7 +24,7 @@ from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_values
 from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.reduction.statistics import nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
-from eagerflow.ops.rules.arguments import axis_of, sequence_of
+from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat
@@ -126,7 +125,7 @@ def geomspace(
     num: int = 50,
     *,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values from ``start`` to ``stop``, each a constant multiple of the one before.

@@ -8,7 +8,6 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
-from eagerflow.hardware import Device
 from eagerflow.ops.random.draws import (
     EXPONENTIAL,
     GUMBEL,
@@ -21,6 +20,7 @@ from eagerflow.ops.random.draws import (
     parameters,
     uniform_draw,
 )
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def uniform(
     high: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Uniform random numbers, from ``low`` up to but without ``high``.
 
@@ -67,7 +67,7 @@ def normal(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Normally distributed random numbers.
 
@@ -94,7 +94,7 @@ def truncated_normal(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Normally distributed random numbers between two bounds.
 
@@ -133,7 +133,7 @@ def exponential(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Exponentially distributed random numbers.
 
@@ -157,7 +157,7 @@ def gumbel(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random numbers of the Gumbel distribution (of largest values).
 

@@ -26,7 +26,7 @@ from eagerflow.ops.random.draws import (
     uniform_draw,
 )
 from eagerflow.ops.reduction.totals import argmax
-from eagerflow.ops.rules.arguments import as_index, as_shape, axis_of
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, axis_of
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.shape.axes import moveaxis
 from eagerflow.types import FLOAT32, DType, as_dtype, broadcast_shapes
@@ -40,7 +40,7 @@ def bits(
     *,
     dtype: Any = "uint32",
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random bits.
 
@@ -71,7 +71,7 @@ def randint(
     *,
     dtype: Any = "int64",
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random integers from ``low`` up to but without ``high``, all equally likely.
 
@@ -143,7 +143,7 @@ def bernoulli(
     p: TensorLike = 0.5,
     *,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """True with probability ``p``, else False.
 
@@ -174,7 +174,7 @@ def categorical(
     *,
     axis: int = -1,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random indices along an axis of ``logits``, index i with a probability of softmax(logits)[i].
 
@@ -208,10 +208,7 @@ def categorical(
 
 
 def permutation(
-    x: TensorLike,
-    *,
-    generator: Generator | None = None,
-    device: Device | str | None = None,
+    x: TensorLike, *, generator: Generator | None = None, device: DeviceLike = None
 ) -> Tensor:
     """The integers from 0 to ``x`` - 1, or the entries of ``x`` along its first axis, shuffled.
 

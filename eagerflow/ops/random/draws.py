@@ -18,7 +18,7 @@ from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.indexing.gather import where
-from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape
 from eagerflow.ops.rules.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
@@ -131,7 +131,7 @@ def is_weak(x: TensorLike) -> bool:
     return is_number(x) or is_deferred(x)
 
 
-def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
+def device_of(device: DeviceLike, tensors: list[Tensor]) -> Device:
     """The device of a draw: the one asked for, else that of its parameters, else the current."""
     if device is not None:
         return as_device(device)
@@ -150,7 +150,7 @@ def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
 
 
 def parameters(
-    name: str, shape: Any, dtype: Any, device: Device | str | None, *values: TensorLike
+    name: str, shape: Any, dtype: Any, device: DeviceLike, *values: TensorLike
 ) -> tuple[Shape, DType, Device, list[Any]]:
     """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
     tensors = [tensor_of(v) for v in values if not is_weak(v)]

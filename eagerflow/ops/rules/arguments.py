@@ -24,9 +24,13 @@ from eagerflow.errors import (
     TraceError,
     strip,
 )
+from eagerflow.hardware import Device
 from eagerflow.ops.rules.extents import is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
+
+#: what a function takes that makes something on a device; None is that of the block around it
+DeviceLike = Device | str | None
 
 #: what Python is told that asks for an integer which is not known while tracing
 _UNKNOWN = (TraceError, LeakedTensorError, DimError)

@@ -25,6 +25,7 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
@@ -190,7 +191,7 @@ class Variable(AbstractArray):
         value: TensorLike,
         *,
         dtype: Any = None,
-        device: Device | str | None = None,
+        device: DeviceLike = None,
         trainable: bool = True,
         name: str | None = None,
     ) -> None:
