@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.cost_rules import FREE, per_output
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.logic import greater, less, logical_and, logical_or
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
-from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, unary
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, binary, elementwise, unary
 
 __all__ = [
     "add",
@@ -36,13 +36,11 @@ __all__ = [
     "true_divide",
 ]
 
-_add = define(
+_add = binary(
     "add",
-    infer=elementwise(ANY),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: sum_to_like(g, x2),
-    ),
+    ANY,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: sum_to_like(g, x2),
     saved="none",
     ieee=True,
     commutative=True,
@@ -64,10 +62,11 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_add, *pair(x1, x2))
 
 
-_subtract = define(
+_subtract = binary(
     "subtract",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x1, x2: sum_to_like(g, x1), lambda g, out, x1, x2: -sum_to_like(g, x2)),
+    NUMERIC,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: -sum_to_like(g, x2),
     saved="none",
     ieee=True,
     neutral=neutral(None, 0, 0.0),
@@ -87,13 +86,11 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_subtract, *pair(x1, x2))
 
 
-_multiply = define(
+_multiply = binary(
     "multiply",
-    infer=elementwise(ANY),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g * conjugate(x2), x1),
-        lambda g, out, x1, x2: sum_to_like(g * conjugate(x1), x2),
-    ),
+    ANY,
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(x2), x1),
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(x1), x2),
     saved="inputs",
     ieee=True,
     commutative=True,
@@ -115,14 +112,12 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_multiply, *pair(x1, x2))
 
 
-_divide = define(
+_divide = binary(
     "divide",
-    infer=elementwise(INEXACT),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g / conjugate(x2), x1),
-        lambda g, out, x1, x2: -sum_to_like(g * conjugate(out / x2), x2),
-    ),
-    cost=per_output(40),
+    INEXACT,
+    lambda g, out, x1, x2: sum_to_like(g / conjugate(x2), x1),
+    lambda g, out, x1, x2: -sum_to_like(g * conjugate(out / x2), x2),
+    flops=40,
     ieee=True,
     neutral=neutral(None, None, 1.0),
 )
@@ -161,13 +156,11 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_floor_divide, *pair(x1, x2))
 
 
-_remainder = define(
+_remainder = binary(
     "remainder",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: -sum_to_like(g * (x1 // x2), x2),
-    ),
+    REAL,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: -sum_to_like(g * (x1 // x2), x2),
     saved="inputs",
 )
 
@@ -187,14 +180,12 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 mod = remainder
 
-_fmod = define(
+_fmod = binary(
     "fmod",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        # x1 - out is a whole multiple of x2
-        lambda g, out, x1, x2: -sum_to_like(g * ((x1 - out) / x2), x2),
-    ),
+    REAL,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    # x1 - out is a whole multiple of x2
+    lambda g, out, x1, x2: -sum_to_like(g * ((x1 - out) / x2), x2),
 )
 
 
@@ -234,10 +225,10 @@ def negative(x: TensorLike, /) -> Tensor:
     return bind(_negative, tensor_of(x))
 
 
-_positive = define(
+_positive = unary(
     "positive",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: g,),
+    NUMERIC,
+    lambda g, out, x: g,
     saved="none",
     precision="exact",
     cost=FREE,
@@ -291,13 +282,11 @@ def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor
     def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
         return where(taken, g, where(x1 == x2, g * 0.5, 0.0))
 
-    return define(
+    return binary(
         name,
-        infer=elementwise(REAL),
-        vjp=(
-            lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
-            lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
-        ),
+        REAL,
+        lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
+        lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
         saved="inputs",
         idempotent=True,
     )
@@ -353,23 +342,19 @@ _clip = define(
 )
 
 
-_clip_min = define(
+_clip_min = binary(
     "clip_min",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x, low: sum_to_like(where(x >= low, g, 0.0), x),
-        lambda g, out, x, low: sum_to_like(where(x < low, g, 0.0), low),
-    ),
+    REAL,
+    lambda g, out, x, low: sum_to_like(where(x >= low, g, 0.0), x),
+    lambda g, out, x, low: sum_to_like(where(x < low, g, 0.0), low),
     saved="inputs",
 )
 
-_clip_max = define(
+_clip_max = binary(
     "clip_max",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x, high: sum_to_like(where(x <= high, g, 0.0), x),
-        lambda g, out, x, high: sum_to_like(where(x > high, g, 0.0), high),
-    ),
+    REAL,
+    lambda g, out, x, high: sum_to_like(where(x <= high, g, 0.0), x),
+    lambda g, out, x, high: sum_to_like(where(x > high, g, 0.0), high),
     saved="inputs",
 )
 

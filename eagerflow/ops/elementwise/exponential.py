@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import neutral
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import positive
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, binary, unary
 
 __all__ = [
     "cbrt",
@@ -106,15 +105,13 @@ def _slope(x1: Tensor, x2: Tensor) -> Tensor:
     return x2 * x1 ** (where(x2 == 0, 1, x2) - 1)
 
 
-_pow = define(
+_pow = binary(
     "pow",
-    infer=elementwise(NUMERIC),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g * conjugate(_slope(x1, x2)), x1),
-        # by x2; for x1 == 0 the power is 0 (or 1, or infinite) and stays so
-        lambda g, out, x1, x2: sum_to_like(g * conjugate(out * log(where(x1 == 0, 1, x1))), x2),
-    ),
-    cost=per_output(40),
+    NUMERIC,
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(_slope(x1, x2)), x1),
+    # by x2; for x1 == 0 the power is 0 (or 1, or infinite) and stays so
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(out * log(where(x1 == 0, 1, x1))), x2),
+    flops=40,
     neutral=neutral(None, 1, None),
     fails_on="values",
 )
@@ -266,14 +263,12 @@ def _weight(out: Tensor, x: Tensor) -> Tensor:
     return exp(where(same, 0.0, x) - where(same, 0.0, out))
 
 
-_logaddexp = define(
+_logaddexp = binary(
     "logaddexp",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g * _weight(out, x1), x1),
-        lambda g, out, x1, x2: sum_to_like(g * _weight(out, x2), x2),
-    ),
-    cost=per_output(80),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _weight(out, x1), x1),
+    lambda g, out, x1, x2: sum_to_like(g * _weight(out, x2), x2),
+    flops=80,
 )
 
 

@@ -19,6 +19,7 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     INTEGER,
     NUMERIC,
+    binary,
     check_kind,
     elementwise,
     real_dtype,
@@ -107,10 +108,8 @@ def sign(x: TensorLike, /) -> Tensor:
     return bind(_sign, tensor_of(x))
 
 
-_copysign = define(
-    "copysign",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x1, x2: sum_to_like(g * (sign(x1) * sign(out)), x1), None),
+_copysign = binary(
+    "copysign", FLOATING, lambda g, out, x1, x2: sum_to_like(g * (sign(x1) * sign(out)), x1), None
 )
 
 
@@ -132,13 +131,11 @@ def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
     return x / where(hypotenuse == 0, 1.0, hypotenuse)
 
 
-_hypot = define(
+_hypot = binary(
     "hypot",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g * _part(x1, out), x1),
-        lambda g, out, x1, x2: sum_to_like(g * _part(x2, out), x2),
-    ),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _part(x1, out), x1),
+    lambda g, out, x1, x2: sum_to_like(g * _part(x2, out), x2),
 )
 
 
@@ -155,10 +152,11 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_hypot, *promote_floating(x1, x2))
 
 
-_heaviside = define(
+_heaviside = binary(
     "heaviside",
-    infer=elementwise(FLOATING),
-    vjp=(None, lambda g, out, x1, x2: sum_to_like(where(x1 == 0, g, 0.0), x2)),
+    FLOATING,
+    None,
+    lambda g, out, x1, x2: sum_to_like(where(x1 == 0, g, 0.0), x2),
     saved="inputs",
 )
 

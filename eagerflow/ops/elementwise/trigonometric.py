@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import per_output
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.exponential import sqrt, square
 from eagerflow.ops.elementwise.numeric import imag, real
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, binary, unary
 
 __all__ = [
     "acos",
@@ -153,15 +152,13 @@ def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     return x / where(size == 0, 1.0, size)
 
 
-_atan2 = define(
+_atan2 = binary(
     "atan2",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g * _over_square(x2, x1, x2), x1),
-        lambda g, out, x1, x2: -sum_to_like(g * _over_square(x1, x1, x2), x2),
-    ),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _over_square(x2, x1, x2), x1),
+    lambda g, out, x1, x2: -sum_to_like(g * _over_square(x1, x1, x2), x2),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 

@@ -35,9 +35,9 @@ from eagerflow.ops.rules.type_rules import (
     FLOATING,
     INEXACT,
     check_kind,
-    elementwise,
     real_dtype,
     reduced_shape,
+    unary,
 )
 from eagerflow.types import DTYPES, TensorType
 
@@ -225,10 +225,10 @@ def _around_one(flat: Tensor, q: float) -> tuple[Tensor, ...]:
     return tuple(statistics[..., i : i + 1] for i in range(3))
 
 
-_fraction = define(
+_fraction = unary(
     "fraction",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: g,),
+    FLOATING,
+    lambda g, out, x: g,
     saved="none",
     precision="exact",
     storage="view",

@@ -20,6 +20,8 @@ from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
 
+    Vjp = Callable[..., Tensor | None] | None
+
 BOOL: Final = frozenset({"bool"})
 INTEGER: Final = frozenset({"signed integer", "unsigned integer"})
 INTEGER_OR_BOOL: Final = INTEGER | BOOL
@@ -105,12 +107,7 @@ def elementwise(
 
 
 def unary(
-    name: str,
-    kinds: frozenset[str],
-    vjp: Callable[..., Tensor | None],
-    *,
-    flops: float = 1,
-    **facts: Unpack[OpFacts],
+    name: str, kinds: frozenset[str], vjp: Vjp, *, flops: float = 1, **facts: Unpack[OpFacts]
 ) -> Op:
     """An op that works element by element on one input.
 
@@ -123,6 +120,24 @@ def unary(
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
+
+
+def binary(
+    name: str, kinds: frozenset[str], by_x1: Vjp, by_x2: Vjp, *, flops: float = 1,
+    **facts: Unpack[OpFacts],
+) -> Op:  # fmt: skip
+    """An op that works element by element on two inputs of one dtype, which broadcast.
+
+    Args:
+        name: of the op.
+        kinds: of dtypes that it takes, of which the output is as well.
+        by_x1: the rule of the first input, None if nothing flows to it.
+        by_x2: that of the second.
+        flops: what it costs for each element of the output.
+        facts: what the rules read, and all else.
+    """
+    costly: OpFacts = {"cost": per_output(flops), **facts}
+    return define(name, infer=elementwise(kinds), vjp=(by_x1, by_x2), **costly)
 
 
 def real_dtype(dtype: DType) -> DType:
