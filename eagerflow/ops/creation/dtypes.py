@@ -216,14 +216,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if dtype.is_complex:
         dtype = DTYPES["float64" if dtype.itemsize == 16 else "float32"]
     info: Any = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
-    return FloatInfo(
-        8 * dtype.itemsize,
-        float(info.eps),
-        float(info.max),
-        float(info.min),
-        float(info.smallest_normal),
-        dtype,
-    )
+    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(8 * dtype.itemsize, eps, most, least, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntInfo:

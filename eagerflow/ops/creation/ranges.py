@@ -155,8 +155,6 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)
     """
     count = as_index("linspace", "num", num)
-    if type(count) is int and count < 0:
-        raise ShapeError("linspace: num cannot be negative", given=f"num={count}")
     if isinstance(start, AbstractArray) or isinstance(stop, AbstractArray):
         return _between(start, stop, count, dtype, endpoint)
     first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)

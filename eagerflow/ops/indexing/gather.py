@@ -18,6 +18,7 @@ from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
+from eagerflow.ops.rules.type_rules import check_same_dtype
 from eagerflow.types import DTYPES, INT64, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
@@ -45,8 +46,7 @@ _BOOL = DTYPES["bool"]
 def _where_type(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     if condition.dtype is not _BOOL:
         raise DTypeError("the condition is not of dtype bool")
-    if x1.dtype is not x2.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for both")
+    check_same_dtype(x1, x2)
     return x1.like(shape=broadcast_shapes(condition.shape, x1.shape, x2.shape))
 
 

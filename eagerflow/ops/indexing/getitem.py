@@ -30,7 +30,7 @@ from eagerflow.ops.rules.promotion import (
     weak_fits,
 )
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
-from eagerflow.ops.rules.type_rules import repeats_to
+from eagerflow.ops.rules.type_rules import check_same_dtype, repeats_to
 from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
 
 __all__ = ["index_add", "index_scatter", "index_update"]
@@ -137,8 +137,7 @@ def scatter(value: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
 def _update_type(
     x: TensorType, value: TensorType, *indices: TensorType, key: Key, **attrs: object
 ) -> TensorType:
-    if value.dtype is not x.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x.dtype.short} for both")
+    check_same_dtype(x, value)
     _check_value(index_shape(x.shape, key, indices), value)
     return x
 
@@ -177,10 +176,6 @@ _update = define(
 )
 
 
-def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    return _update_type(x, value, *indices, key=key)
-
-
 def _add_vjp(
     i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor, key: Key
 ) -> Tensor | None:
@@ -189,7 +184,9 @@ def _add_vjp(
     return sum_to_like(pick(g, indices, key), value) if i == 1 else None
 
 
-_add = define("index_add", infer=_add_type, vjp=_add_vjp, saved="indices", precision="accumulate")
+_add = define(
+    "index_add", infer=_update_type, vjp=_add_vjp, saved="indices", precision="accumulate"
+)
 
 # --- reading --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.ranges import eye
 from eagerflow.ops.elementwise.logic import logical_and
 from eagerflow.ops.rules.gradients import conjugate, where
@@ -45,12 +45,6 @@ def matrix_op(
 def complex_dtype(dtype: DType) -> DType:
     """The complex dtype that holds ``dtype``."""
     return DTYPES[_COMPLEX.get(dtype.name, "complex64")]
-
-
-def check_same_dtype(x1: TensorType, x2: TensorType) -> None:
-    """Refuse two inputs of different dtypes."""
-    if x1.dtype is not x2.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for all")
 
 
 def check_matrix(x: TensorType, what: str = "x") -> None:

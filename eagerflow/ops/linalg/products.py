@@ -13,12 +13,12 @@ from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
 from eagerflow.errors import AxisError, ShapeError
-from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
+from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, elementwise
+from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, check_same_dtype, elementwise
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 

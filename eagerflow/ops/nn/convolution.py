@@ -15,13 +15,13 @@ from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
+from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote_floating
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, check_same_dtype
 from eagerflow.ops.shape.padding import pad
 from eagerflow.types import Shape, TensorType
 

@@ -15,25 +15,19 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import (
     AxisError,
-    DimError,
     DTypeError,
     EagerflowError,
-    LeakedTensorError,
     ShapeError,
     TensorValueError,
-    TraceError,
     strip,
 )
 from eagerflow.hardware import Device
-from eagerflow.ops.rules.extents import is_symbolic
+from eagerflow.ops.rules.extents import UNKNOWN, is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
 
 #: what a function takes that makes something on a device; None is that of the block around it
 DeviceLike = Device | str | None
-
-#: what Python is told that asks for an integer which is not known while tracing
-_UNKNOWN = (TraceError, LeakedTensorError, DimError)
 
 #: all axes of arrays of so many axes; NumPy has at most 64
 _ALL = [tuple(range(ndim)) for ndim in range(65)]
@@ -54,7 +48,7 @@ def as_index(name: str, what: str, value: Any) -> int:
         return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
     try:
         return operator.index(value)
-    except _UNKNOWN:
+    except UNKNOWN:
         raise
     except (TypeError, EagerflowError):
         raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None

@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.dims import Dim, maximum, may_equal, minimum, same
-from eagerflow.errors import ShapeError
+from eagerflow.errors import DimError, LeakedTensorError, ShapeError, TraceError
 from eagerflow.types import Shape
+
+#: what Python is told that asks for an integer which is not known while tracing
+UNKNOWN = (TraceError, LeakedTensorError, DimError)
 
 Slice = tuple[int | None, int | None, int | None]
 

@@ -82,6 +82,13 @@ def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
         raise DTypeError(f"no rule for {type_.dtype.short}", expected=", ".join(names))
 
 
+def check_same_dtype(first: TensorType, *others: TensorType) -> None:
+    """Refuse inputs of several dtypes."""
+    for other in others:
+        if other.dtype is not first.dtype:
+            raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
+
+
 def elementwise(
     kinds: frozenset[str] = ANY, dtype: DType | None = None
 ) -> Callable[..., TensorType]:
@@ -95,9 +102,7 @@ def elementwise(
     @of_family(ELEMENTWISE)
     def rule(first: TensorType, *rest: TensorType, **attrs: object) -> TensorType:
         check_kind(first, kinds)
-        for other in rest:
-            if other.dtype is not first.dtype:
-                raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
+        check_same_dtype(first, *rest)
         shape = first.shape
         if rest:
             shape = broadcast_shapes(shape, *(t.shape for t in rest))
