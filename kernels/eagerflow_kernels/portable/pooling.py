@@ -34,15 +34,18 @@ def _along(axis: int, part: slice) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, part)
 
 
-def _reduced(xp: Any, function: Any, first: Any, x: Array, windows: Windows) -> Array:
-    """``function`` of the elements of each window, beginning with ``first``."""
+def _reduced(
+    xp: Any, function: Any, first: Any, x: Array, windows: Windows, *, back: bool = False
+) -> Array:
+    """All elements of each window combined, one axis after the other; ``back`` to the elements."""
     for axis, (n, k, s, (p, _), d, m) in enumerate(windows.axes(), 2):
-        out = xp.full((*x.shape[:axis], m, *x.shape[axis + 1 :]), first, x.dtype)
+        out = xp.full((*x.shape[:axis], n if back else m, *x.shape[axis + 1 :]), first, x.dtype)
         for tap in range(k):
             slices = _seen(n, m, s, tap * d - p)
             if slices is not None:
-                part = out[_along(axis, slices[0])]
-                function(part, x[_along(axis, slices[1])], out=part)
+                target, source = slices[::-1] if back else slices
+                part = out[_along(axis, target)]
+                function(part, x[_along(axis, source)], out=part)
         x = out
     return x
 
@@ -166,15 +169,7 @@ def avg_pool(
     if not back:
         total = _reduced(xp, xp.add, 0, x, windows)
         return xp.divide(total, counts, out=total)
-    x = xp.divide(x, counts)
-    for axis, (n, k, s, (p, _), _d, m) in enumerate(windows.axes(), 2):
-        out = xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
-        for number in range(k):
-            slices = _seen(n, m, s, number - p)
-            if slices is not None:
-                out[_along(axis, slices[1])] += x[_along(axis, slices[0])]
-        x = out
-    return x
+    return _reduced(xp, xp.add, 0, xp.divide(x, counts), windows, back=True)
 
 
 # --- windows that share out an axis -----------------------------------------------------------
