@@ -11,7 +11,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.ops.elementwise.arithmetic import positive
 from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.gradients import conjugate as _conjugate
-from eagerflow.ops.rules.gradients import sum_to_like, where
+from eagerflow.ops.rules.gradients import safe_quotient, sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, known_number, pair, promote_floating
 from eagerflow.ops.rules.type_rules import (
     COMPLEX,
@@ -87,10 +87,8 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
     """Of a complex number, the sign rotates with the part of x's change that is across x."""
     if not x.dtype.is_complex:
         return None
-    size = abs(x)
-    zero = size == 0
     along = real(_conjugate(g) * out) * out
-    return where(zero, 0.0, (g - along) / where(zero, 1.0, size))
+    return safe_quotient(g - along, abs(x))
 
 
 _sign = unary("sign", NUMERIC, _sign_vjp)

@@ -14,7 +14,7 @@ from eagerflow.ops.elementwise.numeric import abs, sign
 from eagerflow.ops.linalg.singular import svdvals
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import axes_of, check_choice, matrices_of
-from eagerflow.ops.rules.gradients import spread, where
+from eagerflow.ops.rules.gradients import safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind, real_dtype, reduced_shape
 from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
@@ -33,12 +33,6 @@ def _vector_norm_type(
     return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=real_dtype(x.dtype))
 
 
-def _quotient(x: Tensor, divisor: Tensor) -> Tensor:
-    """``x / divisor``, but 0 where the divisor is."""
-    zero = divisor == 0
-    return where(zero, 0, x / where(zero, 1, divisor))
-
-
 def _vector_norm_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], ord: float, keepdims: bool
 ) -> Tensor | None:
@@ -46,7 +40,7 @@ def _vector_norm_vjp(
     if ord == 0:
         return None
     if ord == 2:
-        return x * _quotient(g, out)
+        return x * safe_quotient(g, out)
     if ord == 1:
         return g * sign(x)
     size = abs(x)
@@ -54,7 +48,7 @@ def _vector_norm_vjp(
         ties = cast(size == out, g.dtype)
         share = ties / reduction.sum(ties, axis=axis, keepdims=True)
         return g * share * sign(x)
-    ratio = _quotient(size, out)
+    ratio = safe_quotient(size, out)
     zero = ratio == 0
     slope = where(zero, 0, where(zero, 1, ratio) ** (ord - 1))
     return g * slope * sign(x)

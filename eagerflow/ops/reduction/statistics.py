@@ -21,7 +21,7 @@ from eagerflow.ops.elementwise.logic import isnan, logical_not
 from eagerflow.ops.elementwise.numeric import ceil, floor
 from eagerflow.ops.reduction.totals import Axis, all, lines, max, mean, min, sum
 from eagerflow.ops.rules.arguments import axes_of
-from eagerflow.ops.rules.gradients import count_of, spread, where
+from eagerflow.ops.rules.gradients import count_of, safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import (
     cast,
     floating,
@@ -127,9 +127,7 @@ def _std_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> Tensor:
     """0 where all elements are equal, as for `abs`."""
-    zero = out == 0
-    share = where(zero, 0.0, g / where(zero, 1.0, out))
-    return spread(share, x, axis, keepdims) * _slope(x, axis, correction)
+    return spread(safe_quotient(g, out), x, axis, keepdims) * _slope(x, axis, correction)
 
 
 _std = define("std", infer=_variance_type, vjp=(_std_vjp,))
