@@ -11,10 +11,11 @@ from eagerflow.core.facts import ELEMENTWISE, MOVING, OpFacts, of_family
 from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import same, unknown
+from eagerflow.dims import same
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
 from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatter
 from eagerflow.ops.rules.arguments import as_index, axis_of
+from eagerflow.ops.rules.extents import WITH_WHERE, unknown_size
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
@@ -135,12 +136,7 @@ def select(
 
 
 def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
-    count = unknown(
-        "k",
-        "how many elements are not zero depends on the data",
-        "the values of x are not known here: call it on a device that holds data, or use where(), "
-        "which keeps the shape",
-    )
+    count = unknown_size("how many elements are not zero depends on the data", "x", WITH_WHERE)
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 

@@ -19,9 +19,16 @@ from typing import Any, Final, NamedTuple
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import may_equal, same, unknown
+from eagerflow.dims import may_equal, same
 from eagerflow.errors import EagerflowError, ShapeError, TensorIndexError, TensorValueError
-from eagerflow.ops.rules.extents import UNKNOWN, Slice, is_symbolic, slice_size
+from eagerflow.ops.rules.extents import (
+    UNKNOWN,
+    WITH_WHERE,
+    Slice,
+    is_symbolic,
+    slice_size,
+    unknown_size,
+)
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import INT64, Shape, TensorSpec, TensorType, broadcast_shapes
 
@@ -201,11 +208,8 @@ def _mask_fits(size: int, whole: int) -> bool:
 def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
     if not all(map(_mask_fits, mask.shape, shape)):
         raise TensorIndexError(f"the mask does not fit where the shape is {shape}")
-    count = unknown(
-        "k",
-        "how many elements a mask selects depends on the data",
-        "the values of the mask are not known here: call it on a device that holds data, or use "
-        "where(), which keeps the shape",
+    count = unknown_size(
+        "how many elements a mask selects depends on the data", "the mask", WITH_WHERE
     )
     return tuple([mask.like(shape=(count,), dtype=INT64)] * mask.ndim)
 
