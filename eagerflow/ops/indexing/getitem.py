@@ -13,7 +13,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import picking
-from eagerflow.core.facts import FailsOn, Raised, RowSum
+from eagerflow.core.facts import RowSum
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
@@ -46,35 +46,17 @@ _INDEXING: Final = frozenset(
 # --- ops ------------------------------------------------------------------------------------
 
 
-def _getitem_type(x: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    return x.like(shape=index_shape(x.shape, key, indices))
-
-
-def _raised(attrs: Mapping[str, Any]) -> Raised:
-    return (TensorIndexError,) if ARRAY in attrs["key"] else ()
-
-
-def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
-    return "values" if ARRAY in attrs["key"] else "sizes"
-
-
-def _getitem_vjp(
-    i: int, g: Tensor, out: Tensor, x: Tensor, *indices: Tensor, key: Key
-) -> Tensor | None:
-    return None if i else scatter(g, indices, key, x.shape)
-
-
 _getitem = define(
     "getitem",
-    infer=_getitem_type,
-    vjp=_getitem_vjp,
+    infer=lambda x, *indices, key: x.like(shape=index_shape(x.shape, key, indices)),
+    vjp=lambda i, g, out, x, *indices, key: None if i else scatter(g, indices, key, x.shape),
     jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
     saved="indices",
     precision="exact",
     takes_bytes=True,
     cost=picking,
-    raises=_raised,
-    fails_on=_fails_on,
+    raises=lambda attrs: (TensorIndexError,) if ARRAY in attrs["key"] else (),
+    fails_on=lambda attrs: "values" if ARRAY in attrs["key"] else "sizes",
 )
 
 
@@ -97,12 +79,6 @@ def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shap
     return value.like(shape=shape)
 
 
-def _scatter_vjp(
-    i: int, g: Tensor, out: Tensor, value: Tensor, *indices: Tensor, key: Key, shape: Shape
-) -> Tensor | None:
-    return None if i else sum_to_like(pick(g, indices, key), value)
-
-
 def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
     # a narrow dtype may not hold the number of rows
@@ -121,7 +97,9 @@ def _is_rows(value: Shape, indices: Shape, shape: Shape, attrs: Mapping[str, Any
 _scatter = define(
     "index_scatter",
     infer=_scatter_type,
-    vjp=_scatter_vjp,
+    vjp=lambda i, g, out, value, *indices, key, shape: (
+        None if i else sum_to_like(pick(g, indices, key), value)
+    ),
     jvp=lambda t, out, value, *indices, key, shape: scatter(t[0], indices, key, shape),
     saved="indices",
     precision="accumulate",

@@ -35,10 +35,6 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
     return x.like(dtype=dtype)
 
 
-def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
-    return cast(g, x.dtype) if x.dtype.is_inexact else None
-
-
 def _inline(at: InlineSite) -> tuple[str, str] | None:
     if at.types[0].dtype.dtype.kind == "c":
         return None
@@ -48,7 +44,7 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
 _cast = define(
     "cast",
     infer=_cast_type,
-    vjp=(_cast_vjp,),
+    vjp=(lambda g, out, x, *, dtype: cast(g, x.dtype) if x.dtype.is_inexact else None,),
     jvp=lambda t, out, x, *, dtype: cast(t[0], dtype) if dtype.is_inexact else None,
     saved="none",
     precision="exact",
