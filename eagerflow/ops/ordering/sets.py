@@ -87,7 +87,8 @@ _FACTS: Final[OpFacts] = {
 
 @of_family(_FACTS)
 def _values_type(x: TensorType) -> TensorType:
-    count = unknown_size("how many distinct values there are depends on the data", "x")
+    why = "how many distinct values there are depends on the data"
+    count = unknown_size(why, "x", "call it in eager mode on a device that holds data")
     return x.like(shape=(count,))
 
 
