@@ -277,6 +277,16 @@ def test_what_a_device_cannot_hold_does_not_move_there(monkeypatch) -> None:
         ef.tensor([b"a"], device="cpu:0")[0]
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, ef.trace])
+def test_printing_moves_nothing_unless_it_has_to(capsys, wrap) -> None:
+    show = wrap(lambda *xs: ef.print(*xs))
+    x, y = ef.ones(2), ef.zeros(2, device="cpu:1")
+    with ef.device("cpu:1"):
+        assert not _moves(lambda: show(x, "and", x))
+        assert _moves(lambda: show(x, y)) == [("cpu:0", "cpu:1", 8)]
+    assert capsys.readouterr().out == "[1. 1.] and [1. 1.]\n[1. 1.] [0. 0.]\n"
+
+
 def test_a_scope_on_a_null_device_plans() -> None:
     x = ef.ones((2, 3))
     with ef.device("null:1"):

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.control.branches import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
 from eagerflow.dims import symbols
 from eagerflow.dims.asked import AbstractAsked
-from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.tracing.arrays import TracedArray
 
 
 def are_alike(a: Any, b: Any) -> bool:
     """Whether a graph can choose: of one structure, but for values of a graph the same objects."""
-    (a_leaves, a_tree), (b_leaves, b_tree) = tree.flatten(a), tree.flatten(b)
+    a_leaves, a_tree = tree.flatten(a, whole=True)
+    b_leaves, b_tree = tree.flatten(b, whole=True)
     return a_tree == b_tree and all(map(_are_alike, a_leaves, b_leaves))
 
 
@@ -38,9 +36,11 @@ def _is_value(x: Any) -> bool:
 
 def arrays_as(like: Any, values: Any) -> Any:
     """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
-    if not any(type(x) is TracedArray for x in tree.leaves(like)):
+    if not any(type(x) is TracedArray for x in tree.flatten(like, whole=True)[0]):
         return values
-    return tree.map(lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values)
+    return tree.map(
+        lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values, whole=True
+    )
 
 
 def kind_text(x: Any) -> str:
@@ -58,7 +58,7 @@ def kind_text(x: Any) -> str:
 
 def zeros_as(x: Any) -> Any:
     """Zeros in the structure of ``x``, in place of a value that is not known yet."""
-    return tree.map(_zero, x)
+    return tree.map(_zero, x, whole=True)
 
 
 def _zero(x: Any) -> Any:
@@ -70,21 +70,3 @@ def _zero(x: Any) -> Any:
         shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
         return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
     return x.__class__(0) if isinstance(x, (int, float, complex)) else x
-
-
-def different_objects(
-    what: str, values: Sequence[Any], lines: Sequence[str], hint: str
-) -> TraceError:
-    """The error for two branches whose values the graph cannot represent.
-
-    Args:
-        what: the problem.
-        values: their values.
-        lines: their lines.
-        hint: the advice, except for two texts.
-    """
-    hint += ": None or an object cannot be chosen by a tensor"
-    if all(isinstance(x, str) for x in values):
-        hint = NO_TEXT
-    a, b = [f"{kind_text(x)} from {line}" for x, line in zip(values, lines, strict=True)]
-    return TraceError(what, given=f"{a}\n    and {b}", hint=hint)
