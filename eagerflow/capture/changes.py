@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
-from eagerflow.capture.bytecode import facts_of, sets_computed_names
+from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
@@ -89,7 +89,7 @@ class Watch:
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
-        self._by_computed_names = any(sets_computed_names(s.code) for s in reads.sites) or any(
+        self._by_computed_names = any(facts_of(s.code).computed_stores for s in reads.sites) or any(
             r.kind != "member" and (r.value is setattr or r.value is delattr) for r in reads.reads
         )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)

@@ -371,7 +371,7 @@ class _Collector:
         if not known:
             for name in sorted(facts.globals):
                 self._look_at_global(site, name)
-            for module, level, _ in facts.imports:
+            for module, level in facts.imports:
                 self._look_at_import(site, module, level)
 
     def _look_at_global(self, site: Site, name: str) -> None:

@@ -129,8 +129,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
             value = _member(value, names[i + 1])
             if value is GONE:
                 return None
-    bare = load.end in facts_of(site.code).calls
-    if _is_opaque(value) or (bare and _gives_state(value)):
+    if _is_opaque(value) or (load.called and _gives_state(value)):
         return Finding("impure", ".".join(names), _FROZEN, _ARGUMENT, _source(site, load))
     return None
 
@@ -415,7 +414,7 @@ def is_operand(path: AccessPath, reads: Reads) -> bool:
     """
 
     def fits(site: Site, load: Load) -> bool:
-        return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
+        return load.operand or _is_passed_on(site, load)
 
     return _every_load(path, reads, fits)
 
@@ -430,11 +429,9 @@ def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], boo
 
 
 def _is_passed_on(site: Site, load: Load) -> bool:
-    facts = facts_of(site.code)
-    callee = facts.loads_by_end.get(facts.arguments.get(load.offset, -1))
-    if callee is None or load.attributes:
+    if load.callee is None or load.attributes:
         return False
-    value = value_of(site, callee)
+    value = value_of(site, load.callee)
     return isinstance(value, FunctionType) and (
         is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
     )

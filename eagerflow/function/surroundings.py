@@ -155,7 +155,7 @@ class Outside:
         """What code reaches by name, and modules that it imports itself."""
         yield from (read.value for read in self.reads.reads)
         for site in self.reads.sites:
-            for name, _, _ in facts_of(site.code).imports:
+            for name, _ in facts_of(site.code).imports:
                 yield sys.modules.get(name)
 
     # --- while the function runs ---
