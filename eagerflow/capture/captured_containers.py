@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.bytecode import Load
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
-from eagerflow.capture.reads import Collecting, Finding, Reads
+from eagerflow.capture.reads import Finding, Reads
+
+if TYPE_CHECKING:
+    from eagerflow.capture.collect import Collector
+
 
 #: items of a container that are watched
 LIMIT: Final = 1000
@@ -88,7 +92,7 @@ class CapturedContainers:
         changes: how often something was added.
     """
 
-    def __init__(self, visitor: Collecting) -> None:
+    def __init__(self, visitor: Collector) -> None:
         self._visitor = visitor
         self._containers: dict[int, _Container] = {}
         self._new: list[_Container] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from types import FunctionType, ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.bytecode import UNNAMED, Load, facts_of
 from eagerflow.capture.findings import CODE, is_of_library, value_of
@@ -19,7 +19,11 @@ from eagerflow.capture.library import (
     reads_itself,
 )  # fmt: skip
 from eagerflow.capture.paths import GONE, AccessPath, Root
-from eagerflow.capture.reads import Collecting, Finding, Site, name_of
+from eagerflow.capture.reads import Finding, Site, name_of
+
+if TYPE_CHECKING:
+    from eagerflow.capture.collect import Collector
+
 
 #: objects and containers that are compared as a whole
 MOST: Final = 1000
@@ -53,7 +57,7 @@ class Escapes:
         formats: whether code makes texts of values.
     """
 
-    def __init__(self, visitor: Collecting) -> None:
+    def __init__(self, visitor: Collector) -> None:
         self._visitor = visitor
         self.formats = False
         #: kind and name of what is compared, made a key or formatted

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.paths import AccessPath, Root
@@ -23,7 +23,7 @@ class Read(NamedTuple):
     Attributes:
         path: the access path. For ``"absent"`` that of a name to which nothing is bound.
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
-            `eagerflow.capture.guards`.
+            `eagerflow.capture.guards.kinds`.
         value: what is there; for ``"alias"`` the path or root that holds the same object, for
             ``"unshadowed"`` the names that the instance itself does not have.
     """
@@ -182,51 +182,3 @@ def name_of(path: AccessPath) -> tuple[str, str]:
     if path.how == "cell":
         return "cell", path.text
     return path.how, path.key if path.how == "global" else ""
-
-
-class Escaping(Protocol):
-    """What is known of objects that get into code that is not looked at.
-
-    Attributes:
-        formats: whether code makes texts of values.
-    """
-
-    formats: bool
-
-    def take(self, value: Any) -> bool:
-        """Whether an object or a container escapes."""
-
-    def take_part(self, value: Any, owner: Any) -> None:
-        """Note that a value escapes with the object or container that holds it."""
-
-
-class Collecting(Protocol):
-    """What `collect` knows while it goes on.
-
-    Attributes:
-        found: what it gives in the end.
-        names: of attributes that reachable code reads.
-        asked: those that `getattr` and `hasattr` may be asked for.
-        later: those of which `ef.py_call` gets the value.
-        stored: those that are set.
-        every: whether names are made at run time.
-        global_paths: those of global names, by id of the namespace.
-    """
-
-    found: Reads
-    names: set[str]
-    asked: set[str]
-    later: set[str]
-    stored: set[str]
-    every: bool
-    global_paths: dict[tuple[int, str], AccessPath]
-
-    @property
-    def escapes(self) -> Escaping:
-        """What gets into code that is not looked at."""
-
-    def visit(self, path: AccessPath | Root, value: Any) -> None:
-        """Look at a value later."""
-
-    def wants(self, name: str) -> bool:
-        """Whether reachable code may read an attribute of this name."""

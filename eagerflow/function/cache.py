@@ -14,7 +14,7 @@ from weakref import ref
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing

@@ -24,7 +24,7 @@ from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read

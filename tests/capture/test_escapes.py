@@ -16,7 +16,7 @@ import eagerflow as ef
 from eagerflow.capture import escapes
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.collect import collect
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"
 
