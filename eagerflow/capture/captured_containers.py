@@ -210,24 +210,16 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
     yield path, value
 
 
-def _line(one: _Container, reads: Reads) -> Any:
-    for kind, name, _ in sorted(one.mentions, key=str):
-        source = reads.line_of(kind, name)
-        if source is not None:
-            return source
-    return None
-
-
 def _too_long(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {len(one.value):,} items",
         "is too long to be compared at each call: of changes only that of its length is seen",
-        "pass it as an argument, or as a tensor", _line(one, reads),
+        "pass it as an argument, or as a tensor", reads.line_of(one.path),
     )  # fmt: skip
 
 
 def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict", _line(one, reads),
+        "is compared, what its objects hold is not", "use a list or a dict", reads.line_of(one.path),
     )  # fmt: skip

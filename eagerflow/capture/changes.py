@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from abc import ABC
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import facts_of
@@ -177,7 +177,8 @@ class Watch:
 
     def _mutated(self, held: Held, kind: str, new: Any) -> OutsideChange:
         text = f"{held.text or 'the function'}: {_DONE[kind]}"
-        return OutsideChange(kind, held.path, held.before, new, text, self._mutator(held.path))
+        source = self._changer(held.path, item=False)
+        return OutsideChange(kind, held.path, held.before, new, text, source)
 
     def _is_left(self, owner: Any, name: str) -> bool:
         """Whether the change of an attribute does not count: another thread set it."""
@@ -200,8 +201,7 @@ class Watch:
 
     def _item(self, held: Held, key: Any, old: Any, new: Any) -> OutsideChange:
         path = AccessPath(held.path, "item", key, held.location(key).text)
-        source = self._subscript(held.path) or self._mutator(held.path)
-        return _set(path, path.text, old, new, source)
+        return _set(path, path.text, old, new, self._changer(held.path, item=True))
 
     def unproven(self, changes: Sequence[OutsideChange]) -> list[Read]:
         """Guards for what changes rely on, and for what code stores to without a change.
@@ -238,39 +238,25 @@ class Watch:
 
     def _store(self, how: str, name: Any) -> Source | None:
         kind = "attribute" if how in ("dict", "base") else how
-        for code, _, _ in self._reads.sites:
-            offset = facts_of(code).stores.get((kind, name))
-            if offset is not None:
-                return Source(code, offset)
-        return None
+        stores = ((s.code, facts_of(s.code).stores.get((kind, name))) for s in self._reads.sites)
+        return _first(stores)
 
-    def _subscript(self, path: AccessPath | Root) -> Source | None:
-        codes = {id(s.code): s.code for s in self._reads.sites}
-        near = [c for c, _ in self._reads.loads_of(path)] if isinstance(path, AccessPath) else []
-        if isinstance(path, AccessPath):
-            for code, load in self._reads.loads_of(path):
-                if load.stored:
-                    return Source(code, load.offset)
-        for code in (*near, *codes.values()):
-            offset = facts_of(code).subscript_store
-            if offset is not None:
-                return Source(code, offset)
-        return None
-
-    def _mutator(self, path: AccessPath | Root) -> Source | None:
-        """The call of a method that changes containers, best of the one at ``path``."""
-        if isinstance(path, AccessPath):
-            for code, load in self._reads.loads_of(path):
-                if _MUTATORS.intersection(load.attributes[:1]):
-                    return Source(code, load.offset)
-        for site in self._reads.sites:
-            for load in facts_of(site.code).loads:
-                if load.kind == "attribute" and load.name in _MUTATORS:
-                    return Source(site.code, load.offset)
-        source = self._subscript(path)
-        if source is None and isinstance(path, AccessPath):
-            source = next((Source(c, load.offset) for c, load in self._reads.loads_of(path)), None)
-        return source
+    def _changer(self, path: AccessPath | Root, *, item: bool) -> Source | None:
+        """What changes a container: where it is named, best; of items, better a subscript."""
+        near = self._reads.loads_of(path) if isinstance(path, AccessPath) else ()
+        codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
+        stored = [(code, load.offset) for code, load in near if load.stored]
+        stored += [(code, facts_of(code).subscript_store) for code in codes]
+        called = [(c, x.offset) for c, x in near if _MUTATORS.intersection(x.attributes[:1])]
+        called += [
+            (code, load.offset)
+            for code in codes
+            for load in facts_of(code).loads
+            if load.kind == "attribute" and load.name in _MUTATORS
+        ]
+        if item:
+            return _first(stored + called)
+        return _first([*called, *stored, *((code, load.offset) for code, load in near)])
 
     # --- undoing ---
 
@@ -288,6 +274,11 @@ class Watch:
         for held in self._arrays:
             if id(held.owner) not in self.kept:
                 held.restore()
+
+
+def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:
+    """The line of the first offset there is."""
+    return next((Source(code, offset) for code, offset in offsets if offset is not None), None)
 
 
 def _set_by_library(owner: Any, name: str) -> bool:

@@ -363,7 +363,7 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     else:
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
-    return Finding("unwatched", what, why, hint, _line_of(path, reads))
+    return Finding("unwatched", what, why, hint, reads.line_of(path))
 
 
 def _is_iterator(cls: type) -> bool:
@@ -390,13 +390,6 @@ def _has_state(cls: type) -> bool:
 def _calls(cls: type, reads: Reads) -> bool:
     """Whether code reads attributes of objects of a class."""
     return any(("attribute", name) in reads.loads for name in dir(cls) if name[:2] != "__")
-
-
-def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
-    if isinstance(path, AccessPath):
-        for code, load in reads.loads_of(path):
-            return Source(code, load.offset)
-    return None
 
 
 # --- arrays of NumPy --------------------------------------------------------------------------

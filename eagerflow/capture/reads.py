@@ -8,7 +8,7 @@ nothing is added. Library code is not entered.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
@@ -162,15 +162,14 @@ class Reads:
         """The reads of Python numbers for which a trace can substitute symbolic ones."""
         return self.of_kind("number")
 
-    def line_of(self, kind: str, name: str) -> Source | None:
-        """The first line that reads a name."""
-        for code, load in self.loads.get((kind, name), ()):
-            return Source(code, load.offset)
-        return None
+    def line_of(self, path: AccessPath | Root) -> Source | None:
+        """The first line that reads the name at the end of an access path."""
+        loads = self.loads_of(path) if isinstance(path, AccessPath) else ()
+        return next((Source(code, load.offset) for code, load in loads), None)
 
-    def loads_of(self, path: AccessPath) -> Iterator[tuple[CodeType, Load]]:
+    def loads_of(self, path: AccessPath) -> Sequence[tuple[CodeType, Load]]:
         """Where the code reads the name at the end of an access path, and perhaps this value."""
-        yield from self.loads.get(name_of(path), ())
+        return self.loads.get(name_of(path), ())
 
 
 def name_of(path: AccessPath) -> tuple[str, str]:
