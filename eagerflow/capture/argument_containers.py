@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
+from eagerflow.capture.border import Output
 from eagerflow.capture.paths import AccessPath, Root, kind_of
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
@@ -55,27 +56,10 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
     return made
 
 
-@final
-class Own:
-    """Stands for a container of the user, in what a function returns or stores.
-
-    Args:
-        kind: ``"argument"`` or ``"outside"``, as of an `Output`.
-        path: of the container.
-    """
-
-    __slots__ = ("kind", "path")  # no tuple: trees are to take it for a leaf
-
-    def __init__(self, kind: str, path: AccessPath | Root) -> None:
-        self.kind = kind
-        self.path = path
-
-
-def marked(value: Any, known: dict[int, Own]) -> Any:
-    """``value`` with marks in the place of containers that are known by their ids."""
-    mark = known.get(id(value))
-    if mark is not None:
-        return mark
+def marked(value: Any, known: dict[int, Output]) -> Any:
+    """``value`` with where they are from in the place of objects that are known by their ids."""
+    if id(value) in known:
+        return known[id(value)]
     kind = type(value)
     if kind is dict:
         return {key: marked(item, known) for key, item in value.items()}
@@ -148,9 +132,9 @@ class ArgumentContainers:
         return [held.owner for held in self._held]
 
     @property
-    def marks(self) -> dict[int, Own]:
-        """What stands for each of them, by its id."""
-        return {key: Own("argument", path) for key, path in self._paths.items()}
+    def known(self) -> dict[int, Output]:
+        """Where each of them is from, by its id."""
+        return {key: Output("argument", path) for key, path in self._paths.items()}
 
     def _visit(self, path: AccessPath, value: Any) -> None:
         if type(value) is TracedArray:

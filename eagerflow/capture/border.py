@@ -68,21 +68,25 @@ class CapturedInput:
         return f"{self.path.described}: now {now}, before {self.text}"
 
 
-class Output(NamedTuple):
-    """Where one leaf of a result comes from.
+@final
+class Output:
+    """Where one leaf of a result comes from, or an object of the user in it.
 
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
-            outside itself) or ``"constant"``.
+            outside itself), ``"copy"`` (of an array) or ``"constant"``.
         what: the index of the output or of the argument, the path in an argument, the access
             path, or the constant.
         shape: of the whole of slices.
     """
 
-    kind: str
-    what: Any
-    shape: Any = None
+    __slots__ = ("kind", "shape", "what")  # no dataclass: trees are to take it for a leaf
+
+    def __init__(self, kind: str, what: Any, shape: Any = None) -> None:
+        self.kind = kind
+        self.what = what
+        self.shape = shape
 
 
 class Store(NamedTuple):

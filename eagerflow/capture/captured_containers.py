@@ -221,5 +221,6 @@ def _too_long(one: _Container, reads: Reads) -> Finding:
 def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict", reads.line_of(one.path),
+        "is compared, what its objects hold is not", "use a list or a dict",
+        reads.line_of(one.path),
     )  # fmt: skip

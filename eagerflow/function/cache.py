@@ -310,7 +310,7 @@ def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any
 def _output(
     output: Output, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
 ) -> Any:
-    kind, what, shape = output
+    kind, what = output.kind, output.what
     if kind == "value":
         return values[what]
     if kind == "leaf":
@@ -320,7 +320,7 @@ def _output(
     if kind == "argument":
         return what.get(arguments)
     if kind == "slices":
-        return IndexedSlices(values[what], values[what + 1], shape)
+        return IndexedSlices(values[what], values[what + 1], output.shape)
     if kind == "copy":
         return what.copy()
     return what

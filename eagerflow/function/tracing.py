@@ -18,7 +18,6 @@ from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
-    Own,
     is_container,
     marked,
 )
@@ -133,8 +132,8 @@ class _Maker:
         self.outputs: list[Value] = []
         self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
         self.containers: ArgumentContainers | None = None
-        self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
-        self._marks: dict[int, Own] = {}
+        self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
+        self._known: dict[int, Output] = {}  # where objects are from, by id
 
     def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
         """The entry, the captured inputs as they were when the function ran, and how it failed."""
@@ -235,10 +234,12 @@ class _Maker:
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
         ask_in_keys(result)
-        self._marks = outside.marks
+        self._known = outside.known()
         if self.containers is not None:
-            self._marks |= self.containers.marks
-        leaves, entry.treedef = tree.flatten(marked(result, self._marks))
+            self._known |= self.containers.known
+        handles = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
+        self._known |= {id(x): Output("leaf", i) for i, x in reversed(handles)}
+        leaves, entry.treedef = tree.flatten(marked(result, self._known))
         paths = tree.paths(entry.treedef)
         entry.outputs = tuple(
             [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
@@ -264,16 +265,10 @@ class _Maker:
 
     def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
-        if type(x) is Tensor:
-            leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
-            if leaf is not None:
-                return Output("leaf", leaf)
-            outer = outside.path_of(x)
-            if outer is not None:
-                return Output("outside", outer)
+        if type(x) is Output or id(x) in self._known:
+            return x if type(x) is Output else self._known[id(x)]
+        if type(x) is Tensor or type(x) is TracedArray:
             return Output("value", self._add_handle(x))
-        if type(x) is TracedArray:
-            return self._array(x, outside)
         if type(x) is Dim:
             x = number_of(x)
         if type(x) is TracedNumber:
@@ -303,11 +298,8 @@ class _Maker:
                     hint="make the variable outside, or return its value: v.value",
                 )
             return Output("constant", x)
-        if type(x) is Own:
-            return Output(x.kind, x.path)
-        if outside.is_array(x):
-            known = outside.path_of_array(x)
-            return Output("copy", x.copy()) if known is None else Output("outside", known)
+        if is_numpy(x):
+            return Output("copy", x.copy())
         if isinstance(x, set):  # of another call, which is one of the same items
             here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
             if here:
@@ -324,23 +316,15 @@ class _Maker:
             hint="return its tensors, and build the object outside",
         )
 
-    def _array(self, x: TracedArray, outside: Outside) -> Output:
-        """Where an array of NumPy comes from; one that is returned twice is one there, too."""
-        path = outside.path_of_array(x)
-        if path is not None:
-            return Output("outside", path)
-        known = next((i for i, y in self.arrays.items() if y is x), None)
-        if known is None:
-            known = self._add(self.tracer.value_of(x.tensor))
-            self.arrays[known] = x
-        return Output("value", known)
-
-    def _add_handle(self, x: Tensor) -> int:
-        """The output for a tensor; a tensor that is returned twice is one handle there, too."""
-        known = self._handles.get(id(x))
-        if known is None:
-            known = self._handles[id(x)] = (self._add(self.tracer.value_of(x)), x)
-        return known[0]
+    def _add_handle(self, x: Any) -> int:
+        """The output for a tensor or an array; one that is returned twice is one there, too."""
+        if id(x) not in self._handles:
+            array = type(x) is TracedArray
+            number = self._add(self.tracer.value_of(x.tensor if array else x))
+            self._handles[id(x)] = (number, x)
+            if array:
+                self.arrays[number] = x
+        return self._handles[id(x)][0]
 
     def _add(self, value: Value) -> int:
         self.outputs.append(value)
@@ -367,7 +351,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        leaves, treedef = tree.flatten(marked(value, self._marks))
+        leaves, treedef = tree.flatten(marked(value, self._known))
         paths = tree.paths(treedef)
         outputs = [
             self._output(x, path, outside, stored=True)
