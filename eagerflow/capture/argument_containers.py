@@ -160,8 +160,7 @@ class ArgumentContainers:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
-                whole = kind in ("append", "fill")
-                path = held.path if whole else _part(held.path, held.owner, key)
+                path = held.path if kind in ("append", "fill") else held.part(key)
                 yield kind, path, None if kind == "delete" else new
 
 

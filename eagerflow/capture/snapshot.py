@@ -16,13 +16,15 @@ from types import MemberDescriptorType
 from typing import Any, Final, final
 
 from eagerflow.capture.equality import same_items, same_value
-from eagerflow.capture.paths import GONE, Location, instance_dict, refill
+from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.core.symbols import number_now
 
 #: types of plain values, which are compared
 ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: kinds of what is held by name or key, and that of its locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
+#: how code reads what is held by name
+_HOW: Final = {"cell": "cell", "attributes": "attribute", "namespace": "global"}
 
 
 def differs(old: Any, new: Any) -> bool:
@@ -92,6 +94,15 @@ class Held:
             text = f"{self.text}[{key!r}]"
         return Location(_KEYED.get(self.kind, "item"), self.owner, key, text)
 
+    def part(self, key: Any) -> AccessPath:
+        """The access path of one of the names, keys or items."""
+        how = _HOW.get(self.kind, "item")
+        known: Any = self.text if how == "cell" else key
+        if how == "cell":
+            key = self.path.get().__code__.co_freevars.index(self.text)
+        text = known if how in ("global", "cell") else self.location(key).text
+        return AccessPath(self.path, how, key, text)
+
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """The keys, names or numbers of what it held, with the values."""
         if self.kind in _KEYED:
@@ -125,9 +136,12 @@ class Held:
         """What was done to it, so that it can be done again: kind, key, old and new value.
 
         The kinds are those of a `Store`: ``"set"`` and ``"delete"`` are of one key, ``"append"``
-        has the items that were appended, ``"fill"`` all that is there now.
+        has the items that were appended, ``"fill"`` all that is there now; and ``"memory"``.
         """
         before, now, changes = self.before, self.now(), list(self.changes())
+        if self.kind == "memory":
+            yield from (("memory", None, before, now) for _ in changes)
+            return
         grown = self.kind in ("list", "deque") and len(now) > len(before)
         if grown and not any(map(differs, before, now)):
             yield "append", None, before, list(now)[len(before) :]
