@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.border import Output
-from eagerflow.capture.paths import AccessPath, Root, kind_of
+from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.snapshot import Held
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
@@ -22,6 +22,16 @@ def is_container(value: Any) -> bool:
     if isinstance(value, (list, dict, set, deque)):
         return True
     return hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type)
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]]:
+    """What a container or a tuple holds, by key, number or name; nothing of a set."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, (list, tuple, deque)):
+        return list(enumerate(value))
+    fields = () if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", ())
+    return [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
 
 
 def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
@@ -45,14 +55,10 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
     if id(value) in known:
         return known[id(value)]
     known[id(value)] = made
-    if isinstance(value, (dict, list, deque)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        kind = kind_of(made)
-        for key, item in list(items):
-            kind.__setitem__(made, key, merged(item, kind.__getitem__(made, key), known))
-    else:
-        for name, item in getattr(value, "__dict__", {}).items():
-            object.__setattr__(made, name, merged(item, getattr(made, name), known))
+    kind = "item" if isinstance(made, (dict, list, deque)) else "attribute"
+    for key, item in parts_of(value):
+        location = Location(kind, made, key, "")
+        location.set(merged(item, location.get(), known))
     return made
 
 
@@ -101,6 +107,13 @@ class Apart(NamedTuple):
                     )
 
 
+def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
+    """The path to an item or an attribute of a container."""
+    if hasattr(type(owner), "__dataclass_fields__"):
+        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
+    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
+
+
 @final
 class ArgumentContainers:
     """The containers among the arguments of a trace, as they are before the function runs.
@@ -140,32 +153,19 @@ class ArgumentContainers:
         if type(value) is TracedArray:
             self._paths[id(value)] = path
             return
-        if isinstance(value, tuple):
-            items: Any = enumerate(value)
-        elif not is_container(value) or isinstance(value, set) or id(value) in self._paths:
-            return
-        else:
+        if not isinstance(value, tuple):
+            if not is_container(value) or isinstance(value, set) or id(value) in self._paths:
+                return
             self._paths[id(value)] = path
             held = Held.of_container(value, path.text, path)
-            if held is None and hasattr(value, "__dict__"):
-                held = Held("attributes", value, path.text, path)
-            if held is None:
-                return
-            self._held.append(held)
-            items = enumerate(value) if held.kind == "deque" else held.entries()
-        for key, item in list(items):
+            self._held.append(held or Held("attributes", value, path.text, path))
+        for key, item in parts_of(value):
             self._visit(_part(path, value, key), item)
 
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
-                path = held.path if kind in ("append", "fill") else held.part(key)
+                whole = kind in ("append", "fill")
+                path = held.path if whole else _part(held.path, held.owner, key)
                 yield kind, path, None if kind == "delete" else new
-
-
-def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
-    """The path to an item or an attribute of a container."""
-    if hasattr(type(owner), "__dataclass_fields__"):
-        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
-    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")

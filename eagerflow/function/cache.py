@@ -14,6 +14,7 @@ from weakref import ref
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
+from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.static_keys import IdentityKey
@@ -128,7 +129,7 @@ class CacheEntry:
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
         return all(map(fits, call.shapes, self.patterns)) and all(
-            same_number(call.leaves[i].value, value) for i, value in self.numbers
+            same_value(call.leaves[i].value, value) for i, value in self.numbers
         )
 
     def shares(self, call: Call) -> bool:
@@ -150,7 +151,7 @@ class CacheEntry:
 
     def same_numbers(self, args: Sequence[Any]) -> bool:
         """Whether numbers that became static are those of the trace."""
-        return all(same_number(args[i], value) for i, value in self.numbers if i < len(args))
+        return all(same_value(args[i], value) for i, value in self.numbers if i < len(args))
 
     def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
         """Whether positional arguments are the first leaves, so that all others are defaults.
@@ -326,11 +327,6 @@ def _output(
     return what
 
 
-def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers are one and the same: of one kind, and as they print."""
-    return type(a) is type(b) and (a == b if type(a) is int else repr(a) == repr(b))
-
-
 @final
 class TraceGroup:
     """The traces of one key: calls that differ in sizes and numbers only.
@@ -377,8 +373,8 @@ class Cache:
         return sum(len(g.entries) for g in self._groups.values())
 
     def entries(self) -> Iterator[CacheEntry]:
-        """All traces, those of the key used last at the end."""
-        for group in list(self._groups.values()):
+        """All traces, the one used last first."""
+        for group in reversed(list(self._groups.values())):
             yield from group.entries
 
     def group(self, call: Call) -> TraceGroup | None:
@@ -406,8 +402,7 @@ class Cache:
 
     def ensure(self, call: Call) -> TraceGroup:
         """The group of a call's key, made if there is none."""
-        with self._lock:
-            return self._ensure(call.key)
+        return self._ensure(call.key)
 
     def _ensure(self, key: Any) -> TraceGroup:
         group = self._groups.get(key)
@@ -434,11 +429,6 @@ class Cache:
     def groups(self) -> list[tuple[Any, TraceGroup]]:
         """All keys with their traces."""
         return list(self._groups.items())
-
-    def latest(self) -> Iterator[CacheEntry]:
-        """All traces, the one used last first."""
-        for group in reversed(list(self._groups.values())):
-            yield from group.entries
 
     def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
         """Keep a trace that another function had under this key."""

@@ -169,7 +169,7 @@ class Lookup:
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
-        for entry in self.cache.latest():
+        for entry in self.cache.entries():
             return entry
         raise TraceError(f"{self.name} was not traced yet", hint="call it first")
 
