@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import is_
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.border import Output
-from eagerflow.capture.paths import AccessPath, Location, Root
+from eagerflow.capture.paths import AccessPath, Location, Root, refill
 from eagerflow.capture.snapshot import Held
+from eagerflow.dims.asked import asked
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
 
@@ -32,6 +34,21 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
         return list(enumerate(value))
     fields = () if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", ())
     return [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
+
+
+def ask_in_keys(value: Any, *, within: bool = True) -> None:
+    """Let the keys of a dict be the numbers themselves, for which it asked when it got them.
+
+    Args:
+        value: the dict, or what holds some.
+        within: whether to look into what it holds as well.
+    """
+    if isinstance(value, dict):
+        keys = [asked(key, "its use as a key") for key in value]
+        if not all(map(is_, keys, value)):
+            refill(value, dict(zip(keys, value.values(), strict=True)))
+    for _, part in parts_of(value) if within else ():
+        ask_in_keys(part)
 
 
 def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:

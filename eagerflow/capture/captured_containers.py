@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.bytecode import Load
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
 from eagerflow.capture.reads import Finding, Reads
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 LIMIT: Final = 1000
 #: items from which on a container of plain values is compared as one
 _LONG: Final = 32
-_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _SETS: Final = (set, frozenset)
 
 #: methods that change a container, read nothing of it, and do the same to any list
@@ -65,7 +65,7 @@ class _Container:
         if isinstance(self.value, _SETS):
             return True
         items = self.value.values() if isinstance(self.value, dict) else self.value
-        return _LONG <= len(self.value) <= LIMIT and all(type(x) in _PLAIN for x in items)
+        return _LONG <= len(self.value) <= LIMIT and all(type(x) in ATOMS for x in items)
 
     def follow_owners(self) -> bool:
         """Take over how the containers that hold it are named; whether that is new."""
@@ -171,7 +171,7 @@ class CapturedContainers:
                 reads.findings.append(_too_long(one, reads))
             if one.as_one:
                 reads.add(one.path, "items", one.value)
-                if isinstance(one.value, _SETS) and any(type(x) not in _PLAIN for x in one.value):
+                if isinstance(one.value, _SETS) and any(type(x) not in ATOMS for x in one.value):
                     reads.findings.append(_set_of_objects(one, reads))
             elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
                 reads.add(one.path, "keys", one.value)

@@ -15,10 +15,11 @@ from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, Simp
 from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
 from eagerflow.capture.bytecode import facts_of
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
-from eagerflow.capture.snapshot import ATOMS, Held
+from eagerflow.capture.snapshot import Held
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray, number_now
 from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source

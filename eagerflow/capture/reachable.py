@@ -14,6 +14,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 
 from eagerflow.capture.bytecode import facts_of, nested
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_bare_class, is_library, is_library_class
 from eagerflow.capture.paths import Location
 from eagerflow.capture.snapshot import Held, is_memory
@@ -23,7 +24,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 _MOST: Final = 20_000
 #: containers of the standard library that are written in Python
 _WRAPPERS: Final = (ChainMap, UserDict, UserList)
-_ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Tensor, range})
 
 
 class AbstractStandIn:
@@ -89,7 +89,7 @@ class Reachable:
         kind = type(value)
         if kind is Tensor:
             self.tensors.append((value, value._data))
-        if kind in _ATOMS or id(value) in self._seen or issubclass(kind, AbstractArray):
+        if kind in ATOMS or kind is range or issubclass(kind, AbstractArray) or self.knows(value):
             return
         self._seen[id(value)] = value
         if kind is FunctionType:
@@ -108,12 +108,7 @@ class Reachable:
             self._look_at_class(text, value)
         elif not is_library_class(kind) or is_bare_class(kind) or kind in _WRAPPERS:
             self._look_at_object(text, value)
-        else:
-            self._look_at_library(text, value)
-
-    def _look_at_library(self, text: str, value: Any) -> None:
-        """An object of a class of libraries: their own code is not looked into."""
-        if is_memory(value):
+        elif is_memory(value):
             self._held.append(Held("memory", value, text))
 
     def _look_at_container(self, text: str, value: Any) -> None:
@@ -123,12 +118,8 @@ class Reachable:
         held = Held.of_container(value, text)
         if held is not None:
             self._held.append(held)
-        if isinstance(value, dict):
-            self._pending += [(f"{text}[{k!r}]", v) for k, v in value.items()]
-        elif isinstance(value, list):
-            self._pending += [(f"{text}[{i}]", v) for i, v in enumerate(value)]
-        else:
-            self._pending += [(f"{text}[...]", v) for v in value]
+        entries = [] if held is None else [(f"{text}[{k!r}]", v) for k, v in held.entries()]
+        self._pending += entries or [(f"{text}[...]", v) for v in value]
 
     def _look_at_function(self, function: FunctionType) -> None:
         for name, cell in cells_of(function).items():

@@ -128,14 +128,6 @@ class Reads:
         """The reads of these kinds."""
         return [r for r in self.reads if r.kind in kinds]
 
-    @property
-    def can_change(self) -> bool:
-        """Whether there is anything that the function may set or change."""
-        return bool(
-            self.objects or self.classes or self.containers or self.of_kind("content")
-            or any(facts_of(site.code).stores for site in self.sites)
-        )  # fmt: skip
-
     def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
         """Tensors and objects that can change, by type and id; of these types, unless all count."""
         groups: dict[type, dict[int, AccessPath | Root]] = {}

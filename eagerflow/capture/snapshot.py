@@ -15,12 +15,10 @@ from operator import is_
 from types import MemberDescriptorType
 from typing import Any, Final, final
 
-from eagerflow.capture.equality import same_items, same_value
+from eagerflow.capture.equality import ATOMS, same_items, same_value
 from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.core.symbols import number_now
 
-#: types of plain values, which are compared
-ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: kinds of what is held by name or key, and that of its locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
 #: how code reads what is held by name

@@ -320,9 +320,7 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
         if first != number:
             yield (_AGAIN, number, first)
             return
-    if (
-        isinstance(value, dict) and value
-    ):  # 1 and True are one key for Python, and print differently
+    if isinstance(value, dict) and value:  # 1 and True are one key, and print differently
         yield tuple([(type(key), key) for key in value])
     for _, part in parts_of(value):
         if type(part) is not Tensor:

@@ -367,7 +367,7 @@ class Cache:
     def __init__(self, shortcuts: dict[Any, Any]) -> None:
         self._groups: OrderedDict[Any, TraceGroup] = OrderedDict()
         self._shortcuts = shortcuts
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return sum(len(g.entries) for g in self._groups.values())
@@ -389,7 +389,7 @@ class Cache:
     def add(self, call: Call, entry: CacheEntry) -> None:
         """Keep a trace; drop the ones used longest ago where there are too many."""
         with self._lock:
-            group = self._ensure(call.key)
+            group = self.ensure(call.key)
             group.entries = [entry, *group.entries]  # others may be reading the old list
             self._groups.move_to_end(call.key)
             while len(self) > MOST_TRACES:
@@ -400,18 +400,16 @@ class Cache:
                 if not oldest.entries and len(self._groups) > 1:
                     self._groups.popitem(last=False)
 
-    def ensure(self, call: Call) -> TraceGroup:
-        """The group of a call's key, made if there is none."""
-        return self._ensure(call.key)
-
-    def _ensure(self, key: Any) -> TraceGroup:
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = TraceGroup()
-            here = ref(self)
-            for item in _identities(key):
-                group.watches.append(item.watch(lambda: _forget(here, key)))
-        return group
+    def ensure(self, key: Any) -> TraceGroup:
+        """The group of a key, made if there is none."""
+        with self._lock:
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = TraceGroup()
+                here = ref(self)
+                for item in _identities(key):
+                    group.watches.append(item.watch(lambda: _forget(here, key)))
+            return group
 
     def prefer(self, group: TraceGroup, entry: CacheEntry) -> None:
         """Look at ``entry`` first from now on."""
@@ -433,7 +431,7 @@ class Cache:
     def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
         """Keep a trace that another function had under this key."""
         with self._lock:
-            mine = self._ensure(key)
+            mine = self.ensure(key)
             mine.sizes = group.sizes
             mine.entries = [*mine.entries, entry]
 

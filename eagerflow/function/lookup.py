@@ -119,7 +119,7 @@ class Lookup:
     def _trace_for(
         self, call: Call, reason: Reason, runs: bool
     ) -> tuple[CacheEntry, Sequence[Any]]:
-        group = self.cache.ensure(call)
+        group = self.cache.ensure(call.key)
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call),

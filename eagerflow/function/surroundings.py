@@ -18,6 +18,7 @@ from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
+from eagerflow.capture.argument_containers import ask_in_keys
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
@@ -30,7 +31,6 @@ from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims.asked import ask_in_keys
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
@@ -164,8 +164,7 @@ class Outside:
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
         if self._substitutes:  # first: what stands for the numbers is what is there before
             self._stack.enter_context(substituted(self._substitutes))
-        if self.reads.can_change:
-            self._watches.append(self._stack.enter_context(watching(self.reads)))
+        self._watches.append(self._stack.enter_context(watching(self.reads)))
 
     @contextmanager
     def suspended(self) -> Iterator[None]:

@@ -18,6 +18,7 @@ from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
+    ask_in_keys,
     is_container,
     marked,
 )
@@ -28,7 +29,7 @@ from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import ask_in_keys, asked
+from eagerflow.dims.asked import asked
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry

@@ -15,12 +15,12 @@ from types import CodeType, FunctionType
 from typing import Any, Final, final
 from weakref import ref
 
+from eagerflow.capture.equality import ATOMS
 from eagerflow.ops.state.variables import Variable
 from eagerflow.types import DType
 
 #: types of plain values, which are kept as they are
-ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), range, slice,
-                           DType})  # fmt: skip
+PLAIN: Final = ATOMS | {range, slice, DType}
 #: ends what one owner holds
 _END: Final = object()
 
@@ -64,7 +64,7 @@ class Probe:
 
     def _keep(self, value: Any) -> Any:
         try:
-            return value if type(value) in ATOMS else ref(value, self._dead.append)
+            return value if type(value) in PLAIN else ref(value, self._dead.append)
         except TypeError:
             return None  # of what is walked into, the code compares the class and the items
 
