@@ -222,7 +222,7 @@ class Watch:
         """What changes a container: where it is named, best; of items, better a subscript."""
         near = self._reads.loads_of(path) if isinstance(path, AccessPath) else ()
         codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
-        stored = [(code, load.offset) for code, load in near if load.stored]
+        stored: list[tuple[CodeType, int | None]] = [(c, x.offset) for c, x in near if x.stored]
         stored += [(code, facts_of(code).subscript_store) for code in codes]
         called = [(c, x.offset) for c, x in near if _MUTATORS.intersection(x.attributes[:1])]
         called += [

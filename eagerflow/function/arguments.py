@@ -170,7 +170,7 @@ class Signature:
                 leaves += _leaves(name + path, leaf)
         seen: dict[int, int] = {}
         orders = tuple(
-            [o for value in values if type(value) is not Tensor for o in _orders(value, seen)]
+            [o for value in values if type(value) not in _FLAT for o in _orders(value, seen)]
         )
         return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves), values)
 
@@ -323,7 +323,7 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, dict) and value:  # 1 and True are one key, and print differently
         yield tuple([(type(key), key) for key in value])
     for _, part in parts_of(value):
-        if type(part) is not Tensor:
+        if type(part) not in _FLAT:
             yield from _orders(part, seen)
 
 
