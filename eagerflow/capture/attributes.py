@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder
-from eagerflow.capture.snapshot import slots_of
+from eagerflow.capture.snapshot import attributes_of
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
@@ -161,21 +161,13 @@ class Attributes:
 
     def _scan_object(self, holder: Holder) -> None:
         path, value = holder
-        own = instance_dict(value)
+        own = attributes_of(value)
         whole = self._visitor.escapes.take(value)
         every = whole or self._takes_every(value)
         if _computes(value):
             self._visitor.names.add("__getattr__")
-        for name in self._wanted(own or (), every):
-            self._look_at_attribute(path, value, name, (own or {})[name], whole=whole)
-        if issubclass(type(value), (ModuleType, FunctionType)):
-            return
-        for name in self._wanted(slots_of(type(value)), every):
-            try:
-                attribute = getattr(value, name)
-            except AttributeError:
-                continue
-            self._look_at_attribute(path, value, name, attribute, whole=whole)
+        for name in self._wanted(own, every):
+            self._look_at_attribute(path, value, name, own[name], whole=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:

@@ -75,12 +75,7 @@ class Held:
             return owner
         if isinstance(owner, type):
             return dict(owner.__dict__)
-        own = instance_dict(owner) or {}
-        slots = slots_of(type(owner))
-        if not slots:
-            return own
-        values = ((name, getattr(owner, name, GONE)) for name in slots)
-        return {**own, **{name: value for name, value in values if value is not GONE}}
+        return attributes_of(owner)
 
     def location(self, key: Any) -> Location:
         """That of one of the names, keys or items."""
@@ -200,15 +195,19 @@ def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
     return list(now)[: len(kept)] != kept
 
 
-def slots_of(cls: type) -> list[str]:
-    """The names of the attributes that instances of a class have in slots."""
-    return [
-        name
-        for base in cls.__mro__
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What an instance itself holds, in slots as well; not a copy, where there are none."""
+    own = instance_dict(value) or {}
+    slots = {
+        name: getattr(value, name, GONE)
+        for base in type(value).__mro__
         if "__slots__" in base.__dict__
         for name, member in list(base.__dict__.items())
         if isinstance(member, MemberDescriptorType)
-    ]
+    }
+    if not slots:
+        return own
+    return {**own, **{name: held for name, held in slots.items() if held is not GONE}}
 
 
 #: classes by their modules and names: a program with an instance has loaded them
