@@ -61,11 +61,10 @@ class Guards:
                 checked = [
                     guard for guard in self._guards if not is_settled(guard.path, guard.kind)
                 ]
-                run = Writer().write(checked, self._captured)
+                last = () if self._structures is None else (self._structures.holds,)
+                run = Writer().write(checked, self._captured, last)
             except Exception:  # a path leads nowhere now
                 return None
-            if self._structures is not None:
-                run = _and_structures(run, self._structures)
             self._read = run
         return run()
 
@@ -149,15 +148,3 @@ def _changed(store: Store) -> type:
         return Tensor
     path = store.target.parent if store.kind in ("set", "delete") else store.target
     return type(path.get())
-
-
-def _and_structures(
-    read: Callable[[], tuple[Any, ...] | None], structures: Structures
-) -> Callable[[], tuple[Any, ...] | None]:
-    """``read``, which gives None also where a walk over parts would find something else."""
-
-    def both() -> tuple[Any, ...] | None:
-        values = read()
-        return values if values is None or structures.holds() else None
-
-    return both

@@ -41,12 +41,22 @@ class Writer:
         self.variables: dict[AccessPath | Root, str] = {}
 
     def write(
-        self, guards: Sequence[Guard], captured: Sequence[AccessPath]
+        self,
+        guards: Sequence[Guard],
+        captured: Sequence[AccessPath],
+        last: Sequence[Callable[[], bool]] = (),
     ) -> Callable[[], tuple[Any, ...] | None]:
-        """The function that checks the guards and gives the captured values."""
+        """The function that checks the guards and gives the captured values.
+
+        Args:
+            guards: the guards.
+            captured: the access paths of the values.
+            last: what has to hold as well, asked where all guards do.
+        """
         for guard in guards:
             self._guard(guard, "return None")
         names = [self._variable(path) for path in captured]
+        self.lines += [f"if not {self._constant(holds)}(): return None" for holds in last]
         self.lines.append(f"return ({''.join(f'{x}, ' for x in names)})")
         return self._function()
 
