@@ -280,7 +280,8 @@ class _Reader:
         """What the values on the top tell, also where those below them are not known."""
         stack = self._stack
         if op == "CALL" and arg in (2, 3) and len(stack) >= arg - 1:
-            self._constant_names += stack[1 - arg].text
+            reflects = len(stack) <= arg or stack[-arg - 1].arg in _REFLECTING
+            self._constant_names += reflects and stack[1 - arg].text
         elif op == "STORE_SUBSCR" and len(stack) >= 2 and stack[-1].constant:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:

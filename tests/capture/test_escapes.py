@@ -131,6 +131,25 @@ def test_what_the_bytecode_says() -> None:
     assert [load.name for load in facts.loads if load.called] == ["h"]
 
 
+def test_a_name_made_at_run_time_beside_a_call_that_gets_a_text() -> None:
+    class Config:
+        mode = "up"
+
+    config, name = Config(), "mode"
+    config.mode = "up"
+
+    def other(x, text):
+        return x
+
+    @ef.trace
+    def f(x):
+        return other(x, "text") * (2.0 if getattr(config, name) == "up" else 3.0)
+
+    assert f(ef.ones(())).item() == 2.0
+    config.mode = "down"
+    assert f(ef.ones(())).item() == 3.0
+
+
 def test_guards_follow_a_cell_that_runs_again() -> None:
     def make(by):
         def f(x, k=2.0):
