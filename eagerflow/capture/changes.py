@@ -224,6 +224,7 @@ class Watch:
         codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
         stored: list[tuple[CodeType, int | None]] = [(c, x.offset) for c, x in near if x.stored]
         stored += [(code, facts_of(code).subscript_store) for code in codes]
+        called: list[tuple[CodeType, int | None]]
         called = [(c, x.offset) for c, x in near if _MUTATORS.intersection(x.attributes[:1])]
         called += [
             (code, load.offset)
