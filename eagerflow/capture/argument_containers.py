@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, final
 from eagerflow.capture.border import Output
 from eagerflow.capture.paths import AccessPath, Location, Root, refill
 from eagerflow.capture.snapshot import Held
+from eagerflow.core import tree
 from eagerflow.dims.asked import asked
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
@@ -32,8 +33,9 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
         return list(value.items())
     if isinstance(value, (list, tuple, deque)):
         return list(enumerate(value))
-    fields = () if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", ())
-    return [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
+    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+        return list(tree.attributes(value).items())
+    return []
 
 
 def ask_in_keys(value: Any, *, within: bool = True) -> None:
@@ -79,18 +81,6 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
     return made
 
 
-def marked(value: Any, known: dict[int, Output]) -> Any:
-    """``value`` with where they are from in the place of objects that are known by their ids."""
-    if id(value) in known:
-        return known[id(value)]
-    kind = type(value)
-    if kind is dict:
-        return {key: marked(item, known) for key, item in value.items()}
-    if kind is list or kind is tuple:
-        return kind([marked(item, known) for item in value])
-    return value
-
-
 class Apart(NamedTuple):
     """The check that no container among the arguments of a call is also used from outside.
 
@@ -124,13 +114,6 @@ class Apart(NamedTuple):
                     )
 
 
-def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
-    """The path to an item or an attribute of a container."""
-    if hasattr(type(owner), "__dataclass_fields__"):
-        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
-    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
-
-
 @final
 class ArgumentContainers:
     """The containers among the arguments of a trace, as they are before the function runs.
@@ -162,8 +145,8 @@ class ArgumentContainers:
         return [held.owner for held in self._held]
 
     @property
-    def known(self) -> dict[int, Output]:
-        """Where each of them is from, by its id."""
+    def outputs(self) -> dict[int, Output]:
+        """Where each of them comes from as a result, by its id."""
         return {key: Output("argument", path) for key, path in self._paths.items()}
 
     def _visit(self, path: AccessPath, value: Any) -> None:
@@ -175,14 +158,33 @@ class ArgumentContainers:
                 return
             self._paths[id(value)] = path
             held = Held.of_container(value, path.text, path)
-            self._held.append(held or Held("attributes", value, path.text, path))
-        for key, item in parts_of(value):
-            self._visit(_part(path, value, key), item)
+            if held is None or hasattr(value, "__dict__"):
+                self._hold(Held("attributes", value, path.text, path))
+            if held is not None:
+                self._hold(held)
+            return
+        for key, item in enumerate(value):
+            self._visit(AccessPath(path, "item", key, f"{path.text}[{key!r}]"), item)
+
+    def _hold(self, held: Held) -> None:
+        items = enumerate(held.owner) if held.kind == "deque" else held.entries()
+        if held.kind == "attributes" and held.owner is held.now():
+            return  # they are items
+        self._held.append(held)
+        for key, item in list(items):
+            self._visit(_part(held, key), item)
 
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
                 whole = kind in ("append", "fill")
-                path = held.path if whole else _part(held.path, held.owner, key)
+                path = held.path if whole else _part(held, key)
                 yield kind, path, None if kind == "delete" else new
+
+
+def _part(held: Held, key: Any) -> AccessPath:
+    """The path to an item or an attribute of a container."""
+    if held.kind == "attributes":
+        return AccessPath(held.path, "attribute", key, f"{held.text}.{key}")
+    return AccessPath(held.path, "item", key, f"{held.text}[{key!r}]")

@@ -68,25 +68,22 @@ class CapturedInput:
         return f"{self.path.described}: now {now}, before {self.text}"
 
 
-@final
-class Output:
-    """Where one leaf of a result comes from, or an object of the user in it.
+class Output(NamedTuple):
+    """Where one leaf of a result comes from.
 
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
-            outside itself), ``"copy"`` (of an array) or ``"constant"``.
-        what: the index of the output or of the argument, the path in an argument, the access
-            path, or the constant.
+            outside itself), ``"made"`` (a container that the function made and that occurs in
+            several places) or ``"constant"``.
+        what: the index of the output, of the argument or of the container, the path in an
+            argument, the access path, or the constant.
         shape: of the whole of slices.
     """
 
-    __slots__ = ("kind", "shape", "what")  # no dataclass: trees are to take it for a leaf
-
-    def __init__(self, kind: str, what: Any, shape: Any = None) -> None:
-        self.kind = kind
-        self.what = what
-        self.shape = shape
+    kind: str
+    what: Any
+    shape: Any = None
 
 
 class Store(NamedTuple):

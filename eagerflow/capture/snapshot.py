@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from operator import is_
-from types import MemberDescriptorType
 from typing import Any, Final, final
 
 from eagerflow.capture.equality import ATOMS, same_items, same_value
 from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.core.symbols import number_now
+from eagerflow.core.tree import slots_of
 
 #: kinds of what is held by name or key, and that of its locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
@@ -198,16 +198,8 @@ def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
 def attributes_of(value: Any) -> dict[str, Any]:
     """What an instance itself holds, in slots as well; not a copy, where there are none."""
     own = instance_dict(value) or {}
-    slots = {
-        name: getattr(value, name, GONE)
-        for base in type(value).__mro__
-        if "__slots__" in base.__dict__
-        for name, member in list(base.__dict__.items())
-        if isinstance(member, MemberDescriptorType)
-    }
-    if not slots:
-        return own
-    return {**own, **{name: held for name, held in slots.items() if held is not GONE}}
+    values = {name: getattr(value, name, GONE) for name in slots_of(type(value))}
+    return {**own, **{n: x for n, x in values.items() if x is not GONE}} if values else own
 
 
 #: classes by their modules and names: a program with an instance has loaded them

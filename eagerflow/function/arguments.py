@@ -164,7 +164,7 @@ class Signature:
                 treedefs.append(None)
                 leaves.append(_static(name, value))
                 continue
-            parts, treedef = tree.flatten(value)
+            parts, treedef = tree.flatten(value, whole=True)
             treedefs.append(treedef)
             for path, leaf in zip(self._paths_of(treedef), parts, strict=True):
                 leaves += _leaves(name + path, leaf)

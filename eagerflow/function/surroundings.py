@@ -18,7 +18,7 @@ from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
-from eagerflow.capture.argument_containers import ask_in_keys
+from eagerflow.capture.argument_containers import ask_in_keys, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
@@ -277,12 +277,17 @@ class Outside:
 
     # --- results ---
 
-    def known(self) -> dict[int, Output]:
-        """Where tensors, arrays and containers from outside are found, by their ids."""
+    @property
+    def outputs(self) -> dict[int, Output]:
+        """Where tensors, arrays and containers outside come from as results, by their ids."""
         arrays = [(r.path, r.value) for r in self.reads.of_kind("content")]
         arrays = [*(one for one in self._substitutes if type(one[1]) is TracedArray), *arrays]
         tensors = [(read.path, read.value) for read in self._tensors.values()]
-        held = [one for one in self.reads.containers if not self._is_of_call(one.path)]
+        held = [
+            one
+            for one in (*self.reads.containers, *self.reads.objects)
+            if is_container(one.value) and not self._is_of_call(one.path)
+        ]
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
 
     def knows(self, x: Any) -> bool:
