@@ -52,10 +52,9 @@ class CheckNan(AbstractInterpreter):
 
 
 def _is_finite(x: Tensor) -> bool:
-    xp = x.device.backend.xp
-    if xp is None or not x.dtype.is_inexact or x.dtype is LIST:
+    if not x.device.holds_data or not x.dtype.is_inexact or x.dtype is LIST:
         return True
-    return bool(xp.isfinite(x._data).all())
+    return bool(x.device.backend.xp.isfinite(x._data).all())
 
 
 def _is_finite_number(value: Any) -> bool:

@@ -18,7 +18,7 @@ from eagerflow.errors import (
     hide_frames,
     strip,
 )
-from eagerflow.hardware import Device, Lane, operator_number
+from eagerflow.hardware import Device, Lane, operator_number, to_host
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 
@@ -368,7 +368,7 @@ class Tensor(AbstractArray):
             data = data.concrete("numpy()")
         elif _stack.installed:
             interpreter.current().looked(self)
-        array = lane.device.backend.to_host(data, lane.device).view()
+        array = to_host(data, lane.device).view()
         array.flags.writeable = False
         return array
 
@@ -406,7 +406,7 @@ class Tensor(AbstractArray):
 
     @property
     def _has_values(self) -> bool:
-        return not self._lane.symbolic and self._lane.device.backend.xp is not None
+        return not self._lane.symbolic and self._lane.device.holds_data
 
     def __copy__(self) -> Tensor:
         return handle_of(self)

@@ -135,7 +135,7 @@ def _at(constant: Any, value: Value) -> Tensor:
 def _device(value: Value) -> Device:
     given = value.device
     device = as_device("cpu:0") if given is None else given
-    if type(device) is not Device or device.backend.xp is None:
+    if type(device) is not Device or not device.holds_data:
         raise _NotHereError
     return device
 

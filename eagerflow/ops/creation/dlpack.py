@@ -88,7 +88,7 @@ def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) 
 
 def _device_of(x: TensorLike) -> Any:
     value = tensor_of(x)
-    if value.device.backend.xp is None:
+    if not value.device.holds_data:
         raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
     kind, index = _array(value, "__dlpack_device__()").__dlpack_device__()
     return int(kind), index

@@ -394,7 +394,7 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
     """Assign without an op, in place if no other handle could tell; False if that is impossible."""
     lane = x._lane
     plain = key if type(key) in PLAIN else _plain(key, lane.device)
-    if plain is _OTHER or lane.device.backend.xp is None:
+    if plain is _OTHER or not lane.device.holds_data:
         return False
     if type(value) is Tensor:
         other = value._lane
