@@ -76,14 +76,19 @@ class OpCall:
         """Which outputs the kernel makes there."""
         return frozenset(self._op.host_outputs)
 
-    def kernel(self, xp: Any, array_type: type[Any]) -> Callable[..., Any]:
-        """The kernel for arrays of a class and the namespace of their functions.
+    def kernel(self, xp: Any, array_type: type[Any], like: str | None = None) -> Callable[..., Any]:
+        """The kernel: a special one of the kind of device, else the portable one.
+
+        Args:
+            xp: the array namespace that portable kernels get.
+            array_type: the class of the arrays that it gets.
+            like: another kind, whose special kernels will do where the own kind has none.
 
         Raises:
             KernelError: there is none.
         """
         op, lanes = self._op, self._lanes
-        kernel = _found(op, lanes, self._device, xp)
+        kernel = _found(op, lanes, self._device, xp, like)
         users = _code_of_user(kernel)
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
@@ -170,22 +175,31 @@ class OpCall:
         return low_precision
 
 
-def _found(op: Op, lanes: list[Lane], device: Device, xp: Any) -> Callable[..., Any]:
+def _found(
+    op: Op, lanes: list[Lane], device: Device, xp: Any, like: str | None
+) -> Callable[..., Any]:
     load_plugins()
     names = tuple(lane.dtype.name for lane in lanes)
     kind = device.backend.kind
-    if len(set(names)) == 1:  # one name stands for any number of inputs
-        kernel = table.find(op.name, kind, names, xp)
-        single = table.find(op.name, kind, names[:1], xp)
-        kernel = single if single is not None and len(names) > 1 else kernel
-    else:
-        kernel = table.find(op.name, kind, names, xp)
+    kernel = None
+    if like is not None:
+        kernel = _of_kind(op, kind, names, None)  # no portable one, before the other kind
+    if kernel is None:
+        kernel = _of_kind(op, like or kind, names, xp)
     if kernel is None:
         raise KernelError(
             f"{op.name}: no kernel for {device}",
             given=", ".join(names),
             hint=f"register one with eagerflow_kernels.table.special({op.name!r}, {kind!r})",
         )
+    return kernel
+
+
+def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[..., Any] | None:
+    kernel = table.find(op.name, kind, names, xp)
+    if len(names) > 1 and len(set(names)) == 1:  # one name stands for any number of inputs
+        single = table.find(op.name, kind, names[:1], xp)
+        kernel = kernel if single is None else single
     return kernel
 
 
@@ -298,7 +312,7 @@ def _explained(
         return strip(worded)
     given = describe(op, [s.type for s in specs], attrs, [s.device for s in specs])
     if isinstance(error, MemoryError) or any(words in str(error) for words in _TOO_LARGE):
-        return out_of_memory(op.name, _where(specs, attrs), error, given)
+        return out_of_memory(op.name, _where(op, specs, attrs), error, given)
     if isinstance(error, DamagedError):
         return RecordError(f"{op.name}: {error}", given=given)
     if isinstance(error, ImportError):
@@ -320,6 +334,6 @@ def _explained(
     return wrapped
 
 
-def _where(specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Device:
-    """Where an op runs, as far as it is known."""
-    return as_device(specs[0].device if specs else attrs.get("device"))
+def _where(op: Op, specs: Sequence[TensorSpec], attrs: dict[str, Any]) -> Device:
+    """Where the results of an op are to be."""
+    return as_device(specs[0].device if specs and not op.moves else attrs.get("device"))

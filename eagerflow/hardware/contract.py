@@ -94,8 +94,13 @@ class KernelCall(Protocol):
     def host_outputs(self) -> frozenset[int]:
         """Which outputs the kernel makes in the memory of the host."""
 
-    def kernel(self, xp: Any, array_type: type[Any]) -> Callable[..., Any]:
-        """The kernel, for arrays of a class and the namespace of their functions.
+    def kernel(self, xp: Any, array_type: type[Any], like: str | None = None) -> Callable[..., Any]:
+        """The kernel: a special one of the kind of device, else the portable one.
+
+        Args:
+            xp: the array namespace that portable kernels get.
+            array_type: the class of the arrays that it gets.
+            like: another kind, whose special kernels will do where the own kind has none.
 
         Raises:
             KernelError: there is none.

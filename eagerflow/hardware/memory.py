@@ -35,11 +35,10 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
     Raises:
         DeviceError: it is of a kind without a limit, or the number is negative.
 
-    >>> try:
-    ...     ef.hardware.limit_memory(1 << 20, "cpu:0")
-    ... except ef.errors.DeviceError as error:
-    ...     print(error.wrong)
-    the memory of cpu:0 cannot be limited
+    >>> ef.hardware.limit_memory(1 << 20, "async:0")
+    >>> ef.memory("async:0").limit
+    1048576
+    >>> ef.hardware.limit_memory(None, "async:0")
     """
     target = as_device(device)
     if nbytes is not None and nbytes < 0:

@@ -75,11 +75,12 @@ _devices: dict[str, Device] = {}
 _plugins_loaded = False
 #: the backends that come with eagerflow, by kind
 _BY_NAME: Final = {
+    "async": "eagerflow_kernels.asynchronous:AsyncBackend",
     "cpu": "eagerflow.hardware.cpu:CpuBackend",
     "null": "eagerflow.hardware.null:NullBackend",
 }
 #: kinds that stand for machines which are not there, and how many devices a list shows if asked
-_STAND_INS: Final = {"null": 8}
+_STAND_INS: Final = {"async": 2, "null": 8}
 _SHORT: Final = re.compile(
     r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?"
 )
