@@ -22,6 +22,7 @@ from eagerflow.errors import (
     TensorValueError,
 )
 from eagerflow.hardware import Device, Lane, as_device, from_host
+from eagerflow.hardware import device as on_device
 from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
 #: What public functions take for an array. Objects of other libraries come as `object`s with
@@ -304,7 +305,10 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
         else as_tensor(v, dtype, device)
         for v in value
     ]
-    return functions["stack"](parts)
+    if device is None or any(isinstance(part, AbstractArray) for part in parts):
+        return functions["stack"](parts)
+    with on_device(device):  # numbers alone, which go where they are to be
+        return functions["stack"](parts)
 
 
 def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:

@@ -46,7 +46,7 @@ class ResolvedKernel:
         self.spreads = spreads
         self.array_type = device.backend.array_type
         self.lanes = device.lanes
-        xp = device.backend.xp
+        xp = device.xp
         self.asarray = np.asarray if on_host and xp is not None else getattr(xp, "asarray", None)
 
 
@@ -133,7 +133,7 @@ def _spread(arrays: Sequence[Any], devices: Sequence[Device]) -> tuple[Tensor, .
     tensors = []
     for data, device in zip(arrays, devices, strict=True):
         if not isinstance(data, device.backend.array_type):
-            data = device.backend.xp.asarray(data)
+            data = device.xp.asarray(data)
         tensors.append(make_tensor(data, device.lanes[data.dtype]))
     return tuple(tensors)
 

@@ -159,7 +159,8 @@ class OpFacts(AlgebraFacts, total=False):
             it runs: what decides what is done, such as indices into lists, counts and keys. By
             position, from the end where negative; a function from the attributes, if it depends
             on these.
-        host_outputs: the outputs that the kernel makes there.
+        host_outputs: the outputs that the kernel makes there. One that makes some there makes all
+            of them there, and touches the memory of no device.
         on_host: whether the kernel has to run at once, in the thread that calls, on the arrays as
             they are: it changes state, calls Python or holds lists. So it is for all effects.
         calls_user: whether it calls Python code of the user, which may wait for another step.

@@ -291,7 +291,7 @@ class AbstractArray(AbstractConversions):
             except Exception:
                 return functions["getitem"](self, key)
             if type(data) is not lane.array_type:  # a NumPy scalar, or bytes
-                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
+                data = lane.device.xp.asarray(data, lane.dtype.dtype)
             out = Tensor()
             out._data = data
             out._lane = lane

@@ -131,7 +131,6 @@ class Backend(Protocol):
 
     Attributes:
         kind: the kind's name, as in ``kind:0``.
-        xp: the array namespace for arrays of the devices; None if there is none.
         array_type: the class of the arrays.
         holds_bytes: whether arrays can be of dtype bytes, which are objects of Python.
         holds_data: whether there are values at all; null devices know types only.
@@ -139,8 +138,6 @@ class Backend(Protocol):
 
     @property
     def kind(self) -> str: ...
-    @property
-    def xp(self) -> Any: ...
     @property
     def array_type(self) -> type[Any]: ...
     @property
@@ -150,6 +147,9 @@ class Backend(Protocol):
 
     def count(self) -> int:
         """How many devices of this kind there are now."""
+
+    def namespace(self, index: int) -> Any:
+        """The array namespace for arrays of a device; None if they have no values."""
 
     def launcher(self, call: KernelCall, index: int) -> Launcher:
         """What runs the kernel of ``call``; made once for an op, its dtypes and a device.

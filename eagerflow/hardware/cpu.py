@@ -20,7 +20,6 @@ class CpuBackend:
     """
 
     kind = "cpu"
-    xp: Any = np
     array_type = np.ndarray
     holds_bytes = True
     holds_data = True
@@ -28,6 +27,10 @@ class CpuBackend:
     def count(self) -> int:
         """As many as ``ef.config(cpu_devices=n)`` says."""
         return settings.current().cpu_devices
+
+    def namespace(self, index: int) -> Any:
+        """NumPy."""
+        return np
 
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
         """The kernel itself."""

@@ -31,7 +31,6 @@ class NullBackend:
     """A launcher runs the type rule alone, and nothing is ever waited for."""
 
     kind = "null"
-    xp: Any = None
     array_type = NullArray
     holds_bytes = True
     holds_data = False
@@ -39,6 +38,9 @@ class NullBackend:
     def count(self) -> int:
         """More than anybody places on."""
         return 1_000_000
+
+    def namespace(self, index: int) -> None:
+        """There are no values to compute with."""
 
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
         """The type rule."""

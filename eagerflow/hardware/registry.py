@@ -33,9 +33,10 @@ class Device:
         backend: what holds its arrays.
         lanes: its lanes by dtype.
         holds_data: whether there are values on it; null devices know types only.
+        xp: the array namespace for its arrays; None without values.
     """
 
-    __slots__ = ("backend", "holds_data", "index", "kind", "lanes", "name", "task")
+    __slots__ = ("backend", "holds_data", "index", "kind", "lanes", "name", "task", "xp")
 
     def __init__(self, name: str, kind: str, index: int, backend: Backend) -> None:
         self.name = name
@@ -44,6 +45,7 @@ class Device:
         self.task: str | None = None
         self.backend = backend
         self.holds_data = backend.holds_data
+        self.xp = backend.namespace(index)
         self.lanes: dict[Any, Lane] = {}
         for dtype in (*DTYPES.values(), LIST, BYTES):
             self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)

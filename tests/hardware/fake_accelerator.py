@@ -103,7 +103,6 @@ class FakeBackend:
     """Two devices that count what is copied to and from them."""
 
     kind = "fake"
-    xp = FakeNamespace()
     array_type = FakeArray
     holds_bytes = False
     holds_data = True
@@ -115,8 +114,11 @@ class FakeBackend:
     def count(self) -> int:
         return 2
 
+    def namespace(self, index: int) -> FakeNamespace:
+        return FakeNamespace()
+
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
-        return call.kernel(self.xp, FakeArray)
+        return call.kernel(self.namespace(index), FakeArray)
 
     def allocate(self, shape: tuple[int, ...], dtype: Any, index: int) -> FakeArray:
         return FakeArray(np.empty(shape, dtype))

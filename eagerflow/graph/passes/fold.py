@@ -35,7 +35,7 @@ def fold(graph: Graph) -> tuple[Graph, Report]:
     """
     rewriter = Rewriter("fold", graph)
     constants: dict[Value, Any] = {}
-    xp = as_device("cpu:0").backend.xp
+    xp = as_device("cpu:0").xp
     with use(BASE), xp.errstate(all="ignore"):
         for node in graph.nodes:
             if node.op == "constant":

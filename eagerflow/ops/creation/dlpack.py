@@ -112,7 +112,7 @@ class _Buffer:
 def _writable(device: Device, array: Any) -> Any:
     if getattr(array.flags, "writeable", True):
         return array
-    return device.backend.xp.asarray(_Buffer(array))
+    return device.xp.asarray(_Buffer(array))
 
 
 functions["__dlpack__"] = _export
@@ -198,7 +198,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         options["copy"] = False
     producer = _Producer(x)
     try:
-        array = where.backend.xp.from_dlpack(producer, **options)
+        array = where.xp.from_dlpack(producer, **options)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InterchangeError(
             f"from_dlpack: a {type(x).__name__} cannot be exchanged: {error}",

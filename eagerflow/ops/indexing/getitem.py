@@ -195,7 +195,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
         if data is not _OTHER:
             lane = x._lane
             if type(data) is not lane.array_type:  # a NumPy scalar
-                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
+                data = lane.device.xp.asarray(data, lane.dtype.dtype)
             return make_tensor(data, lane)
     return _general(tensor_of(x), key)
 

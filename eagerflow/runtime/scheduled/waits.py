@@ -49,7 +49,7 @@ class _Wait:
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
             self._attempt, self._finish, self._seconds = begin(
-                waiting[node.op], device.backend.xp, inputs, **attrs
+                waiting[node.op], device.xp, inputs, **attrs
             )
         except Exception as error:
             raise self._explained(error) from None

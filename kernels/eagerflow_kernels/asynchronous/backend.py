@@ -56,7 +56,6 @@ class AsyncBackend:
         before_piece: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self.kind = kind
-        self.xp: Any = Namespace(self, 0)
         self._devices = devices
         self._threads = threads
         self._before_piece = before_piece
@@ -67,6 +66,10 @@ class AsyncBackend:
     def count(self) -> int:
         """How many devices there are."""
         return self._devices
+
+    def namespace(self, index: int) -> Namespace:
+        """NumPy's functions, computed by a device."""
+        return Namespace(self, index)
 
     # --- running ---
 
@@ -91,7 +94,7 @@ class AsyncBackend:
     def _on_host(self, call: Any, index: int) -> Callable[..., Any]:
         """A kernel that runs at once, and issues what it computes."""
         there = bool(call.host_outputs())
-        kernel = call.kernel(np if there else Namespace(self, index), DeviceArray, "cpu")
+        kernel = call.kernel(np if there else self.namespace(index), DeviceArray, "cpu")
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
             read = call.host_inputs(len(arrays), attrs)
@@ -134,7 +137,7 @@ class AsyncBackend:
             made[i].deliver(values[i])
             self._account(made[i], args)
 
-        pieces = [compute, *[partial(deliver, i) for i in range(len(made))]]
+        pieces: list[Piece] = [compute, *[partial(deliver, i) for i in range(len(made))]]
         work = Work(pieces, works_of(arrays_in(list(args))), explain)
         for array in made:
             array.work = work
