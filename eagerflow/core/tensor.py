@@ -368,7 +368,9 @@ class Tensor(AbstractArray):
             data = data.concrete("numpy()")
         elif _stack.installed:
             interpreter.current().looked(self)
-        array = to_host(data, lane.device).view()
+        if type(data) is not np.ndarray:
+            data = to_host(data, lane.device)
+        array: np.ndarray[Any, Any] = data.view()
         array.flags.writeable = False
         return array
 
