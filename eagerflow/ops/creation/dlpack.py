@@ -90,7 +90,13 @@ def _device_of(x: TensorLike) -> Any:
     value = tensor_of(x)
     if not value.device.holds_data:
         raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
-    kind, index = _array(value, "__dlpack_device__()").__dlpack_device__()
+    array = _array(value, "__dlpack_device__()")
+    if not hasattr(array, "__dlpack_device__"):
+        raise InterchangeError(
+            f"__dlpack__: memory of {value.device} cannot be shared", given=str(value.type),
+            hint="x.numpy() copies it to the host",
+        )  # fmt: skip
+    kind, index = array.__dlpack_device__()
     return int(kind), index
 
 
