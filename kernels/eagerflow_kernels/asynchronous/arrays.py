@@ -12,7 +12,7 @@ from eagerflow_kernels.asynchronous.streams import Work, works_of
 
 if TYPE_CHECKING:
     from eagerflow_kernels.asynchronous.backend import AsyncBackend
-    from eagerflow_kernels.asynchronous.memory import Block
+    from eagerflow_kernels.asynchronous.memory import MemoryBlock
 
 _OPERATORS: Final = """
     add radd sub rsub mul rmul truediv rtruediv neg abs matmul pow lt le gt ge eq ne and or xor
@@ -44,7 +44,7 @@ class DeviceArray:
 
     def __init__(
         self, backend: AsyncBackend, index: int, dtype: np.dtype[Any], shape: tuple[int, ...],
-        block: Block | None,
+        block: MemoryBlock | None,
     ) -> None:  # fmt: skip
         self.backend, self.index, self.dtype, self.shape = backend, index, dtype, shape
         self.block = block

@@ -17,7 +17,7 @@ from eagerflow_kernels.asynchronous.arrays import (
     results,
     with_elements,
 )
-from eagerflow_kernels.asynchronous.memory import Block, MemoryFigures, Pool
+from eagerflow_kernels.asynchronous.memory import DeviceMemory, MemoryBlock, MemoryUse
 from eagerflow_kernels.asynchronous.streams import Done, Piece, Stream, Work, works_of
 from eagerflow_kernels.lists import LIST_DTYPE
 
@@ -60,7 +60,7 @@ class AsyncBackend:
         self._threads = threads
         self._before_piece = before_piece
         self._streams: dict[tuple[int, str], Stream] = {}
-        self._pools = [Pool() for _ in range(devices)]
+        self._memories = [DeviceMemory() for _ in range(devices)]
         self._lock = threading.Lock()
 
     def count(self) -> int:
@@ -178,21 +178,21 @@ class AsyncBackend:
                 array.block = other.block
                 return
         if array.block is None or array.block.nbytes != memory.nbytes:
-            pool = self._pools[array.index]
-            array.block = pool.take(memory.nbytes, array.dtype, array.shape, limited=False)
+            account = self._memories[array.index]
+            array.block = account.take(memory.nbytes, array.dtype, array.shape, limited=False)
 
     # --- memory ---
 
     def _block(
         self, dtype: np.dtype[Any], shape: tuple[int, ...], index: int, nbytes: int | None = None
-    ) -> Block:
+    ) -> MemoryBlock:
         """Memory for an array; if there is not enough, work that holds some is waited for."""
-        pool = self._pools[index]
+        account = self._memories[index]
         if nbytes is None:
             nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        if not pool.fits(nbytes):
+        if not account.fits(nbytes):
             self._drain(index)
-        return pool.take(nbytes, dtype, shape)
+        return account.take(nbytes, dtype, shape)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> DeviceArray:
         """An array of noise.
@@ -248,18 +248,18 @@ class AsyncBackend:
         work.wait()
         return made[0]
 
-    def memory(self, index: int) -> MemoryFigures:
+    def memory(self, index: int) -> MemoryUse:
         """What living arrays hold; nothing is reserved besides."""
-        pool = self._pools[index]
-        return MemoryFigures(pool.in_use, pool.in_use, pool.limit, None)
+        account = self._memories[index]
+        return MemoryUse(account.in_use, account.in_use, account.limit, None)
 
     def limit_memory(self, nbytes: int | None, index: int) -> None:
         """Refuse arrays beyond so many bytes."""
-        self._pools[index].limit = nbytes
+        self._memories[index].limit = nbytes
 
     def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
         """The arrays that hold memory, the largest first."""
-        return self._pools[index].held()
+        return self._memories[index].held()
 
     def release(self, index: int) -> None:
         """Nothing is reserved."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 
-class MemoryFigures(NamedTuple):
+class MemoryUse(NamedTuple):
     """In bytes; see `eagerflow.hardware.MemoryStats`."""
 
     in_use: int
@@ -31,22 +31,22 @@ class NotEnoughError(MemoryError):
 
 
 @final
-class Block:
+class MemoryBlock:
     """Memory that one array holds, and its views; it is given back when the last of them dies."""
 
-    __slots__ = ("_pool", "dtype", "nbytes", "shape")
+    __slots__ = ("_memory", "dtype", "nbytes", "shape")
 
     def __init__(
-        self, pool: Pool, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+        self, memory: DeviceMemory, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...]
     ) -> None:
-        self._pool, self.nbytes, self.dtype, self.shape = pool, nbytes, dtype, shape
+        self._memory, self.nbytes, self.dtype, self.shape = memory, nbytes, dtype, shape
 
     def __del__(self) -> None:
-        self._pool.give_back(self)
+        self._memory.give_back(self)
 
 
 @final
-class Pool:
+class DeviceMemory:
     """What one device holds.
 
     Attributes:
@@ -67,7 +67,7 @@ class Pool:
 
     def take(
         self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True
-    ) -> Block:
+    ) -> MemoryBlock:
         """Memory for an array.
 
         Raises:
@@ -77,11 +77,11 @@ class Pool:
             if limited and not self.fits(nbytes):
                 raise NotEnoughError(nbytes)
             self.in_use += nbytes
-            block = Block(self, nbytes, dtype, shape)
+            block = MemoryBlock(self, nbytes, dtype, shape)
             self._blocks[id(block)] = (nbytes, dtype, shape)
             return block
 
-    def give_back(self, block: Block) -> None:
+    def give_back(self, block: MemoryBlock) -> None:
         """It is not held any more."""
         with self._lock:
             self.in_use -= block.nbytes
