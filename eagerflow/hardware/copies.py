@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from eagerflow.errors import DeviceError, EagerflowError
 from eagerflow.hardware.contract import HostArray
 from eagerflow.hardware.memory import out_of_memory
 from eagerflow.hardware.registry import Device
@@ -19,12 +20,17 @@ def to_host(data: Any, device: Device) -> HostArray:
     """A value of ``device`` as an array of NumPy, in its own memory where the host can read that.
 
     Raises:
-        DeviceError: the device holds no values.
+        DeviceError: the device holds no values, or has failed to copy them.
         EagerflowError: what makes the value has failed.
     """
     if type(data) is np.ndarray:
         return data
-    return device.backend.copy_out(data, device.index)
+    try:
+        return device.backend.copy_out(data, device.index)
+    except EagerflowError:
+        raise
+    except Exception as error:  # not of a kernel: those are errors of ours by then
+        raise DeviceError(f"{device}: a copy has failed", given=repr(error)) from error
 
 
 def from_host(array: HostArray, device: Device, *, borrowed: bool = False) -> Any:

@@ -39,7 +39,8 @@ def hand() -> Iterator[AsyncBackend]:
 def gate() -> Iterator[threading.Semaphore]:
     """Devices ``gated:n``, whose threads do one piece of work for each release."""
     gate = threading.Semaphore(0)
-    yield from ((gate) for _ in _register(AsyncBackend("gated", before_piece=gate.acquire)))
+    for _ in _register(AsyncBackend("gated", before_piece=gate.acquire)):
+        yield gate
 
 
 def _ready(x: ef.Tensor) -> bool:
@@ -194,6 +195,48 @@ def test_a_kernel_of_the_user_that_gives_something_else_is_told_late(hand) -> No
     finally:
         table.remove("negative", "hand")
     assert (-ef.tensor([1.0], device="hand:0")).tolist() == [-1.0]
+
+
+def test_faults_can_be_put_in_before_any_piece() -> None:
+    left = [0]
+
+    def fault() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError("the cable is out")
+
+    def outcome(count: int) -> str:
+        left[0] = count
+        x = ef.tensor([1.0, 2.0], device="frail:0")
+        try:
+            result = str((x + x).to("frail:1").tolist())
+        except errors.EagerflowError as error:
+            result = f"{type(error).__name__}: {error.given if error.given else error.wrong}"
+        left[0] = 0
+        assert (ef.ones(2, device="frail:0") * 3.0).tolist() == [3.0, 3.0]  # it goes on
+        return result
+
+    for _ in _register(AsyncBackend("frail", threads=False, before_piece=fault)):
+        outcomes = [outcome(count) for count in range(1, 19)]
+    copying = "DeviceError: OSError('the cable is out')"
+    adding = "FileError: x1=f32[2]@frail:0, x2=f32[2]@frail:0"
+    assert outcomes == [copying] * 5 + [adding] * 2 + [copying] * 10 + ["[2.0, 4.0]"]
+
+
+def test_who_raises_when_told_of_an_end_keeps_nobody_else_from_it(hand) -> None:
+    told: list[Any] = []
+
+    def refuse(error: Exception | None) -> None:
+        raise ValueError("not now")
+
+    x = ef.ones(2, device="hand:0")
+    y = x + x
+    for done in (told.append, refuse, told.append):
+        hand.when_ready(x._data, done)
+    with pytest.raises(ValueError, match="not now"):
+        hand.pump(100)
+    assert told == [None, None]
+    assert y.tolist() == [2.0, 2.0]
 
 
 # --- host memory --------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ class AsyncBackend:
         devices: how many there are.
         threads: whether threads do the work as soon as they can. Else it is done when somebody
             calls `pump`, or waits for it: always in the same order, in one thread.
-        before_piece: called before each piece of work, to delay it or to count.
+        before_piece: called before each piece of work, to delay it or to count; what it raises is
+            a failure of the work.
     """
 
     array_type = DeviceArray

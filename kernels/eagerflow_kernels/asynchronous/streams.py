@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import Any, final
 
 import numpy as np
@@ -96,13 +97,15 @@ class Work:
             if not self.ended:
                 self._called.append(done)
                 return
-        done(None if self.failure is None else self.failure.tell())
+        self._tell(done)
 
-    def step(self) -> bool:
-        """Do the next piece; whether that was the end."""
+    def step(self, before: Piece | None) -> bool:
+        """Do the next piece, after what comes ``before`` it; whether that was the end."""
         failed = next((n.failure for n in self.needs if n.failure is not None), None)
         if failed is None and self.pieces:
             try:
+                if before is not None:
+                    before()
                 with np.errstate(all="ignore"):  # as devices compute, which cannot warn
                     self.pieces.popleft()()
             except Exception as error:
@@ -119,10 +122,12 @@ class Work:
 
     def tell(self) -> None:
         """Call who wanted to know that it has ended."""
-        with self._lock:
-            called, self._called = self._called, []
-        for done in called:
-            done(None if self.failure is None else self.failure.tell())
+        with ExitStack() as every, self._lock:  # they are called when the lock is free again
+            while self._called:
+                every.callback(self._tell, self._called.pop())
+
+    def _tell(self, done: Done) -> None:
+        done(None if self.failure is None else self.failure.tell())
 
 
 @final
@@ -132,7 +137,8 @@ class Stream:
     Args:
         threads: whether a thread does it as soon as it can; else somebody has to `step`, and who
             waits for work does it.
-        before_piece: called before each piece, to delay it.
+        before_piece: called before each piece, to delay it; what it raises is a failure of the
+            work.
 
     Attributes:
         failures: those of its own work, the first at the front.
@@ -152,7 +158,12 @@ class Stream:
         work.stream = self
         with self._lock:
             self._queue.append(work)
-            if self._threads and self._worker is None:
+        self._wake()
+
+    def _wake(self) -> None:
+        """Start the thread, if there is work and none."""
+        with self._lock:
+            if self._threads and self._queue and self._worker is None:
                 self._worker = threading.Thread(target=self._serve, daemon=True)
                 self._worker.start()
 
@@ -177,9 +188,7 @@ class Stream:
             work = self._first()
             if work is None or any(not need.ended for need in work.needs):
                 return False
-            if self._before_piece is not None:
-                self._before_piece()
-            if not work.step():
+            if not work.step(self._before_piece):
                 return True
             with self._lock:
                 self._queue.popleft()
@@ -209,7 +218,13 @@ class Stream:
                 needs = list(self._queue[0].needs)
             for need in needs:
                 need.sleep()
-            self.step()
+            try:
+                self.step()
+            except BaseException:  # of who is told that work has ended: the next thread goes on
+                with self._lock:
+                    self._worker = None
+                self._wake()
+                raise
 
 
 def works_of(values: Iterable[Any]) -> list[Work]:
