@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from eagerflow.capture.border import fits
+from eagerflow.capture.equality import same_value
 from eagerflow.core.moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
-from eagerflow.function.cache import Cache, CacheEntry, same_number
+from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import LeafRecord
 
 _SHOWN: Final = 4  # differences that a reason names
@@ -38,7 +39,7 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     if scope is not None:
         now, before = call.scope or "none", scope or "none"
         return Reason(f"the device scope: now {now}, before {before}")  # asked for: no culprit
-    records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
+    records = [entry.leaf_records for entry in cache.entries()]
     if not records:
         return Reason("earlier traces went with objects that they were for")
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
@@ -73,7 +74,7 @@ def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
     parts, culprits = [], []
     for i, value in entry.numbers:
         leaf = call.leaves[i]
-        if not same_number(leaf.value, value):
+        if not same_value(leaf.value, value):
             parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
             culprits.append(leaf.name)
     patterns = iter(entry.patterns)
