@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack
 
+import numpy as np
 import pytest
 
 import eagerflow as ef
@@ -285,6 +286,24 @@ def test_printing_moves_nothing_unless_it_has_to(capsys, wrap) -> None:
         assert not _moves(lambda: show(x, "and", x))
         assert _moves(lambda: show(x, y)) == [("cpu:0", "cpu:1", 8)]
     assert capsys.readouterr().out == "[1. 1.] and [1. 1.]\n[1. 1.] [0. 0.]\n"
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, ef.trace])
+def test_a_scope_on_a_device_with_memory_of_its_own(wrap) -> None:
+    def energy(a, w):
+        with ef.device("async:1"):
+            h = ef.tanh(a @ w + ef.arange(3))
+            return (h * h)[:, 1:].sum()
+
+    a, w = ef.ones((2, 4)) * 0.1, ef.ones((4, 3))
+    value, slope = wrap(ef.value_and_grad(energy, argnums=1))(a, w)
+    assert value.device == "async:1"
+    assert slope.device == "cpu:0"
+    here = ef.value_and_grad(
+        lambda a, w: (ef.tanh(a @ w + ef.arange(3)) ** 2)[:, 1:].sum(), argnums=1
+    )(a, w)
+    np.testing.assert_allclose(value.numpy(), here[0].numpy(), rtol=1e-6)
+    np.testing.assert_allclose(slope.numpy(), here[1].numpy(), rtol=1e-5)
 
 
 def test_a_scope_on_a_null_device_plans() -> None:
