@@ -15,7 +15,6 @@ from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
 from eagerflow import unknown_names as _unknown_names
-from eagerflow.core import blas_threads as _blas_threads
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core import moves as _moves
@@ -24,6 +23,7 @@ from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
+from eagerflow.hardware import blas_threads as _blas_threads
 from eagerflow.hardware import colocate as colocate
 from eagerflow.hardware import device as device
 from eagerflow.hardware import devices as devices
