@@ -5,7 +5,7 @@ A move is the op ``transfer``, bound as all others; tapes and traces see it.
 
 from __future__ import annotations
 
-import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import wraps
@@ -34,7 +34,7 @@ from eagerflow.hardware.scopes import (
     open_scope,
     runs_at,
 )
-from eagerflow.source import capture, cell_name
+from eagerflow.source import Source, capture, warn
 from eagerflow.types import LIST
 
 _transfer: Final = declare("transfer")
@@ -269,8 +269,10 @@ def _refusal(
 
 #: the variables of the values that were read in scopes, by the identity of the handle
 _reads: Final[dict[int, tuple[ref[Tensor], Any]]] = {}
-#: how many times a value of a variable was moved; -1 once that was said
-_crossings: Final[WeakKeyDictionary[Any, int]] = WeakKeyDictionary()
+#: for each variable how many times its value was moved, by line; None once that was said
+_crossings: Final[WeakKeyDictionary[Any, Counter[Source | None] | None]] = WeakKeyDictionary()
+#: crossings of one line that are no single step any more: an op has two operands
+_TOLD_AFTER: Final = 2
 
 
 def note_read(x: Tensor, state: Any) -> None:
@@ -289,24 +291,22 @@ def _forget(key: int) -> Callable[[object], None]:
 
 
 def _tell_of_read(x: Tensor, home: Device) -> None:
-    """Say once of a variable that it crosses in each step: in a trace, or if it does so again."""
+    """Say once of a variable that it crosses in each step: in a trace, or a line that runs again."""
     handle, state = _reads.get(id(x), (None, None))
     if handle is None or handle() is not x:
         return
-    count = _crossings.get(state, 0)
-    if count < 0:
+    counts = _crossings.setdefault(state, Counter())
+    if counts is None:
         return
-    if not count and not x._lane.symbolic:
-        _crossings[state] = 1
-        return
-    _crossings[state] = -1
     source = capture(2)
-    warnings.warn_explicit(
+    counts[source] += 1
+    if counts[source] <= _TOLD_AFTER and not x._lane.symbolic:
+        return
+    _crossings[state] = None
+    warn(
         f"{state!r} is read on {home} in every step: {type_of(x).type.nbytes:,} bytes cross each"
         f" time; make it on {home}, or use it under ef.colocate(...)",
         MoveWarning,
-        "<unknown>" if source is None else cell_name(source.file),
-        0 if source is None else source.line,
     )
 
 
@@ -316,7 +316,9 @@ def _tell_of_read(x: Tensor, home: Device) -> None:
 def scope_of_call() -> Any:
     """What decides where the ops of a traced function run that is called now: part of its key."""
     scope = current_device_scope() if interpreter.stack.scoped else None
-    return (scope, settings.current().moves) if interpreter.stack.refusing else scope
+    if interpreter.stack.refusing and settings.current().moves == "error":
+        return scope, "error"
+    return scope
 
 
 def text_of_scope(part: Any) -> str:

@@ -319,7 +319,7 @@ def test_a_variable_that_crosses_in_each_step_is_told_of_once(how) -> None:
     step = (lambda: v * 2) if how == "eager" else ef.trace(lambda: v * 2)
     with warnings.catch_warnings(record=True) as caught, ef.device("cpu:1"):
         warnings.simplefilter("always")
-        for _ in range(3):
+        for _ in range(5):
             step()
     (warning,) = [w for w in caught if w.category is errors.MoveWarning]
     text = str(warning.message)
@@ -329,10 +329,11 @@ def test_a_variable_that_crosses_in_each_step_is_told_of_once(how) -> None:
     assert v.resource in _crossings
 
 
-def test_a_variable_that_crosses_once_is_nothing_to_tell() -> None:
+def test_a_variable_that_crosses_in_one_step_is_nothing_to_tell() -> None:
     v = ef.Variable(ef.ones(3))
     with ef.device("cpu:1"):
-        assert (v + 1).device == "cpu:1"
+        assert (v * v).device == "cpu:1"
+        assert (v + v).device == "cpu:1"
 
 
 # --- calls of traced functions ------------------------------------------------------------------

@@ -8,6 +8,7 @@ gradients, which then need no numeric derivatives. Other sizes on one trace: `te
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,6 +20,7 @@ import eagerflow as ef
 from eagerflow.core.interpreter import AbstractInterpreter, monitored
 from eagerflow.core.op import infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
+from eagerflow.errors import MoveWarning
 from eagerflow.events import TransferEvent
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
@@ -62,18 +64,28 @@ def _in_scope(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[st
     return result
 
 
+def _traced_in_scope(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """Eagerly and traced in a device scope: the same bits, on the same devices."""
+    with ef.config(cpu_devices=2), ef.device("cpu:1"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", MoveWarning)
+        return call_traced(function, args, kwargs)
+
+
 #: how an op can be run: name of the column -> run(function, args, kwargs)
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
     "cpu:1": _elsewhere,
     "scope": _in_scope,
     "traced": run_traced,
+    "traced in a scope": _traced_in_scope,
     "called": call_traced,
 }
-EVERY_WAY = ("eager", "cpu:1", "scope", "traced")
+EVERY_WAY = ("eager", "cpu:1", "scope", "traced", "traced in a scope")
 BOTH_WAYS, EAGERLY = ("eager", "called"), ("eager",)
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
-COMPARED = frozenset({"traced", "called"})
+COMPARED = frozenset({"traced", "traced in a scope", "called"})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
 _FIRST = ("int64", "uint8", "float32", "complex64")
 
