@@ -377,6 +377,11 @@ def _mover(source: Device) -> Callable[..., Any]:
     return move
 
 
+def moved(array: Any, source: Device, device: Device) -> Any:
+    """An array of a device as one of another."""
+    return _mover(source)(array, device=device)._data
+
+
 def _repeat(lanes: list[Lane], count: int) -> list[Lane]:
     """Entries are shared by calls of any number of inputs on one lane (variadic ops)."""
     return lanes if len(lanes) == count else [lanes[0]] * count

@@ -40,7 +40,7 @@ class FlatGraph:
 
 
 @final
-class FramePath:
+class Gate:
     """The frame path of nodes: which frames and branches they lie in.
 
     Attributes:

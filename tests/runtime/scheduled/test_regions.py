@@ -14,8 +14,9 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
+from eagerflow.graph.lowering.frame_paths import FramePaths
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
-from eagerflow.runtime.scheduled.regions import FramePaths, find_regions
+from eagerflow.runtime.scheduled.regions import find_regions
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 

@@ -1,0 +1,230 @@
+"""What each partition needs: which nodes it runs, and which values and signals it gets from others.
+
+A partition runs the nodes that are at home on its device. From there demand goes backwards: an
+operand is made in the partition, or copied into it (constants, numbers), or sent to it. What is
+sent from within a loop or a branch is received within one, so the partition gets a *token* for that
+frame path: in a branch a ``Switch`` of its own, in a loop a ``Merge``, both of them driven by the
+predicate, which is sent like any other value.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final, final
+
+from eagerflow.graph.edit import lone_names, sizes_named_by
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, size_value
+from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.hardware import Device
+from eagerflow.placement.homes import Homes, is_loop_merge, source_of
+
+#: what is sent: a value, that a node has run, or the shape of a value
+VALUE: Final = "value"
+SIGNAL: Final = "signal"
+SHAPE: Final = "shape"
+
+
+@final
+class Demand:
+    """What the partitions of a graph need.
+
+    Args:
+        graph: a lowered graph.
+        paths: its frame paths.
+        homes: where its nodes are at home.
+
+    Attributes:
+        runs: for each node the devices whose partitions run it.
+        sends: for each value, or node whose end is waited for, what is sent of it to where.
+        tokens: the frame paths for which a partition makes a token of its own, by device.
+        loops: for each frame the devices that have a loop-carried value of their own in it.
+        followers: for each frame those that take part in its iterations without one.
+    """
+
+    def __init__(self, graph: Graph, paths: FramePaths, homes: Homes) -> None:
+        self.graph = graph
+        self.paths = paths
+        self.homes = homes
+        self.runs: dict[Node, dict[Device, None]] = defaultdict(dict)
+        self.sends: dict[Value | Node, dict[tuple[Device, str], None]] = defaultdict(dict)
+        self.tokens: dict[tuple[FramePath, Device], None] = {}
+        self.loops: dict[str, set[Device]] = defaultdict(set)
+        self.followers: dict[str, list[Device]] = defaultdict(list)
+        self._waiting: list[tuple[Node, Device]] = []
+        self._tellers: dict[str, list[Value]] | None = None
+        for node in graph.nodes:
+            if is_loop_merge(node) and not homes.is_copied(node):
+                (_, frame) = paths.nodes[node][-1]
+                self.loops[frame].add(homes.of(node))
+        for node in graph.nodes:
+            if not homes.is_copied(node) and node.op != "transfer" and not _is_idle(node):
+                self._run(node, homes.of(node))
+        for value in graph.outputs:
+            self._value(value, self.place_of(value))
+        self._settle()
+
+    def place_of(self, value: Value) -> Device:
+        """Where an output of the graph is given, whatever makes it."""
+        device = value.device
+        if isinstance(device, Device):
+            return device
+        node = value.node
+        copied = node is None or self.homes.is_copied(node)
+        return self.homes.usual if copied else self.homes.of_value(value)
+
+    # --- demand ---
+
+    def _settle(self) -> None:
+        while self._waiting:
+            node, device = self._waiting.pop()
+            for value in node.inputs:
+                self._value(value, device)
+            if is_loop_merge(node):
+                self._run(self.homes.back[node.attrs["back"]], device)
+            for before in node.control_inputs:
+                self._after(before, node, device)
+            if not self._waiting:
+                self._sizes()
+
+    def _run(self, node: Node, device: Device) -> None:
+        if device not in self.runs[node]:
+            self.runs[node][device] = None
+            self._waiting.append((node, device))
+
+    def _value(self, value: Value, device: Device) -> None:
+        value, node = source_of(value), source_of(value).node
+        if node is None:
+            if not isinstance(value.type, NumberType) and self.homes.of_value(value) is not device:
+                self._send(value, device)
+        elif self.homes.is_copied(node) or node.attrs.get("invariant"):
+            self._run(node, device)  # an invariant of a loop is sent once, before the loop
+        elif self.homes.of(node) is device:
+            self._run(node, device)
+        else:
+            self._send(value, device)
+
+    def _send(self, what: Value | Node, device: Device, kind: str = VALUE) -> None:
+        if (device, kind) in self.sends[what]:
+            return
+        self.sends[what][device, kind] = None
+        self._token(self.path_of(what), device)
+        node = what.node if isinstance(what, Value) else what
+        if node is not None:
+            self._run(node, self.homes.of(node))
+
+    def path_of(self, what: Value | Node) -> FramePath:
+        """At which frame path something is sent."""
+        if isinstance(what, Value):
+            return self.paths.values[what]
+        return self.paths.values[what.outputs[0]] if what.op == "Exit" else self.paths.nodes[what]
+
+    def _after(self, before: Node, node: Node, device: Device) -> None:
+        """A node is to run after another one."""
+        made = self.ran_by(before)
+        if made is None:
+            return
+        if is_pivot(made):
+            self._token(self.paths.nodes[made], device)
+            if is_pure(node) or not self.orders(made):
+                return
+        if self.homes.is_copied(made) or self.homes.of(made) is device:
+            self._run(made, device)
+        elif not any((device, VALUE) in self.sends.get(v, ()) for v in made.outputs):
+            self._send(made, device, SIGNAL)
+
+    @staticmethod
+    def ran_by(node: Node) -> Node | None:
+        """The node that has run when this one, perhaps a transfer, has."""
+        return source_of(node.outputs[0]).node if node.op == "transfer" else node
+
+    def orders(self, pivot: Node) -> bool:
+        """Whether what waits for a pivot waits for effects, too, in the branch or loop around."""
+        (value,) = pivot.inputs
+        maker = value.node
+        if maker is None or self.homes.is_copied(maker):
+            return False
+        return bool(maker.control_inputs) or isinstance(value.type, NumberType)
+
+    # --- frame paths ---
+
+    def _token(self, path: FramePath, device: Device) -> None:
+        """A partition needs something that is there if a frame path is reached."""
+        if not path or (path, device) in self.tokens:
+            return
+        self.tokens[path, device] = None
+        self._token(path[:-1], device)
+        what, which = path[-1]
+        if what != "frame":
+            if not self.is_next(path):
+                self._value(what, device)
+        elif device not in self.loops[which]:
+            self.followers[which].append(device)
+            self._value(self.homes.predicates[which], device)
+
+    def is_next(self, path: FramePath) -> bool:
+        """Whether a frame path is that of a further iteration, rather than of a branch."""
+        if len(path) < 2 or path[-2][0] != "frame":
+            return False
+        return self.homes.predicates.get(path[-2][1]) is path[-1][0]
+
+    # --- sizes ---
+
+    def _sizes(self) -> None:
+        """Send shapes to partitions that name sizes and have no value that tells them."""
+        tellers = self._all_tellers()
+        if not tellers:
+            return
+        told = self._told()
+        for node, devices in list(self.runs.items()):
+            own = {name for v in node.inputs for name in lone_names(v.type)}
+            for name in {*sizes_named_by(node)} - own:
+                for device in devices:
+                    there = self._teller(told.get((name, device), ()), node)
+                    teller = there or self._teller(tellers.get(name, ()), node)
+                    if there is None and teller is not None:
+                        self._tell(teller, device)
+
+    def _tell(self, teller: Value, device: Device) -> None:
+        """Let a partition have a value that tells a size."""
+        if teller.node is not None and self.homes.of_value(teller) is device:
+            self._run(teller.node, device)
+        else:
+            self._send(teller, device, SHAPE)
+
+    def _all_tellers(self) -> dict[str, list[Value]]:
+        """By name the values that tell a size."""
+        if self._tellers is None:
+            self._tellers = {}
+            for value in self.graph.values():
+                node = value.node
+                once = node is not None and node.op == "Enter" and not node.attrs.get("invariant")
+                if node is None or not (once or node.op in ("constant", "transfer")):
+                    for name in lone_names(value.type):
+                        self._tellers.setdefault(name, []).append(value)
+        return self._tellers
+
+    def _told(self) -> dict[tuple[str, Any], list[Value]]:
+        """By name and device the values that tell a size there."""
+        told: dict[tuple[str, Any], list[Value]] = defaultdict(list)
+        for name, values in self._all_tellers().items():
+            for value in values:
+                for device in self._places(value):
+                    told[name, device].append(value)
+        return told
+
+    def _places(self, value: Value) -> Iterable[Device]:
+        """The partitions that have a value, or its shape."""
+        sent = [device for device, _ in self.sends.get(value, ())]
+        own = [self.homes.of_value(value)] if value.node is None else self.runs.get(value.node, ())
+        return dict.fromkeys([*own, *sent])
+
+    def _teller(self, values: Iterable[Value], node: Node) -> Value | None:
+        return size_value(values, self.paths.nodes[node], self.paths)
+
+
+def _is_idle(node: Node) -> bool:
+    """Whether a node is there for others, and is run where they need it."""
+    return is_pivot(node) or node.attrs.get("invariant", False)

@@ -1,0 +1,43 @@
+"""Send and Recv in the scheduled tier: what goes from partition to partition holds no thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eagerflow.core.execute import moved
+from eagerflow.graph.ir import Node
+from eagerflow.hardware import NullArray, as_device
+from eagerflow.runtime.scheduled.actions import asynchronous
+from eagerflow.runtime.scheduled.step import Completion
+from eagerflow.types import TensorType
+
+
+def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
+    """Send a value, or that a node has run."""
+    data: Any = None
+    if inputs:
+        (data,) = inputs
+        if "shape" in node.attrs:
+            data = NullArray(data.dtype, data.shape)
+        elif type(node.inputs[0].type) is TensorType:
+            data = moved(data, as_device(node.device), node.attrs["to"])
+    completion.rendezvous.send((node.attrs["edge"], completion.path()), data)
+    completion.done()
+
+
+def _receive(
+    node: Node, inputs: Sequence[Any], completion: Completion
+) -> Callable[[], object] | None:
+    key = (node.attrs["edge"], completion.path())
+    count = len(node.outputs)
+
+    def arrived(data: Any) -> None:
+        completion.done(*(data,) * count)
+
+    stop: Callable[[], object] | None = completion.rendezvous.receive(key, arrived)
+    return stop
+
+
+asynchronous["Send"] = _send
+asynchronous["Recv"] = _receive
