@@ -21,6 +21,7 @@ from eagerflow.graph.lowering.frame_paths import (
     FramePaths,
     find_size_values,
     is_pivot,
+    loop_of,
 )
 from eagerflow.graph.lowering.levels import Levels
 from eagerflow.graph.passes.rewrite import is_pure
@@ -123,7 +124,8 @@ class _Cutter:
         self.signals: dict[tuple[Node, Device], Node] = {}
         self.tokens: dict[tuple[FramePath, Device], Value] = {}
         self.pivots: dict[tuple[FramePath, Device], Node] = {}
-        self.controls: dict[tuple[str, Device], Node] = {}  # the merge of a loop made for a token
+        #: by frame, and by device, the merge of a loop that was made for a token
+        self.controls: dict[str, dict[Device, Node]] = {}
         self.back: dict[tuple[str, Device], list[Node]] = {}  # merges, by what goes back to them
         self.pairs: dict[str, list[Node]] = {}
         self.order: list[Node] = []
@@ -166,11 +168,14 @@ class _Cutter:
 
     def node(self, node: Node, device: Device) -> None:
         """Put a node into a partition."""
+        for teller in self.demand.tellers.get((node, device), ()):
+            if (device, SHAPE) not in self.demand.sends.get(teller, ()):
+                self.value(teller, device)
         inputs = [self.value(v, device) for v in node.inputs]
         before = [self.before(n, node, device) for n in node.control_inputs]
         attrs = dict(node.attrs)
         changes: dict[str, Any] = {"attrs": attrs}
-        if self.homes.is_copied(node):  # wherever the one was that is copied
+        if self.homes.is_copied(node) or node.attrs.get("invariant"):  # wherever the first one is
             changes |= {"device": device, "devices": [None] * len(node.outputs)}
         waits = tuple(dict.fromkeys(n for n in before if n is not None))
         graph = self.partition(device).graph
@@ -190,10 +195,6 @@ class _Cutter:
         if node.op == "Switch" or is_loop_merge(node):
             for value, here in zip(node.outputs, made.outputs, strict=True):
                 self.tokens.setdefault((self.paths.values[value], device), here)
-
-    def frame(self, merge: Node) -> str:
-        (_, frame) = self.paths.nodes[merge][-1]
-        return str(frame)
 
     # --- values ---
 
@@ -223,6 +224,8 @@ class _Cutter:
     def send(self, what: Value | Node, path: FramePath) -> None:
         """Send what others need of it."""
         for device, kind in self.demand.sends.get(what, ()):
+            if isinstance(what, Node) and self.tells_end(what, device) is not None:
+                continue
             home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
             inputs = [self.value(what, home)] if isinstance(what, Value) else []
             waits = () if isinstance(what, Value) else (self.nodes[what, home],)
@@ -266,14 +269,19 @@ class _Cutter:
         if (made, device) in self.nodes:
             return self.nodes[made, device]
         if (made, device) not in self.signals:
-            sent = [v for v in made.outputs if (device, VALUE) in self.demand.sends.get(v, ())]
-            if sent:
-                received = self.value(sent[0], device).node
+            sent = self.tells_end(made, device)
+            if sent is not None:
+                received = self.value(sent, device).node
             else:
                 received = self.receive(made, device, SIGNAL)
             assert received is not None
             self.signals[made, device] = received
         return self.signals[made, device]
+
+    def tells_end(self, node: Node, device: Device) -> Value | None:
+        """An output of a node that a partition receives, and so hears that the node has run."""
+        sends = self.demand.sends
+        return next((v for v in node.outputs if (device, VALUE) in sends.get(v, ())), None)
 
     # --- frame paths ---
 
@@ -305,8 +313,8 @@ class _Cutter:
         chosen = self.value(predicate, device)
         around = self.pivot(path[:-1], device)
         made = self.add(
-            device, "Switch", [chosen, chosen], [chosen.type] * self.widths[predicate], name="switch",
-            control_inputs=() if around is None else (around,),
+            device, "Switch", [chosen, chosen], [chosen.type] * self.widths[predicate],
+            name="switch", control_inputs=() if around is None else (around,),
         )  # fmt: skip
         for port, value in enumerate(made.outputs):
             self.tokens.setdefault(((*path[:-1], (predicate, port)), device), value)
@@ -326,30 +334,30 @@ class _Cutter:
                           source=enter.source, scope=enter.scope)  # fmt: skip
         merge = self.add(device, "Merge", [inside.outputs[0]], [first.type], name="merge",
                          attrs={"back": ""}, source=enter.source)  # fmt: skip
-        self.controls[frame, device] = merge
+        self.controls.setdefault(frame, {})[device] = merge
         self.tokens[path, device] = merge.outputs[0]
 
     def begin_iterations(self, node: Node) -> None:
         """Where a loop asks for another iteration, let the partitions ask that have tokens only."""
-        merge = node.inputs[0].node if node.op == "Switch" else None
-        if merge is None or not is_loop_merge(merge):
+        if node not in self.homes.steers:
             return
-        frame = self.frame(merge)
+        path = loop_of(self.paths.nodes[node])
+        (_, frame) = path[-1]
         for device in self.demand.followers[frame]:
-            self.go_on(frame, self.paths.nodes[merge], device)
+            self.token(path, device)
+        for device, merge in self.controls.pop(frame, {}).items():
+            self.go_on(merge, path, device)
 
-    def go_on(self, frame: str, path: FramePath, device: Device) -> None:
-        token = self.token(path, device)
-        merge = self.controls.pop((frame, device), None)
-        if merge is None:
-            return
+    def go_on(self, merge: Node, path: FramePath, device: Device) -> None:
+        (_, frame) = path[-1]
         predicate = self.homes.predicates[frame]
         chosen = self.value(predicate, device)
+        (token,) = merge.outputs
         switch = self.add(device, "Switch", [token, chosen], [token.type] * 2, name="switch")
         made = self.add(device, "NextIteration", [switch.outputs[0]], (), name="next")
         merge.attrs["back"] = made.name
         for port, value in enumerate(switch.outputs):
-            self.tokens[(*path, (predicate, port)), device] = value
+            self.tokens.setdefault(((*path, (predicate, port)), device), value)
 
     # --- levels ---
 

@@ -10,8 +10,8 @@ predicate, which is sent like any other value.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, Final, final
+from collections.abc import Sequence
+from typing import Final, final
 
 from eagerflow.graph.edit import lone_names, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
@@ -42,6 +42,7 @@ class Demand:
         tokens: the frame paths for which a partition makes a token of its own, by device.
         loops: for each frame the devices that have a loop-carried value of their own in it.
         followers: for each frame those that take part in its iterations without one.
+        tellers: for each node and device the values that tell sizes there, besides its operands.
     """
 
     def __init__(self, graph: Graph, paths: FramePaths, homes: Homes) -> None:
@@ -53,8 +54,11 @@ class Demand:
         self.tokens: dict[tuple[FramePath, Device], None] = {}
         self.loops: dict[str, set[Device]] = defaultdict(set)
         self.followers: dict[str, list[Device]] = defaultdict(list)
+        self.tellers: dict[tuple[Node, Device], dict[Value, None]] = {}
+        self._all_tellers = self._find_tellers()
+        self._positions = {node: i for i, node in enumerate(graph.nodes)}
+        self._unsized: dict[Node, None] = {}  # nodes whose sizes were not looked at
         self._waiting: list[tuple[Node, Device]] = []
-        self._tellers: dict[str, list[Value]] | None = None
         for node in graph.nodes:
             if is_loop_merge(node) and not homes.is_copied(node):
                 (_, frame) = paths.nodes[node][-1]
@@ -92,6 +96,7 @@ class Demand:
     def _run(self, node: Node, device: Device) -> None:
         if device not in self.runs[node]:
             self.runs[node][device] = None
+            self._unsized[node] = None
             self._waiting.append((node, device))
 
     def _value(self, value: Value, device: Device) -> None:
@@ -173,56 +178,52 @@ class Demand:
     # --- sizes ---
 
     def _sizes(self) -> None:
-        """Send shapes to partitions that name sizes and have no value that tells them."""
-        tellers = self._all_tellers()
-        if not tellers:
-            return
-        told = self._told()
-        for node, devices in list(self.runs.items()):
+        """Find out which values tell partitions the sizes that their nodes name; send shapes."""
+        nodes, self._unsized = self._unsized, {}
+        for node in nodes if self._all_tellers else ():
             own = {name for v in node.inputs for name in lone_names(v.type)}
-            for name in {*sizes_named_by(node)} - own:
-                for device in devices:
-                    there = self._teller(told.get((name, device), ()), node)
-                    teller = there or self._teller(tellers.get(name, ()), node)
-                    if there is None and teller is not None:
-                        self._tell(teller, device)
+            for name in sorted({*sizes_named_by(node)} - own):
+                values = [v for v in self._all_tellers.get(name, ()) if self._is_before(v, node)]
+                for device in self.runs[node]:
+                    self._tell(values, node, device)
 
-    def _tell(self, teller: Value, device: Device) -> None:
-        """Let a partition have a value that tells a size."""
-        if teller.node is not None and self.homes.of_value(teller) is device:
-            self._run(teller.node, device)
-        else:
+    def _is_before(self, value: Value, node: Node) -> bool:
+        return value.node is None or self._positions[value.node] < self._positions[node]
+
+    def _tell(self, values: Sequence[Value], node: Node, device: Device) -> None:
+        """Let a partition have one of ``values``, which all tell a size that a node names."""
+        path = self.paths.nodes[node]
+        there = [v for v in values if self._is_there(v, device)]
+        teller = size_value(there, path, self.paths) or size_value(values, path, self.paths)
+        if teller is None:
+            return
+        self.tellers.setdefault((node, device), {})[teller] = None
+        if self._is_there(teller, device):
+            return
+        if self.homes.of_value(teller) is not device:
             self._send(teller, device, SHAPE)
+        elif teller.node is not None:
+            self._run(teller.node, device)
 
-    def _all_tellers(self) -> dict[str, list[Value]]:
+    def _is_there(self, value: Value, device: Device) -> bool:
+        """Whether a partition has a value, or its shape."""
+        sent = self.sends.get(value, ())
+        if (device, VALUE) in sent or (device, SHAPE) in sent:
+            return True
+        if value.node is None:
+            return self.homes.of_value(value) is device
+        return device in self.runs.get(value.node, ())
+
+    def _find_tellers(self) -> dict[str, list[Value]]:
         """By name the values that tell a size."""
-        if self._tellers is None:
-            self._tellers = {}
-            for value in self.graph.values():
-                node = value.node
-                once = node is not None and node.op == "Enter" and not node.attrs.get("invariant")
-                if node is None or not (once or node.op in ("constant", "transfer")):
-                    for name in lone_names(value.type):
-                        self._tellers.setdefault(name, []).append(value)
-        return self._tellers
-
-    def _told(self) -> dict[tuple[str, Any], list[Value]]:
-        """By name and device the values that tell a size there."""
-        told: dict[tuple[str, Any], list[Value]] = defaultdict(list)
-        for name, values in self._all_tellers().items():
-            for value in values:
-                for device in self._places(value):
-                    told[name, device].append(value)
-        return told
-
-    def _places(self, value: Value) -> Iterable[Device]:
-        """The partitions that have a value, or its shape."""
-        sent = [device for device, _ in self.sends.get(value, ())]
-        own = [self.homes.of_value(value)] if value.node is None else self.runs.get(value.node, ())
-        return dict.fromkeys([*own, *sent])
-
-    def _teller(self, values: Iterable[Value], node: Node) -> Value | None:
-        return size_value(values, self.paths.nodes[node], self.paths)
+        tellers: dict[str, list[Value]] = {}
+        for value in self.graph.values():
+            node = value.node
+            once = node is not None and node.op == "Enter" and not node.attrs.get("invariant")
+            if node is None or not (once or node.op in ("constant", "transfer")):
+                for name in lone_names(value.type):
+                    tellers.setdefault(name, []).append(value)
+        return tellers
 
 
 def _is_idle(node: Node) -> bool:

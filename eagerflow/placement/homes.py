@@ -9,7 +9,7 @@ from eagerflow.core.op import find_op, infer_devices
 from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot
+from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot, loop_of
 from eagerflow.graph.signatures import is_number, is_structured
 from eagerflow.hardware import Device
 from eagerflow.types import TensorType
@@ -49,6 +49,10 @@ class Homes:
         self.usual = usual
         #: what goes back to a loop's ``Merge``, by its name
         self.back = {n.name: n for n in graph.nodes if n.op == "NextIteration"}
+        #: the nodes at which loop-carried values stay in their loop, or leave it
+        self.steers = {
+            v.node for n in graph.nodes if n.op == "Exit" for v in n.inputs if v.node is not None
+        }
         #: by the name of a frame the value that decides whether there is another iteration
         self.predicates = self._find_predicates()
         self._copied = self._find_copied()
@@ -56,11 +60,9 @@ class Homes:
 
     def _find_predicates(self) -> dict[str, Value]:
         predicates: dict[str, Value] = {}
-        for node in self.graph.nodes:
-            merge = node.inputs[0].node if node.op == "Switch" else None
-            if merge is not None and is_loop_merge(merge):
-                (_, frame) = self.paths.nodes[merge][-1]
-                predicates[frame] = node.inputs[1]
+        for switch in self.steers:
+            (_, frame) = loop_of(self.paths.nodes[switch])[-1]
+            predicates[frame] = switch.inputs[1]
         return predicates
 
     def _find_copied(self) -> set[Node]:

@@ -12,6 +12,7 @@ from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
     Gate,
     axes_of,
+    first_teller,
     used_inputs,
 )
 from eagerflow.graph.lowering.parts import LoweredPart
@@ -80,10 +81,11 @@ class _Loop:
         ]
         self.fixed = self.bounds()
         loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
-        loose += [*self.fixed.values(), *self.size_values()]
+        self.tellers = [*self.inside, *self.size_values()]
+        loose += [*self.fixed.values(), *self.tellers[len(self.inside) :]]
         first = self.iteration or next(iter(self.carried.values()))
-        switches = self.switch(Gate(loose, first))
-        self.iterate(switches, Gate(loose, switches[first].outputs[0]))
+        switches = self.switch(Gate(loose, first, self.teller))
+        self.iterate(switches, Gate(loose, switches[first].outputs[0], self.teller))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
         if self.iteration is not None and not self.pure:
@@ -282,8 +284,13 @@ class _Loop:
         there = {name for value in self.inside for name in lone_names(value.type)}
         values = []
         for name in sorted(wanted - there):
-            around = self.part.values.values()
-            value = next((v for v in around if name in lone_names(v.type)), None)
+            value = self.part.teller(name)
             if value is not None:
+                if self.part.path.teller(name) is value:  # it does not tell that a branch is taken
+                    self.part.path.loose.add(value)
                 values.append(self.enter(value, invariant=True))
         return values
+
+    def teller(self, name: str) -> Value | None:
+        """A value that tells a size in each iteration."""
+        return first_teller(name, self.tellers)

@@ -8,7 +8,7 @@ from typing import Any, final
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, Gate, sizes_of, used_inputs
+from eagerflow.graph.lowering.flat import FlatGraph, Gate, first_teller, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
@@ -61,6 +61,10 @@ class LoweredPart:
                 outputs = self.plain(node, inputs, after, pure)
             self.values.update(zip(node.outputs, outputs, strict=True))
         return [self.values[v] for v in self.source.outputs]
+
+    def teller(self, name: str) -> Value | None:
+        """A value that tells a size in this part, or around it."""
+        return first_teller(name, self.values.values()) or self.path.teller(name)
 
     # --- nodes ---
 
@@ -164,12 +168,13 @@ class LoweredPart:
                 )  # fmt: skip
             return switches[value]
 
+        around = self.teller if path is None else path.teller
         token = switched(predicate, after, pure)
         results, ends = list[Sequence[Value]](), list[tuple[Value, list[Node]]]()
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
             chosen = token.outputs[i]
-            outputs, effects = build(Gate(gate=chosen), given, chosen)
+            outputs, effects = build(Gate(gate=chosen, teller=around), given, chosen)
             results.append(outputs)
             ends.append((chosen, effects))
         merged = [
