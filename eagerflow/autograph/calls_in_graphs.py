@@ -64,7 +64,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     if tracer is None:
         args, kwargs = own_handles((args, kwargs))
         return f(*args, **kwargs)
-    leaves, treedef = tree.flatten((args, kwargs))
+    leaves, treedef = tree.flatten((args, kwargs), whole=True)
     leaves = [tensor_of(x) if isinstance(x, AbstractArray) else x for x in leaves]
     known = tracer.root.calls
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])

@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, final
 
+from eagerflow.capture.border import Output
 from eagerflow.capture.paths import AccessPath, Root, kind_of
 from eagerflow.capture.snapshot import Held
+from eagerflow.core import tree
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
 
@@ -50,38 +52,9 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
         for key, item in list(items):
             kind.__setitem__(made, key, merged(item, kind.__getitem__(made, key), known))
     else:
-        for name, item in getattr(value, "__dict__", {}).items():
+        for name, item in list(tree.attributes(value).items()):
             object.__setattr__(made, name, merged(item, getattr(made, name), known))
     return made
-
-
-@final
-class Own:
-    """Stands for a container of the user, in what a function returns or stores.
-
-    Args:
-        kind: ``"argument"`` or ``"outside"``, as of an `Output`.
-        path: of the container.
-    """
-
-    __slots__ = ("kind", "path")  # no tuple: trees are to take it for a leaf
-
-    def __init__(self, kind: str, path: AccessPath | Root) -> None:
-        self.kind = kind
-        self.path = path
-
-
-def marked(value: Any, known: dict[int, Own]) -> Any:
-    """``value`` with marks in the place of containers that are known by their ids."""
-    mark = known.get(id(value))
-    if mark is not None:
-        return mark
-    kind = type(value)
-    if kind is dict:
-        return {key: marked(item, known) for key, item in value.items()}
-    if kind is list or kind is tuple:
-        return kind([marked(item, known) for item in value])
-    return value
 
 
 class Apart(NamedTuple):
@@ -148,9 +121,9 @@ class ArgumentContainers:
         return [held.owner for held in self._held]
 
     @property
-    def marks(self) -> dict[int, Own]:
-        """What stands for each of them, by its id."""
-        return {key: Own("argument", path) for key, path in self._paths.items()}
+    def outputs(self) -> dict[int, Output]:
+        """Where each of them comes from as a result, by its id."""
+        return {key: Output("argument", path) for key, path in self._paths.items()}
 
     def _visit(self, path: AccessPath, value: Any) -> None:
         if type(value) is TracedArray:
@@ -163,26 +136,33 @@ class ArgumentContainers:
         else:
             self._paths[id(value)] = path
             held = Held.of_container(value, path.text, path)
-            if held is None and hasattr(value, "__dict__"):
-                held = Held("attributes", value, path.text, path)
-            if held is None:
-                return
-            self._held.append(held)
-            items = enumerate(value) if held.kind == "deque" else held.entries()
+            if held is None or hasattr(value, "__dict__"):
+                self._hold(Held("attributes", value, path.text, path))
+            if held is not None:
+                self._hold(held)
+            return
+        for key, item in items:
+            self._visit(AccessPath(path, "item", key, f"{path.text}[{key!r}]"), item)
+
+    def _hold(self, held: Held) -> None:
+        items = enumerate(held.owner) if held.kind == "deque" else held.entries()
+        if held.kind == "attributes" and held.owner is held.now():
+            return  # they are items
+        self._held.append(held)
         for key, item in list(items):
-            self._visit(_part(path, value, key), item)
+            self._visit(_part(held, key), item)
 
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
                 whole = kind in ("append", "fill")
-                path = held.path if whole else _part(held.path, held.owner, key)
+                path = held.path if whole else _part(held, key)
                 yield kind, path, None if kind == "delete" else new
 
 
-def _part(path: AccessPath, owner: Any, key: Any) -> AccessPath:
+def _part(held: Held, key: Any) -> AccessPath:
     """The path to an item or an attribute of a container."""
-    if hasattr(type(owner), "__dataclass_fields__"):
-        return AccessPath(path, "attribute", key, f"{path.text}.{key}")
-    return AccessPath(path, "item", key, f"{path.text}[{key!r}]")
+    if held.kind == "attributes":
+        return AccessPath(held.path, "attribute", key, f"{held.text}.{key}")
+    return AccessPath(held.path, "item", key, f"{held.text}[{key!r}]")

@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Collecting, Finding, Holder
-from eagerflow.capture.snapshot import slots_of
+from eagerflow.core.tree import slots_of
 from eagerflow.source import Source
 
 #: methods that Python calls by itself when an object is made

@@ -74,9 +74,10 @@ class Output(NamedTuple):
     Attributes:
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
-            outside itself) or ``"constant"``.
-        what: the index of the output or of the argument, the path in an argument, the access
-            path, or the constant.
+            outside itself), ``"made"`` (a container that the function made and that occurs in
+            several places) or ``"constant"``.
+        what: the index of the output, of the argument or of the container, the path in an
+            argument, the access path, or the constant.
         shape: of the whole of slices.
     """
 

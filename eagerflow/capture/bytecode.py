@@ -460,12 +460,12 @@ def sets_computed_names(code: CodeType) -> bool:
         return False
     ops = [one for one in _plain(code) if one[1] != "COPY"]
     return any(
-        name in _BY_NAME and op.startswith("LOAD_") and not _names_attribute(ops, i)
+        name in _BY_NAME and op.startswith("LOAD_") and not _names_attribute(code, ops, i)
         for i, (_, op, name) in enumerate(ops)
     )
 
 
-def _names_attribute(ops: list[tuple[int, str, Any]], i: int) -> bool:
+def _names_attribute(code: CodeType, ops: list[tuple[int, str, Any]], i: int) -> bool:
     """Whether what is loaded is called with a constant for the name of the attribute."""
     attribute = ops[i][1] not in ("LOAD_GLOBAL", "LOAD_NAME")
     i += 1
@@ -473,4 +473,20 @@ def _names_attribute(ops: list[tuple[int, str, Any]], i: int) -> bool:
         i += 1
         while i < len(ops) and ops[i][1] == "LOAD_ATTR":
             i += 1
-    return i < len(ops) and ops[i][1] == "LOAD_CONST" and isinstance(ops[i][2], str)
+    if i >= len(ops) or ops[i][1] != "LOAD_CONST" or not isinstance(ops[i][2], str):
+        return False
+    return _is_argument(code, ops[i][0])
+
+
+def _is_argument(code: CodeType, offset: int) -> bool:
+    """Whether the constant loaded at ``offset`` is an argument, and not the beginning of one.
+
+    As in ``"w" + name``: then the stack holds what is made of it in its place, before the call.
+    """
+    depth = 1
+    for one in dis.get_instructions(code):
+        if one.offset > offset:
+            depth += dis.stack_effect(one.opcode, one.arg, jump=False)
+            if depth <= 1:
+                return depth < 1
+    return False

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from operator import is_
-from types import MemberDescriptorType
 from typing import Any, Final, final
 
 from eagerflow.capture.equality import same_items, same_value
 from eagerflow.capture.paths import GONE, Location, instance_dict, refill
 from eagerflow.core.symbols import number_now
+from eagerflow.core.tree import slots_of
 
 #: types of plain values, which are compared
 ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
@@ -186,17 +186,6 @@ def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
     """Whether the keys that stayed are not where they were, before all that are new."""
     kept = [key for key in before if key in now]
     return list(now)[: len(kept)] != kept
-
-
-def slots_of(cls: type) -> list[str]:
-    """The names of the attributes that instances of a class have in slots."""
-    return [
-        name
-        for base in cls.__mro__
-        if "__slots__" in base.__dict__
-        for name, member in list(base.__dict__.items())
-        if isinstance(member, MemberDescriptorType)
-    ]
 
 
 #: classes by their modules and names: a program with an instance has loaded them

@@ -91,8 +91,8 @@ class _Value:
 def static_key(value: Any) -> Any:
     """A hashable key of a static argument.
 
-    Lists, dicts, sets and arrays of NumPy are compared by their items; objects of classes that
-    define no equality of their own, and others that cannot be hashed, by identity.
+    Lists, dicts, sets, bytearrays and arrays of NumPy are compared by their items; objects of
+    classes that define no equality of their own, and others that cannot be hashed, by identity.
     """
     kind = type(value)
     if kind in _BY_VALUE or kind in (float, complex) or isinstance(value, enum.Enum):
@@ -108,7 +108,7 @@ def static_key(value: Any) -> Any:
     if kind in (set, frozenset):
         return (kind, frozenset(map(static_key, value)))
     hashes: Any = kind.__hash__
-    if hashes is None and is_numpy(value) and not value.dtype.hasobject:
+    if kind is bytearray or (hashes is None and is_numpy(value) and not value.dtype.hasobject):
         return content_of(value)
     if hashes is None or hashes is object.__hash__ or not is_library_class(kind):
         return IdentityKey(value)

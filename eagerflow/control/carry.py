@@ -38,7 +38,7 @@ def own_leaves(value: Any) -> tuple[list[Any], tree.TreeDef]:
 
     Arrays and variables count as their values.
     """
-    leaves, treedef = tree.flatten(value)
+    leaves, treedef = tree.flatten(value, whole=True)
     return [_own(x) for x in leaves], treedef
 
 

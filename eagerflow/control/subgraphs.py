@@ -155,7 +155,7 @@ class Subgraph:
         self.tracer = tracer
         self.where = where
         self.said = said
-        leaves, self.treedef = tree.flatten(result)
+        leaves, self.treedef = tree.flatten(result, whole=True)
         self.leaves = [self._leaf(x) for x in leaves]
 
     @property

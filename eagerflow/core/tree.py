@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from types import MemberDescriptorType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+from eagerflow.errors import TensorValueError
 from eagerflow.types import DType, TensorSpec, TensorType
 
 if TYPE_CHECKING:
@@ -16,11 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["TreeDef", "flatten", "leaves", "map", "paths", "register", "show", "unflatten"]
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
-NAMESPACE = "eagerflow"
+NAMESPACE: Final = "eagerflow"
+#: in which the attributes of dataclasses that are no fields, and of containers, are children, too
+_WHOLE: Final = "eagerflow.whole"
 
 
-#: the dataclasses and containers that have been looked at; these are leaves
-_known: Final[set[type]] = {DType, TensorSpec, TensorType}
+#: the dataclasses and containers that have been looked at: three that are leaves, and Python's
+_known: Final[set[type]] = {DType, TensorSpec, TensorType, list, dict, OrderedDict, defaultdict}
 
 
 @cache
@@ -30,11 +34,22 @@ def _optree() -> Any:
     return optree
 
 
-def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+def flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None, *, whole: bool = False
+) -> tuple[list[Any], TreeDef]:
     """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
 
     Lists, tuples, dicts, named tuples and dataclasses are nodes, and so are classes made of lists
     and dicts, such as `collections.Counter`.
+
+    Args:
+        tree: the tree.
+        is_leaf: whether a node is taken for a leaf.
+        whole: whether all attributes of dataclasses and of such containers are children, and not
+            the fields and items alone.
+
+    Raises:
+        TensorValueError: a container holds itself.
 
     >>> from dataclasses import dataclass
     >>> from eagerflow.extending import tree
@@ -45,7 +60,12 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     >>> tree.flatten([Batch(1, (2, 3)), None])[0]
     [1, 2, 3]
     """
-    values, treedef = _optree().tree_flatten(tree, namespace=NAMESPACE)
+    namespace = _WHOLE if whole else NAMESPACE
+    try:
+        values, treedef = _optree().tree_flatten(tree, is_leaf, namespace=namespace)
+    except RecursionError:
+        wrong = "a container holds itself, or containers are nested too deeply"
+        raise TensorValueError(wrong, given=f"a {type(tree).__name__}") from None
     for leaf in values:
         kind = type(leaf)
         if kind in _known:
@@ -56,8 +76,45 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
             _register_dataclass(kind)
         else:
             continue
-        return flatten(tree)
+        return flatten(tree, is_leaf, whole=whole)
     return values, treedef
+
+
+def children(tree: Any) -> list[Any] | None:
+    """What a node holds, all attributes included; None of a leaf.
+
+    >>> from eagerflow.core import tree
+    >>> tree.children([1, (2, 3)]), tree.children(1)
+    ([1, (2, 3)], None)
+    """
+    parts, treedef = flatten(tree, lambda x: x is not tree, whole=True)
+    return None if treedef.is_leaf() else parts
+
+
+def attributes(x: Any) -> Mapping[str, Any]:
+    """What is set of an instance of a dataclass: its slots, and what its ``__dict__`` has."""
+    own = getattr(x, "__dict__", {})
+    kind: Any = type(x)
+    slots = _slots_of(kind)
+    if not slots:
+        return own
+    return {**{name: getattr(x, name) for name in slots if hasattr(x, name)}, **own}
+
+
+@cache
+def _slots_of(kind: type) -> list[str]:
+    return slots_of(kind)
+
+
+def slots_of(kind: type) -> list[str]:
+    """The names of the attributes that instances of a class have in slots."""
+    return [
+        name
+        for base in reversed(kind.__mro__)
+        if "__slots__" in base.__dict__
+        for name, member in list(base.__dict__.items())
+        if isinstance(member, MemberDescriptorType)
+    ]
 
 
 def _register_container(kind: type) -> None:
@@ -70,32 +127,37 @@ def _register_container(kind: type) -> None:
         return
     base: Any = next(b for b in (OrderedDict, defaultdict, dict, list) if issubclass(kind, b))
 
-    def take(x: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
+    def take(x: Any, whole: bool = False) -> tuple[list[Any], Any, tuple[Any, ...]]:
         keys = None if base is list else tuple(base.__iter__(x))
         items = list(base.__iter__(x)) if keys is None else [base.__getitem__(x, k) for k in keys]
         own = object.__getattribute__(x, "__dict__") if kind.__dictoffset__ else {}
+        names = tuple(own) if whole and own is not x else ()
         factory = x.default_factory if base is defaultdict else None
-        rest = _Rest({"own": None if own is x else own, "factory": factory})
-        return items, (keys, rest), tuple(range(len(items))) if keys is None else keys
+        kept = None if own is x else {} if whole else own
+        labels = (*(range(len(items)) if keys is None else keys), *names)
+        rest = _Rest({"own": kept, "factory": factory})
+        return [*items, *[own[name] for name in names]], (keys, names, rest), labels
 
     def make(rest: Any, children: Iterable[Any]) -> Any:
-        keys, more = rest
+        keys, names, more = rest
         made = base.__new__(kind)
+        parts = list(children)
+        items, values = parts[: len(parts) - len(names)], parts[len(parts) - len(names) :]
         if keys is None:
-            list.extend(made, children)
+            list.extend(made, items)
         else:
-            for key, child in zip(keys, children, strict=True):
+            for key, child in zip(keys, items, strict=True):
                 base.__setitem__(made, key, child)
         if base is defaultdict:
             made.default_factory = more.values["factory"]
         own = more.values["own"]
         if own is None:  # attributes are items
             made.__dict__ = made
-        elif own:
-            made.__dict__.update(own)
+        elif own or names:
+            made.__dict__.update({**own, **dict(zip(names, values, strict=True))})
         return made
 
-    register(kind, take, make)
+    register(kind, take, make, lambda x: take(x, whole=True))
 
 
 def _register_dataclass(kind: type) -> None:
@@ -104,18 +166,24 @@ def _register_dataclass(kind: type) -> None:
     if not is_dataclass(kind) or hasattr(kind, "__tensor__"):
         return
     names = tuple([f.name for f in fields(kind)])
+    nothing = _Rest({})
 
     def take(x: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
         rest = {k: v for k, v in getattr(x, "__dict__", {}).items() if k not in names}
-        return [getattr(x, name, None) for name in names], _Rest(rest), names
+        return [getattr(x, name, None) for name in names], (names, _Rest(rest)), names
 
-    def make(rest: _Rest, children: Iterable[Any]) -> Any:
+    def make(held: tuple[tuple[str, ...], _Rest], children: Iterable[Any]) -> Any:
         made = object.__new__(kind)
-        for name, value in (*zip(names, children, strict=True), *rest.values.items()):
+        for name, value in (*zip(held[0], children, strict=True), *held[1].values.items()):
             object.__setattr__(made, name, value)  # also where the class is frozen
         return made
 
-    register(kind, take, make)
+    def take_whole(x: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
+        held = attributes(x)
+        found = tuple(held)
+        return list(held.values()), (found, nothing), found
+
+    register(kind, take, make, take_whole)
 
 
 @final
@@ -126,13 +194,17 @@ class _Rest:
     values: dict[str, Any] = field(compare=False)
 
 
-def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], Any]) -> None:
+def register(
+    kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], Any],
+    take_whole: Callable[[Any], Any] | None = None,
+) -> None:  # fmt: skip
     """Make a class a node of trees.
 
     Args:
         kind: the class.
         take: gives the children and what else is needed, which tells structures apart.
         make: makes an instance of that and the children.
+        take_whole: as ``take``, with all attributes among the children.
 
     >>> from eagerflow.extending import tree
     >>> class Pair:
@@ -144,6 +216,7 @@ def register(kind: type, take: Callable[[Any], Any], make: Callable[[Any, Any], 
     """
     _known.add(kind)
     _optree().register_pytree_node(kind, take, make, namespace=NAMESPACE)
+    _optree().register_pytree_node(kind, take_whole or take, make, namespace=_WHOLE)
 
 
 def unflatten(treedef: TreeDef, values: Iterable[Any]) -> Any:
@@ -166,19 +239,20 @@ def leaves(tree: Any) -> list[Any]:
     return flatten(tree)[0]
 
 
-def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def map(function: Callable[..., Any], tree: Any, *rest: Any, whole: bool = False) -> Any:
     """A tree of the same structure with ``function`` applied to the leaves.
 
     Args:
         function: gets a leaf, and that of each other tree in its place.
         tree: the tree.
         rest: others of the same structure.
+        whole: as of `flatten`.
 
     >>> from eagerflow.extending import tree
     >>> tree.map(lambda x, y: x + y, {"w": 1, "b": 2}, {"w": 10, "b": 20})
     {'w': 11, 'b': 22}
     """
-    values, treedef = flatten(tree)
+    values, treedef = flatten(tree, whole=whole)
     others = [treedef.flatten_up_to(other) for other in rest]
     mapped = [function(*xs) for xs in zip(values, *others, strict=True)]
     return _optree().tree_unflatten(treedef, mapped)

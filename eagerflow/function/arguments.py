@@ -165,7 +165,7 @@ class Signature:
                 treedefs.append(None)
                 leaves.append(_static(name, value))
                 continue
-            parts, treedef = tree.flatten(value)
+            parts, treedef = tree.flatten(value, whole=True)
             treedefs.append(treedef)
             for path, leaf in zip(self._paths_of(treedef), parts, strict=True):
                 leaves += _leaves(name + path, leaf)
@@ -329,7 +329,7 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
     elif isinstance(value, (list, tuple, deque)):
         parts = value
     elif hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
-        parts = [getattr(value, name, None) for name in kind.__dataclass_fields__]
+        parts = tree.attributes(value).values()
     else:
         return
     for part in parts:

@@ -55,6 +55,7 @@ class CacheEntry:
         guards: what else must be as it was.
         treedef: the structure of the result.
         outputs: its leaves.
+        made: containers in several places of results and stores: structure and leaves.
         stores: what is put back after each run.
         apart: what is asked before that.
         record: what users see of the trace.
@@ -69,8 +70,8 @@ class CacheEntry:
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
         "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
-        "leaf_records", "leaves", "locals", "makes_resources", "numbers", "optimised", "outputs",
-        "own_rules", "patterns", "record", "shared", "stores", "treedef", "updates",
+        "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers", "optimised",
+        "outputs", "own_rules", "patterns", "record", "shared", "stores", "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -89,6 +90,7 @@ class CacheEntry:
     guards: Guards
     treedef: Any
     outputs: tuple[Output, ...]
+    made: tuple[tuple[Any, tuple[Output, ...]], ...]
     stores: tuple[Store, ...]
     apart: Apart | None
     record: TraceRecord
@@ -171,7 +173,11 @@ class CacheEntry:
             and self.apart is None
             and not any(
                 out.kind == "argument"
-                for outputs in (self.outputs, *[s.outputs for s in self.stores])
+                for outputs in (
+                    self.outputs,
+                    *[s.outputs for s in self.stores],
+                    *[m[1] for m in self.made],
+                )
                 for out in outputs
             )
             and len({id(x) for x in args if type(x) is Tensor})
@@ -275,13 +281,19 @@ class CacheEntry:
             values = list(values)
             for i, make in self.arrays:
                 values[i] = make(values[i])
-        results = [_output(out, values, leaves, arguments) for out in self.outputs]
+        made: Any = self.made and []
+        for treedef, outputs in self.made:  # each is of those before it
+            parts = [_output(out, values, leaves, arguments, made) for out in outputs]
+            made.append(tree.unflatten(treedef, parts))
+        results = [_output(out, values, leaves, arguments, made) for out in self.outputs]
         if self.apart is not None:
             self.apart.check(arguments)
         # both before anything is done: one may be taken out of another, or store it
         owners = [_owner(store, leaves, arguments) for store in self.stores]
         stored = [
-            tree.unflatten(s.treedef, [_output(o, values, leaves, arguments) for o in s.outputs])
+            tree.unflatten(
+                s.treedef, [_output(o, values, leaves, arguments, made) for o in s.outputs]
+            )
             for s in self.stores
         ]
         for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
@@ -308,7 +320,11 @@ def _owner(store: Store, leaves: Sequence[Any], arguments: Sequence[Any]) -> Any
 
 
 def _output(
-    output: Output, values: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]
+    output: Output,
+    values: Sequence[Any],
+    leaves: Sequence[Any],
+    arguments: Sequence[Any],
+    made: Sequence[Any],
 ) -> Any:
     kind, what, shape = output
     if kind == "value":
@@ -319,6 +335,8 @@ def _output(
         return what.get()
     if kind == "argument":
         return what.get(arguments)
+    if kind == "made":
+        return made[what]
     if kind == "slices":
         return IndexedSlices(values[what], values[what + 1], shape)
     if kind == "copy":

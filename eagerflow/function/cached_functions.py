@@ -51,7 +51,7 @@ wrappers[CACHED] = _called_outside
 
 def _outside(argument: Any) -> Any:
     """An argument without values of the trace; the very object, where there are none in it."""
-    leaves, treedef = tree.flatten(argument)
+    leaves, treedef = tree.flatten(argument, whole=True)
     known = list(map(_known, leaves))
     same = all(a is b for a, b in zip(leaves, known, strict=True))
     return argument if same else tree.unflatten(treedef, known)

@@ -16,8 +16,8 @@ from weakref import ref
 
 from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.capture.paths import Location, instance_dict, refill
-from eagerflow.capture.snapshot import slots_of
 from eagerflow.core.tensor import Tensor
+from eagerflow.core.tree import slots_of
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay

@@ -18,8 +18,8 @@ from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
-from eagerflow.capture.argument_containers import Own
-from eagerflow.capture.border import CapturedInput, Store
+from eagerflow.capture.argument_containers import is_container
+from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
@@ -291,12 +291,12 @@ class Outside:
     # --- results ---
 
     @property
-    def marks(self) -> dict[int, Own]:
-        """What stands for the containers outside, by their ids."""
+    def outputs(self) -> dict[int, Output]:
+        """Where the containers outside come from as results, by their ids."""
         return {
-            id(one.value): Own("outside", one.path)
-            for one in self.reads.containers
-            if not self._is_of_call(one.path)
+            id(one.value): Output("outside", one.path)
+            for one in (*self.reads.containers, *self.reads.objects)
+            if is_container(one.value) and not self._is_of_call(one.path)
         }
 
     def path_of(self, x: Tensor) -> AccessPath | None:

@@ -5,7 +5,7 @@ What it reads and stores outside: `function/surroundings.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -18,11 +18,10 @@ from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
-    Own,
     is_container,
-    marked,
 )
 from eagerflow.capture.border import Output, Pattern, Store
+from eagerflow.capture.snapshot import ATOMS
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
@@ -134,7 +133,10 @@ class _Maker:
         self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
         self.containers: ArgumentContainers | None = None
         self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
-        self._marks: dict[int, Own] = {}
+        self._known: dict[int, Output] = {}  # containers that were there before, by id
+        self._several: dict[int, Any] = {}  # containers made here that occur in several places
+        self._made: dict[int, int] = {}  # those of them that are built already
+        self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
 
     def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
         """The entry, the captured inputs as they were when the function ran, and how it failed."""
@@ -234,15 +236,11 @@ class _Maker:
 
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
+        tree.leaves(result)  # a list that holds itself is refused here
         ask_in_keys(result)
-        self._marks = outside.marks
+        self._known = outside.outputs
         if self.containers is not None:
-            self._marks |= self.containers.marks
-        leaves, entry.treedef = tree.flatten(marked(result, self._marks))
-        paths = tree.paths(entry.treedef)
-        entry.outputs = tuple(
-            [self._output(x, path, outside) for x, path in zip(leaves, paths, strict=True)]
-        )
+            self._known |= self.containers.outputs
         for container in self.containers.values if self.containers is not None else ():
             ask_in_keys(container, within=False)
         done = self.containers.changes() if self.containers is not None else ()
@@ -251,6 +249,8 @@ class _Maker:
             owner: Any = path if kind in ("append", "fill") else path.parent
             changed.append(owner)
             changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
+        self._note_several([result, *[x for *_, x in changes], *[x.new for x in outside.changes()]])
+        entry.treedef, entry.outputs = self._tree(result, outside)
         stores = list(outside.stores(self._store))
         entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
@@ -258,12 +258,57 @@ class _Maker:
             *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
             *stores,
         )
+        entry.made = tuple(self.made)
         entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
         self._close_graph(entry, outside)
         return entry
 
+    def _note_several(self, values: Iterable[Any]) -> None:
+        """Note which containers that the function made occur in several places of these values.
+
+        They have to be one object there after each run, too: what is done to it in one place is
+        seen in the others.
+        """
+        seen: dict[int, Any] = {}
+        left = list(values)
+        while left:
+            x = left.pop()
+            parts = None if id(x) in self._known else tree.children(x)
+            if parts is None or x is None or _is_constant(x):
+                continue
+            if id(x) in seen:
+                self._several[id(x)] = x
+            else:
+                seen[id(x)] = x
+                left += parts
+
+    def _tree(
+        self, value: Any, outside: Outside, *, stored: bool = False, built: Any = None
+    ) -> tuple[tree.TreeDef, tuple[Output, ...]]:
+        """The structure of a value, and where its leaves come from."""
+        leaves, treedef = tree.flatten(
+            value,
+            lambda x: (
+                _is_constant(x)
+                or (x is not built and (id(x) in self._known or id(x) in self._several))
+            ),
+            whole=True,
+        )
+        outputs = [
+            self._output(x, path, outside, stored=stored)
+            for x, path in zip(leaves, tree.paths(treedef), strict=True)
+        ]
+        return treedef, tuple(outputs)
+
     def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
         """Where a leaf of a result comes from, or of what is stored outside."""
+        if id(x) in self._known:
+            return self._known[id(x)]
+        if id(x) in self._several:
+            if id(x) not in self._made:  # those inside of it come first
+                self.made.append(self._tree(x, outside, stored=stored, built=x))
+                self._made[id(x)] = len(self.made) - 1
+            return Output("made", self._made[id(x)])
         if type(x) is Tensor:
             leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
             if leaf is not None:
@@ -303,8 +348,6 @@ class _Maker:
                     hint="make the variable outside, or return its value: v.value",
                 )
             return Output("constant", x)
-        if type(x) is Own:
-            return Output(x.kind, x.path)
         if outside.is_array(x):
             known = outside.path_of_array(x)
             return Output("copy", x.copy()) if known is None else Output("outside", known)
@@ -367,13 +410,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        leaves, treedef = tree.flatten(marked(value, self._marks))
-        paths = tree.paths(treedef)
-        outputs = [
-            self._output(x, path, outside, stored=True)
-            for x, path in zip(leaves, paths, strict=True)
-        ]
-        return Store(kind, target, treedef, tuple(outputs))
+        return Store(kind, target, *self._tree(value, outside, stored=True))
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""
@@ -465,6 +502,11 @@ class _Maker:
             record.unrolled += map(str, unrolled)
             record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
+
+
+def _is_constant(x: Any) -> bool:
+    """Whether it is a tuple of plain values, which stays the object that it is."""
+    return type(x) is tuple and all(type(y) in ATOMS or _is_constant(y) for y in x)
 
 
 def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import eagerflow as ef
 from eagerflow.core import tree
 
@@ -31,3 +33,24 @@ def test_show() -> None:
 def test_tensors_variables_and_slices_are_leaves() -> None:
     leaves = [ef.ones(2), ef.Variable(1.0), ef.IndexedSlices([1.0], [0], (2,))]
     assert all(a is b for a, b in zip(tree.leaves(leaves), leaves, strict=True))
+
+
+def test_all_attributes_are_children_of_a_whole() -> None:
+    @dataclass
+    class Batch:
+        x: object
+
+    batch, items = Batch(1), Items([3, 4])
+    vars(batch)["n"], vars(items)["count"] = 2, 5
+    assert tree.leaves([batch, items]) == [1, 3, 4]
+    leaves, treedef = tree.flatten([batch, items], whole=True)
+    assert leaves == [1, 2, 3, 4, 5]
+    assert tree.paths(treedef)[1].endswith(".n")
+    batch, items = tree.unflatten(treedef, [10, 20, 30, 40, 50])
+    assert (vars(batch), items, vars(items)) == ({"x": 10, "n": 20}, [30, 40], {"count": 50})
+    del batch.n  # type: ignore[attr-defined]  # set by its name
+    assert tree.flatten([batch, items], whole=True)[1] != treedef
+
+
+class Items(list[int]):
+    pass

@@ -20,7 +20,8 @@ from eagerflow.tracing.arrays import TracedArray
 
 def are_alike(a: Any, b: Any) -> bool:
     """Whether a graph can choose: of one structure, but for values of a graph the same objects."""
-    (a_leaves, a_tree), (b_leaves, b_tree) = tree.flatten(a), tree.flatten(b)
+    a_leaves, a_tree = tree.flatten(a, whole=True)
+    b_leaves, b_tree = tree.flatten(b, whole=True)
     return a_tree == b_tree and all(map(_are_alike, a_leaves, b_leaves))
 
 
@@ -38,9 +39,11 @@ def _is_value(x: Any) -> bool:
 
 def arrays_as(like: Any, values: Any) -> Any:
     """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
-    if not any(type(x) is TracedArray for x in tree.leaves(like)):
+    if not any(type(x) is TracedArray for x in tree.flatten(like, whole=True)[0]):
         return values
-    return tree.map(lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values)
+    return tree.map(
+        lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values, whole=True
+    )
 
 
 def kind_text(x: Any) -> str:
@@ -58,7 +61,7 @@ def kind_text(x: Any) -> str:
 
 def zeros_as(x: Any) -> Any:
     """Zeros in the structure of ``x``, in place of a value that is not known yet."""
-    return tree.map(_zero, x)
+    return tree.map(_zero, x, whole=True)
 
 
 def _zero(x: Any) -> Any:

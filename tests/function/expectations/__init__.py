@@ -12,6 +12,7 @@ from tests.function.expectations import (
     gradients,
     hidden,
     identity,
+    instances,
     language,
     lengths,
     numbers,
@@ -24,6 +25,6 @@ from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "aliases", "arguments", "arrays", "captured", "changes", "errors", "escaping",
-    "exact_numbers", "gradients", "hidden", "identity", "language", "lengths", "numbers",
-    "objects", "remains", "sizes", "state",
+    "exact_numbers", "gradients", "hidden", "identity", "instances", "language", "lengths",
+    "numbers", "objects", "remains", "sizes", "state",
 ]  # fmt: skip

@@ -441,3 +441,20 @@ def nested_containers_are_changed_inside(trace: Trace) -> Steps:
     model = {"layers": [{"w": x}, {"w": y, "count": 0}]}
     for _ in range(3):
         yield f(model), model
+
+
+@program(traces=1)
+def bytearray_argument(trace: Trace) -> Steps:
+    f = trace(lambda data, x: x * data[0])
+    data = bytearray(b"\x02")
+    yield f(data, x)
+    yield f(bytearray(data), x)
+
+
+@program(traces=2)
+def bytearray_argument_that_changes(trace: Trace) -> Steps:
+    f = trace(lambda data, x: x * data[0])
+    data = bytearray(b"\x02")
+    yield f(data, x)
+    data[0] = 7
+    yield f(data, x)

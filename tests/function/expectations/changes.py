@@ -178,3 +178,21 @@ def reset_and_set_under_a_condition(trace: Trace) -> Steps:
         yield f(x[0] * k), float(state["found"])
     state["found"] = 7.0
     yield f(x[0]), float(state["found"])
+
+
+@program(traces=3)
+def attributes_set_by_computed_names(trace: Trace) -> Steps:
+    box = SimpleNamespace()
+
+    @trace
+    def f(x, name):
+        n = len(x)
+        setattr(box, f"size_{name}", n)
+        setattr(box, "kind_" + name, 5)
+        if hasattr(box, "gone_" + name):
+            delattr(box, "gone_" + name)
+
+    for name, n in ("ab", 2), ("ab", 3), ("c", 3):
+        yield f(ef.ones(n), name), sorted(vars(box).items())
+        vars(box).clear()
+        setattr(box, "gone_" + name, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -124,3 +125,71 @@ def containers_are_stored(trace: Trace) -> Steps:
         items, inner = [x], [x + k]
         yield f(items, inner)
         yield state.kept is items, state.log[-1] is inner, items[-1] is inner, len(state.log)
+
+
+@program(traces=3)
+def one_list_in_several_places(trace: Trace) -> Steps:
+    state = SimpleNamespace(rows=[], current=None)
+
+    @trace
+    def f(x):
+        row = [x]
+        state.rows.append(row)
+        state.current = row
+        return row, {"again": row}
+
+    for k in range(3):
+        row, table = f(x + k)
+        yield row is state.current, row is state.rows[-1], row is table["again"]
+    row.append(x)
+    yield state.rows, state.current, table
+
+
+@program(traces=2)
+def one_object_in_several_places(trace: Trace) -> Steps:
+    state = SimpleNamespace(root=None, last=None)
+
+    @trace
+    def f(x, table):
+        inner = Point(x)
+        outer = {"kids": [inner], "first": inner}
+        state.root, state.last = outer, inner
+        table["made"] = inner
+        return outer
+
+    for k in range(2):
+        table: dict[str, Any] = {}
+        outer = f(x * k, table)
+        yield outer is state.root, outer["first"] is state.last is table["made"]
+    state.last.w = x
+    yield outer, state.root
+
+
+@program(traces=1)
+def dataclass_from_outside_is_returned(trace: Trace) -> Steps:
+    state = SimpleNamespace(best=None, log=[])
+    point, constants = Point(x), (1, "a", (2.5, None))
+
+    @trace
+    def f(x):
+        point.w = x * 2
+        state.best = point
+        state.log.append(point)
+        return point, constants
+
+    for k in range(3):
+        a, b = f(x + k)
+        yield a is point is state.best is state.log[-1], b is constants, point
+
+
+@program(traces=1)
+def list_of_an_argument_within_a_result(trace: Trace) -> Steps:
+    @trace
+    def f(items, x):
+        items.append(x)
+        return Point(items), OrderedDict(a=items)
+
+    for _ in range(2):
+        items: list[Any] = []
+        point, table = f(items, x)
+        yield point.w is items, table["a"] is items, items

@@ -1,0 +1,189 @@
+"""What instances of dataclasses, lists and dicts hold beside their fields and items."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import eagerflow as ef
+from eagerflow.errors import TensorValueError
+from tests.function.expectations.program import Steps, Trace, program
+
+# mypy: disable-error-code="no-untyped-def"
+
+x = ef.tensor([1.0, 2.0])
+
+
+@dataclass
+class Batch:
+    x: Any
+
+    def __post_init__(self) -> None:
+        self.n = self.x.shape[0]
+        self.gain = 1.0
+        self.mode = "plain"
+        self.total = self.x.sum()
+        self.log: list[Any] = []
+
+    @functools.cached_property
+    def double(self) -> Any:
+        return self.x * 2
+
+
+class Sub(Batch):
+    __slots__ = ("extra",)
+
+    def __init__(self, x: Any, extra: Any) -> None:
+        super().__init__(x)
+        self.extra = extra
+
+
+@dataclass(slots=True)
+class Slim:
+    w: Any
+    n: int = 0
+    unset: Any = field(init=False)
+
+
+class Items(list[Any]):
+    scale = 1.0
+
+    def add(self, item: Any) -> None:
+        self.append(item)
+        self.added = getattr(self, "added", 0) + 1
+        self.last = item * 2
+
+
+class Table(dict[str, Any]):
+    pass
+
+
+@program(traces=3)
+def numbers_and_texts_beside_fields(trace: Trace) -> Steps:
+    @trace
+    def f(batch):
+        y = batch.x * batch.gain + batch.total
+        return (y if batch.mode == "plain" else -y), batch.n
+
+    batch = Batch(x)
+    yield f(batch)
+    batch.gain, batch.total = 3.0, ef.tensor(5.0)
+    yield f(batch)
+    batch.mode = "negative"
+    yield f(batch)
+    batch.gain = 2
+    yield f(batch)
+
+
+@program(traces=3, reports=("was traced 3 times because of the structure",))
+def attributes_beside_fields_are_set(trace: Trace) -> Steps:
+    @trace
+    def f(batch, k):
+        batch.n += 1
+        batch.log.append(k)
+        batch.total = batch.total + k
+        batch.fresh = batch.double
+        return len(batch.log)
+
+    batch, other = Batch(x), Batch(x * 3)
+    for k in range(3):
+        yield f(batch, k), batch
+    yield f(other, 5), other, batch
+
+
+@program(traces=4)
+def attributes_in_slots(trace: Trace) -> Steps:
+    @trace
+    def f(slim):
+        slim.w, slim.n = slim.w * 2, slim.n + 1
+        if not hasattr(slim, "unset"):
+            slim.unset = slim.w
+        return slim.n
+
+    slim = Slim(x)
+    for _ in range(3):
+        yield f(slim), slim.w, slim.n, slim.unset
+    g = trace(lambda sub: sub.x * sub.extra)
+    yield g(Sub(x, 2.0)), g(Sub(x, 3.0))
+
+
+@program(traces=2)
+def results_with_attributes_beside_fields(trace: Trace) -> Steps:
+    f = trace(lambda x: Batch(x * 2))
+    for n in (2, 3, 4):
+        yield f(ef.ones(n))
+
+
+@program(traces=2)
+def attributes_beside_fields_in_a_branch(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        batch = Batch(x * 2) if x.sum() > 3 else Batch(x)
+        return batch, batch.total
+
+    for n in (2, 4, 3):
+        yield f(ef.ones(n))
+
+
+@program(traces=1)
+def attributes_beside_fields_in_a_loop(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        batch = Batch(x)
+        while batch.total < 50:
+            batch = Batch(batch.x * 2)
+        return batch.x, batch.total
+
+    yield f(x)
+    yield f(x * 5)
+
+
+@program(traces=1)
+def attributes_beside_fields_in_a_call(trace: Trace) -> Steps:
+    def block(batch, y):
+        return y * batch.gain if batch.mode == "plain" else y
+
+    @trace
+    def f(first, second, y):
+        return ef.call(block, second, ef.call(block, first, y))
+
+    first, second = Batch(x), Batch(x)
+    first.gain, second.mode = 3.0, "other"
+    yield f(first, second, x)
+
+
+@program(traces=3, reports=("was traced 3 times",))
+def attributes_of_a_list(trace: Trace) -> Steps:
+    @trace
+    def f(items, y):
+        items.add(y)
+        return y * items.scale, items.last
+
+    for scale in (1.0, 2.0):
+        items = Items()
+        for _ in range(2):
+            yield f(items, x), items, vars(items)
+        items.scale = scale
+        yield f(items, x), items, vars(items)
+
+
+@program(traces=2)
+def attributes_of_a_dict(trace: Trace) -> Steps:
+    f = trace(lambda table: table["w"] * (2 if table.kind == "a" else 3))
+    table = Table(w=x)
+    for kind in "aba":
+        table.kind = kind
+        yield f(table)
+
+
+@program(traces=0, error=TensorValueError, words=("a container holds itself", "a list"))
+def a_list_that_holds_itself(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        items = [x]
+        items.append(items)
+        return items
+
+    f(x)
+    yield None
