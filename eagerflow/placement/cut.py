@@ -175,7 +175,7 @@ class _Cutter:
         before = [self.before(n, node, device) for n in node.control_inputs]
         attrs = dict(node.attrs)
         changes: dict[str, Any] = {"attrs": attrs}
-        if self.homes.is_copied(node) or node.attrs.get("invariant"):  # wherever the first one is
+        if self.homes.is_copied(node) or self.homes.of(node) is not device:
             changes |= {"device": device, "devices": [None] * len(node.outputs)}
         waits = tuple(dict.fromkeys(n for n in before if n is not None))
         graph = self.partition(device).graph

@@ -69,6 +69,8 @@ class Demand:
         for value in graph.outputs:
             self._value(value, self.place_of(value))
         self._settle()
+        while self._spare():
+            self._settle()
 
     def place_of(self, value: Value) -> Device:
         """Where an output of the graph is given, whatever makes it."""
@@ -106,6 +108,8 @@ class Demand:
                 self._send(value, device)
         elif self.homes.is_copied(node) or node.attrs.get("invariant"):
             self._run(node, device)  # an invariant of a loop is sent once, before the loop
+        elif device in self.runs.get(node, ()):
+            return
         elif self.homes.of(node) is device:
             self._run(node, device)
         else:
@@ -119,6 +123,31 @@ class Demand:
         node = what.node if isinstance(what, Value) else what
         if node is not None:
             self._run(node, self.homes.of(node))
+
+    def _spare(self) -> bool:
+        """Send into no branch what the partition has from around it; whether there was any.
+
+        It chooses by itself whether the branch has it, as it knows the predicate.
+        """
+        spared = False
+        for value, sent in list(self.sends.items()):
+            node = value.node if isinstance(value, Value) else None
+            if node is None or node.op != "Switch":
+                continue
+            around = source_of(node.inputs[0])
+            for device, kind in list(sent):
+                if kind == VALUE and self._has(around, device):
+                    del sent[device, kind]
+                    self._run(node, device)
+                    spared = True
+        return spared
+
+    def _has(self, value: Value, device: Device) -> bool:
+        if (device, VALUE) in self.sends.get(value, ()):
+            return True
+        if value.node is None:
+            return self.homes.of_value(value) is device
+        return device in self.runs.get(value.node, ())
 
     def path_of(self, what: Value | Node) -> FramePath:
         """At which frame path something is sent."""
@@ -207,12 +236,7 @@ class Demand:
 
     def _is_there(self, value: Value, device: Device) -> bool:
         """Whether a partition has a value, or its shape."""
-        sent = self.sends.get(value, ())
-        if (device, VALUE) in sent or (device, SHAPE) in sent:
-            return True
-        if value.node is None:
-            return self.homes.of_value(value) is device
-        return device in self.runs.get(value.node, ())
+        return (device, SHAPE) in self.sends.get(value, ()) or self._has(value, device)
 
     def _find_tellers(self) -> dict[str, list[Value]]:
         """By name the values that tell a size."""
