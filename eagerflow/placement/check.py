@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import Device
-from eagerflow.placement.cut import Cut
+from eagerflow.placement.cut import Cut, levels_of
 
 
 def verify_cut(cut: Cut) -> None:
@@ -19,8 +18,8 @@ def verify_cut(cut: Cut) -> None:
     Each is a well-formed graph whose values are on its device. What is sent is received by one
     node, and what is received is sent by one. Nothing waits for itself: in the union of all
     partitions, with an edge from each Send to its Recv, there is no cycle but through a
-    ``NextIteration``. The levels of nodes never decrease along its edges, so that the regions that
-    are made of them do not wait for each other either.
+    ``NextIteration``. Each Recv and each Exit says its level in that union, so that the regions that
+    the partitions make of their nodes do not wait for each other either.
 
     Raises:
         GraphError: something is not so.
@@ -30,18 +29,28 @@ def verify_cut(cut: Cut) -> None:
         for node in partition.graph.nodes:
             _check_device(node, partition.device)
     _check_pairs(cut)
-    before = {node: set(_before(node)) for p in cut.partitions for node in p.graph.nodes}
-    for sent, received in cut.pairs.values():
-        before[received].add(sent)
-        if received.attrs.get("level", 0) < sent.attrs.get("level", 0):
-            raise GraphError(f"&{received.name} has a lower level than what is sent to it")
-    try:
-        TopologicalSorter(before).prepare()
-    except CycleError as error:
-        names = " -> ".join(f"&{node.name} on {node.device}" for node in error.args[1])
-        raise GraphError(
-            "partitions wait for each other", given=names, expected="no cycle"
-        ) from None
+    _check_order(cut)
+    for node, level in levels_of(cut).items():
+        if node.op in ("Recv", "Exit") and node.attrs.get("level", 0) != level:
+            raise GraphError(
+                f"&{node.name} on {node.device} says another level than it has",
+                given=str(node.attrs.get("level", 0)), expected=str(level),
+            )  # fmt: skip
+
+
+def _check_order(cut: Cut) -> None:
+    """No cycle: all edges, and those from Send to Recv, go forward in one order of all nodes."""
+    position = {node: i for i, node in enumerate(cut.order)}
+    sent = {received: sent for sent, received in cut.pairs.values()}
+    for partition in cut.partitions:
+        for node in partition.graph.nodes:
+            for before in (*_before(node), *([sent[node]] if node in sent else ())):
+                if position.get(before, len(position)) >= position[node]:
+                    raise GraphError(
+                        f"&{node.name} on {node.device} waits for &{before.name} on"
+                        f" {before.device}, which comes later",
+                        expected="one order for all partitions",
+                    )
 
 
 def _before(node: Node) -> Iterator[Node]:

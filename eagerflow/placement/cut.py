@@ -58,12 +58,15 @@ class Cut:
         partitions: of each device that has something to run, in the order of their names.
         outputs: for each output of the graph its partition, and the value there.
         pairs: for each edge its Send and its Recv.
+        order: the nodes of all partitions in an order in which they can run. Each partition has
+            its nodes in this order.
     """
 
     graph: Graph
     partitions: Sequence[Partition]
     outputs: Sequence[tuple[Partition, Value]]
     pairs: dict[str, tuple[Node, Node]]
+    order: Sequence[Node]
 
 
 def cut(graph: Graph, usual: Device | None = None) -> Cut:
@@ -145,10 +148,13 @@ class _Cutter:
             device = self.demand.place_of(value)
             outputs.append((self.partition(device), self.value(value, device)))
             outputs[-1][0].graph.outputs.append(outputs[-1][1])
-        self.find_levels()
         partitions = sorted(self.partitions.values(), key=lambda p: str(p.device))
         pairs = {edge: (ends[0], ends[1]) for edge, ends in self.pairs.items()}
-        return Cut(self.graph, partitions, outputs, pairs)
+        made = Cut(self.graph, partitions, outputs, pairs, self.order)
+        for node, level in levels_of(made).items():
+            if level and node.op in ("Recv", "Exit"):
+                node.attrs = {**node.attrs, "level": level}
+        return made
 
     # --- partitions ---
 
@@ -359,25 +365,22 @@ class _Cutter:
         for port, value in enumerate(switch.outputs):
             self.tokens.setdefault(((*path, (predicate, port)), device), value)
 
-    # --- levels ---
 
-    def find_levels(self) -> None:
-        """Say of Recv and Exit how many cuts lie before them, in all partitions."""
-        levels, senders = Levels(), {ends[1]: ends[0] for ends in self.pairs.values()}
-        paths: dict[Node, FramePath] = {}
-        sizes: dict[Node, list[Value]] = {}
-        for partition in self.partitions.values():
-            known = FramePaths(partition.graph)
-            paths |= known.nodes
-            sizes |= find_size_values(partition.graph, known)
-        for node in self.order:
-            if node.op == "constant":
-                continue
+def levels_of(cut: Cut) -> dict[Node, int]:
+    """How many cuts lie before each node, in all partitions (see `eagerflow.graph.lowering`)."""
+    levels, senders = Levels(), {received: sent for sent, received in cut.pairs.values()}
+    paths: dict[Node, FramePath] = {}
+    sizes: dict[Node, list[Value]] = {}
+    for partition in cut.partitions:
+        known = FramePaths(partition.graph)
+        paths |= known.nodes
+        sizes |= find_size_values(partition.graph, known)
+    for node in cut.order:
+        if node.op != "constant":
             values = (*node.inputs, *sizes.get(node, ()))
             before = [v.node for v in values if v.node is not None]
             before += node.control_inputs
             if node.op == "Recv":
                 before.append(senders[node])
-            level = levels.add(node, paths[node], before)
-            if level and node.op in ("Recv", "Exit"):
-                node.attrs = {**node.attrs, "level": level}
+            levels.add(node, paths[node], before)
+    return levels.of

@@ -12,6 +12,7 @@ from eagerflow.errors import DeviceError
 from eagerflow.graph.ir import Graph
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled import tier
 from tests.placement.scattered import cut_text, partition
 
 
@@ -200,8 +201,6 @@ def test_effects_wait_for_each_other_over_devices() -> None:
 
 
 def test_the_second_step_cuts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eagerflow.runtime.scheduled import tier
-
     made = []
     monkeypatch.setattr(tier, "cut", lambda graph, cut=tier.cut: made.append(graph) or cut(graph))
     with ef.config(cpu_devices=2):
