@@ -18,8 +18,8 @@ def verify_cut(cut: Cut) -> None:
     Each is a well-formed graph whose values are on its device. What is sent is received by one
     node, and what is received is sent by one. Nothing waits for itself: in the union of all
     partitions, with an edge from each Send to its Recv, there is no cycle but through a
-    ``NextIteration``. Each Recv and each Exit says its level in that union, so that the regions that
-    the partitions make of their nodes do not wait for each other either.
+    ``NextIteration``. Each Recv and each Exit says its level in that union, so that the regions
+    that the partitions make of their nodes do not wait for each other either.
 
     Raises:
         GraphError: something is not so.
