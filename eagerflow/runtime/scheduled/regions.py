@@ -4,7 +4,7 @@ Nodes belong together if they are pure and have one *frame path*: the same frame
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
 them are one region, but for two reasons to cut: a node that steers tokens or has another effect
 lies between them (a region and it would wait for each other), and heavy parts that do not need each
-other, which should run at once.
+other, which should run at once, or of which only one is waited for by another partition.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
+#: seconds that another partition may wait for what could be sent earlier
+_SOON: Final = 50e-6
 
 
 def find_regions(
@@ -50,7 +52,28 @@ def find_regions(
             level = levels.add(node, path, before(node))
             if node not in levels.single:
                 groups.setdefault((path, level), []).append(node)
-    return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
+    sent = {n for node in graph.nodes if node.op == "Send" for n in before(node)}
+    wholes = list(groups.values())
+    if sent:
+        wholes = [
+            part for nodes in wholes for part in _early_and_late(nodes, sent, seconds, before)
+        ]
+    return [_Split(nodes, seconds, before, workers).parts() for nodes in wholes]
+
+
+def _early_and_late(
+    nodes: list[Node], sent: set[Node], seconds: Callable[[Node], float],
+    before: Callable[[Node], Iterable[Node]],
+) -> list[list[Node]]:  # fmt: skip
+    """Nodes that another partition waits for apart from others, if these take a while."""
+    among, early = set(nodes), sent.intersection(nodes)
+    for node in reversed(nodes):
+        if node in early:
+            early |= among.intersection(before(node))
+    late = [node for node in nodes if node not in early]
+    if not early or sum(map(seconds, late)) < _SOON:
+        return [nodes]
+    return [[node for node in nodes if node in early], late]
 
 
 @final
