@@ -13,12 +13,12 @@ class Rendezvous:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._values: dict[Any, Any] = {}
-        self._waiting: dict[Any, Callable[[Any], object]] = {}
+        self._receivers: dict[Any, Callable[[Any], object]] = {}
 
     def send(self, key: Any, data: Any) -> None:
         """Bring a value."""
         with self._lock:
-            done = self._waiting.pop(key, None)
+            done = self._receivers.pop(key, None)
             if done is None:
                 assert key not in self._values, key
                 self._values[key] = data
@@ -29,9 +29,15 @@ class Rendezvous:
         """Get one, now or later."""
         with self._lock:
             if key not in self._values:
-                assert key not in self._waiting, key
-                self._waiting[key] = done
-                return lambda: self._waiting.pop(key, None)
+                assert key not in self._receivers, key
+                self._receivers[key] = done
+                return lambda: self._receivers.pop(key, None)
             data = self._values.pop(key)
         done(data)
         return None
+
+    def end(self) -> None:
+        """The step is over."""
+        with self._lock:
+            self._values.clear()
+            self._receivers.clear()

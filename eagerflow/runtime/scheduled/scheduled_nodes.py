@@ -92,7 +92,7 @@ class _Record:
 
 
 @final
-class Layout:
+class PlanBuilder:
     """The scheduled nodes of one or more graphs that run together, and the frames they lie in.
 
     Attributes:
@@ -128,7 +128,7 @@ class ScheduledNodes:
         number: of the executable that it belongs to, for events.
         overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
-        layout: where the nodes and their frames are added.
+        builder: where the nodes and their frames are added.
 
     Attributes:
         branches: whether some that are heavy could run at once.
@@ -139,16 +139,16 @@ class ScheduledNodes:
 
     def __init__(
         self, graph: Graph, seconds: Callable[[Node], float], number: int, overlap: bool,
-        workers: int, layout: Layout,
+        workers: int, builder: PlanBuilder,
     ) -> None:  # fmt: skip
-        self.layout = layout
+        self.builder = builder
         self.workers = workers
         self.graph = graph
         self.overlap = overlap
         self.seconds = seconds
         self.number = number
         self.paths = FramePaths(graph)
-        self.frames = layout.frames
+        self.frames = builder.frames
         self.frame_of: dict[FramePath, int] = {(): 0}
         self.slots: dict[Value, int] = {}
         self.records: list[_Record] = []
@@ -173,7 +173,7 @@ class ScheduledNodes:
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
                 frame = node.attrs["frame"]
                 op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
-                self.frame_of[path] = self.layout.add_frame(
+                self.frame_of[path] = self.builder.add_frame(
                     FrameLayout(op, name, node.source, frame),
                     self.frame(path[:-1]), most if self.overlap else 1,
                 )  # fmt: skip
@@ -238,7 +238,7 @@ class ScheduledNodes:
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
         code = RegionCode(
-            graph, self.number, self.graph.name, len(self.layout.nodes) + len(self.records)
+            graph, self.number, self.graph.name, len(self.builder.nodes) + len(self.records)
         )
         action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
@@ -376,7 +376,7 @@ class ScheduledNodes:
         record.action.read(slots)
 
     def _add(self) -> None:
-        nodes = self.layout.nodes
+        nodes = self.builder.nodes
         number = {id(r): i for i, r in enumerate(self.records, len(nodes))}
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]

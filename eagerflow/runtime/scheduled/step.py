@@ -305,6 +305,8 @@ class ScheduledStep:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
         self._held.clear()
+        if self.rendezvous is not None:
+            self.rendezvous.end()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
@@ -439,6 +441,8 @@ class ScheduledStep:
         except BaseException as error:
             with self._lock:
                 waited = self._waits.pop(key, key) is not key
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, perhaps in the middle of an answer: the step cannot go on
             if waited:
                 self._failed(tag, node, error)
             return

@@ -15,7 +15,7 @@ from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
-from eagerflow.runtime.scheduled.scheduled_nodes import Layout, ScheduledNodes
+from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
@@ -76,12 +76,12 @@ class ScheduledTier:
         self.name = "partitioned" if partitioned else "scheduled"
         self.cut = cut(graph) if partitioned else None
         parts = [graph] if self.cut is None else [p.graph for p in self.cut.partitions]
-        layout = Layout()
-        made = {g: ScheduledNodes(g, seconds, number, overlap, workers, layout) for g in parts}
+        builder = PlanBuilder()
+        made = {g: ScheduledNodes(g, seconds, number, overlap, workers, builder) for g in parts}
         for nodes in made.values():
             nodes.make()
-        self.frames = layout.frames
-        self.plan = layout.plan()
+        self.frames = builder.frames
+        self.plan = builder.plan()
         self.inputs = [made[g].slot(v) for g in parts for v in g.inputs]
         outputs = [(graph, v) for v in graph.outputs]
         if self.cut is not None:
