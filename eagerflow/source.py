@@ -11,7 +11,7 @@ import linecache
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
@@ -167,6 +167,15 @@ def variables_of(frame: FrameType) -> dict[str, Any]:
     if sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED:
         known.clear()  # a copy, which lives as long as the frame; from 3.13 on there is none
     return variables
+
+
+def users_variables() -> Iterator[tuple[FrameType, dict[str, Any]]]:
+    """The frames of the user's functions under way, the innermost first, and their variables."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_framework_frame(frame):
+            yield frame, variables_of(frame)
+        frame = frame.f_back
 
 
 def users_context(error: BaseException) -> BaseException | None:

@@ -104,7 +104,8 @@ def test_nothing_strange_is_public() -> None:
         "events", "fft", "files", "function", "graph", "running_node", "hardware", "io", "linalg",
         "loop_errors", "ops", "pictures", "profiling", "random", "resources", "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
-        "optim", "extending", "hints", "plugins", "progress", "states", "unknown_names",
+        "optim", "options", "extending", "hints", "plugins", "progress", "states", "tables",
+            "unknown_names",
     }  # fmt: skip
 
 

@@ -9,23 +9,23 @@ from types import FunctionType, MethodType
 from typing import Any, NamedTuple, final
 
 from eagerflow.autograph.conversion.convert import call as converted
-from eagerflow.autograph.failures.raising import is_stated
+from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.capture.reachable import Reachable
-from eagerflow.control.applying import apply
+from eagerflow.control.applying import apply, mixed
 from eagerflow.control.structured import Structured
-from eagerflow.control.subgraphs import join, own_handles, trace_subgraph
-from eagerflow.core import interpreter, tree
+from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph
+from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Size, symbols
+from eagerflow.dims import symbols
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.scopes import name_scope, resource_names
 from eagerflow.graph.signatures import is_read
 from eagerflow.ops.state.variables import Variable
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import TensorSpec
 
 
@@ -60,7 +60,7 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     >>> graph.nodes[0].attrs["body"] is graph.nodes[99].attrs["body"]
     True
     """
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     if tracer is None:
         args, kwargs = own_handles((args, kwargs))
         return f(*args, **kwargs)
@@ -70,15 +70,12 @@ def call(f: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     key = (_identity(f), treedef, *[_token(x, tracer) for x in leaves])
     shared = known.get(key)
     if shared is None or not shared.holds(tracer):
-        try:
-            shared = known[key] = _Shared(f, leaves, treedef, tracer)
-        except BaseException as error:
-            if not is_stated(error):
-                raise
-            shared = None
-        if shared is None:  # it raises for any arguments: so does the trace around
+        make = functools.partial(_Shared, f, leaves, treedef, tracer)
+        made, _ = result_or_error(make, is_stated)
+        if made is None:  # it raises for any arguments: so does the trace around
             args, kwargs = own_handles((args, kwargs))
             return converted(f)(*args, **kwargs)
+        shared = known[key] = made
     return shared.call(leaves, tracer)
 
 
@@ -141,12 +138,9 @@ class _Shared:
         tensors = [x for x in leaves if type(x) is Tensor]
 
         def arguments(part: Tracer) -> Any:
-            values = map(tracer.value_of, tensors)
-            own = [part.add_input(v.type.on(v.device), "x") for v in values]  # type: ignore[union-attr]  # tensors
+            own = [part.add_input(tracer.spec_of(x), "x") for x in tensors]
             part.begins.update(zip(map(part.value_of, own), tensors, strict=True))
-            rest = iter(own)
-            return [tree.unflatten(treedef, [next(rest) if type(x) is Tensor else x
-                                             for x in leaves])]  # fmt: skip
+            return [tree.unflatten(treedef, mixed(leaves, own))]
 
         def run(given: Any) -> Any:
             args, kwargs = given
@@ -157,10 +151,9 @@ class _Shared:
         self._results: list[Any] = []  # the number of an output, or any other value
         for i, leaf in enumerate(part.leaves):
             number = type(leaf.what) is TracedNumber and leaf.what.tracer is part.tracer
-            self._results.append(None if leaf.value is not None or number else leaf.what)
-            if leaf.value is not None or number:
-                value = leaf.value if leaf.value is not None else part.number(i)
-                part.graph.outputs.append(value)
+            value = part.number(i) if number else leaf.value
+            self._results.append(leaf.what if value is None else None)
+            part.graph.outputs += [] if value is None else [value]
         before = len(tracer.graph.nodes)
         given = join([part], len(tensors))
         reads = {n.outputs[0]: n for n in tracer.graph.nodes[before:] if is_read(n.op)}
@@ -173,13 +166,12 @@ class _Shared:
     def holds(self, tracer: Tracer) -> bool:
         """Whether the captured values are the same as when the function was traced."""
         before = self._snapshot
-        if next(before.changes(), None) is not None:
-            return False
-        if any(names.get(name) is not value for names, name, value in before.globals):
-            return False
-        if any(x._data is not data for x, data in before.tensors):
-            return False
-        return all(_is_here(one.value, tracer) for one in self._captures)
+        return (
+            next(before.changes(), None) is None
+            and all(names.get(name) is value for names, name, value in before.globals)
+            and all(x._data is data for x, data in before.tensors)
+            and all(_is_here(one.value, tracer) for one in self._captures)
+        )
 
     def call(self, leaves: Sequence[Any], tracer: Tracer) -> Any:
         """The results for other arguments of the same types."""
@@ -201,15 +193,12 @@ class _Shared:
         if all(symbols(kind.shape) <= known for kind in whole.outputs):
             return whole
         outputs = [
-            kind.like(shape=tuple([self._size(d, tracer) for d in kind.shape]))
+            kind.like(shape=known_sizes(kind.shape, known, tracer))
             if isinstance(kind, TensorSpec)
             else kind
             for kind in whole.outputs
         ]
         return Structured("call", whole.attrs, whole.inputs, outputs)
-
-    def _size(self, size: Size, tracer: Tracer) -> Any:
-        return size if symbols((size,)) <= self._outside else tracer.fresh_size("size")
 
 
 def _capture(x: Any, reads: Mapping[Value, Node]) -> _Capture:

@@ -49,27 +49,26 @@ def run(
         return _as_lists(result, function) if tracer in grown_in else result
     except Escaped as escaped:
         raise escaped.error from None
-    except NameError as error:
-        reason = unbound_reason(tracer, error)
+    except BaseException as error:
+        reason = _reason(error, tracer)
         if reason is not None:
             hide_frames(error)
             raise reason from error
         if not _is_left_to_graph(error, tracer):
             raise
-    except TraceError as error:
+    return None
+
+
+def _reason(error: BaseException, tracer: Tracer) -> TraceError | None:
+    """The error in the user's words, if the trace is the reason for an exception of Python."""
+    if isinstance(error, NameError):
+        return unbound_reason(tracer, error)
+    if isinstance(error, TraceError):
         if error.wrong.startswith("bool()") and isinstance(error.source, Source):
             error.hint = _remedy(error.source)
             relocate(error, error.source)
-        if not _is_left_to_graph(error, tracer):
-            raise
-    except BaseException as error:
-        refused = refused_number(error) if isinstance(error, TypeError) else None
-        if refused is not None:
-            hide_frames(error)
-            raise refused from error
-        if not _is_left_to_graph(error, tracer):
-            raise
-    return None
+        return None
+    return refused_number(error) if isinstance(error, TypeError) else None
 
 
 def _is_left_to_graph(error: BaseException, tracer: Tracer) -> bool:

@@ -127,8 +127,7 @@ def _report(plan: RestorePlan, folder: Path) -> None:
     lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
     parts = [f"{title}: {some(names)}" for title, names in lists if names]
     if parts:
-        text = f"{folder} was loaded in part; {'; '.join(parts)}"
-        warn(text, CheckpointWarning)
+        warn(f"{folder} was loaded in part; {'; '.join(parts)}", CheckpointWarning)
 
 
 # --- what is beside it --------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.extending import unwritable, warn
+from eagerflow.options import POSITIVE, check, one_of
 
 _NAME: Final = re.compile(r"step-(\d+)")
 
@@ -95,18 +96,12 @@ class Manager:
         keep: int | None = 3,
         best_by: Best | None = None,
     ) -> None:
-        for name, value in (("every", every), ("seconds", seconds), ("keep", keep)):
-            if value is not None and not value > 0:
-                raise TensorValueError(f"Manager: {name} is not positive", given=f"{name}={value}")
+        limits = {"every": every, "seconds": seconds, "keep": keep}
+        check("Manager", POSITIVE, **{n: value for n, value in limits.items() if value is not None})
         if every is None and seconds is None:
             raise TensorValueError("Manager: neither every= nor seconds= says when to save")
         metric, better = (best_by, "max") if isinstance(best_by, str) else best_by or (None, "max")
-        if better not in ("max", "min"):
-            raise TensorValueError(
-                f"Manager: {better!r} does not say which values are better",
-                given=f"best_by={best_by!r}",
-                expected='"max" or "min"',
-            )
+        check("Manager", one_of("max", "min"), **{"best_by[1]": better})
         self.directory: Final = Path(directory)
         self._every, self._seconds, self._keep = every, seconds, keep
         self._metric: str | None = metric
@@ -204,8 +199,7 @@ class Manager:
                 try:
                     files.remove(path)
                 except OSError as error:  # not worth the run
-                    text = f"{path} could not be removed: {error.strerror}"
-                    warn(text, CheckpointWarning)
+                    warn(f"{path} could not be removed: {error.strerror}", CheckpointWarning)
 
     # --- what there is ---
 
@@ -278,7 +272,8 @@ class Manager:
                     damaged.append(damage)  # else another manager has just removed it
                 continue
             if damaged:
-                _warn(damaged, path)
+                reasons = "; ".join(map(str, damaged))
+                warn(f"{path} was restored, since {reasons}", CheckpointWarning)
             _random().state = manifest.note["random"]
             self._last = (manifest.note["step"], monotonic())
             return Restored(manifest.note["step"], tree, manifest.note["metrics"])
@@ -320,8 +315,3 @@ class Manager:
 
 def _random() -> ef.random.Generator:
     return ef.random.default_generator()
-
-
-def _warn(damaged: list[Damaged], taken: Path) -> None:
-    text = f"{taken} was restored, since {'; '.join(map(str, damaged))}"
-    warn(text, CheckpointWarning)

@@ -29,6 +29,12 @@ from eagerflow.errors import CheckpointError
 _PLAIN: Final = (type(None), bool, int, float, complex, str)
 ARRAYS: Final = ("tensor", "variable")
 LEAVES: Final = (*ARRAYS, "plain", "generator")
+_LEAF_KINDS: Final[dict[type, str]] = {
+    **dict.fromkeys(_PLAIN, "plain"),
+    ef.Tensor: "tensor",
+    ef.Variable: "variable",
+    ef.random.Generator: "generator",
+}
 _EXACT: Final = 2**53
 _DEPTH: Final = 64  # as deep as any reader of JSON goes
 _SHOWN: Final = 4
@@ -101,18 +107,11 @@ def _live(x: Any, keys: tuple[Any, ...]) -> TreeNode:
             given=f"{'.'.join(map(str, keys[:_SHOWN]))}.…",
             expected=f"containers within containers, {_DEPTH} levels at most",
         )
-    kind = type(x)
-    if kind in _PLAIN:
-        return TreeNode("plain", x)
-    if kind is ef.Tensor:
-        return TreeNode("tensor", x)
-    if kind is ef.Variable:
-        return TreeNode("variable", x)
+    if type(x) in _LEAF_KINDS:
+        return TreeNode(_LEAF_KINDS[type(x)], x)
     if isinstance(x, (np.ndarray, np.generic)):
         return TreeNode("tensor", ef.asarray(x))
-    if kind is ef.random.Generator:
-        return TreeNode("generator", x)
-    if kind is ef.IndexedSlices:
+    if type(x) is ef.IndexedSlices:
         parts = {"values": x.values, "indices": x.indices}
         return TreeNode("slices", x, _children(parts.items(), keys))
     return _container(x, keys)
@@ -272,14 +271,23 @@ def build(node: TreeNode, tensors: Mapping[str, ef.Tensor]) -> Any:
         made = ef.random.Generator(0)
         made.state = dict(zip(("seed", "ticket"), node.value, strict=True))
         return made
-    children = [(key, build(child, tensors)) for key, child in node.children]
-    match node.kind:
+    parts = {key: build(child, tensors) for key, child in node.children}
+    return parts[""] if node.kind == "state" else assembled(node.kind, parts, node.value)
+
+
+def assembled(kind: str, parts: dict[Any, Any], shape: Any) -> Any:
+    """A container of this kind; a dict of fields where its class is not known.
+
+    Args:
+        kind: of a node.
+        parts: what it holds.
+        shape: of slices.
+    """
+    match kind:
         case "list":
-            return [x for _, x in children]
+            return list(parts.values())
         case "tuple":
-            return tuple([x for _, x in children])
-        case "state":
-            return children[0][1]
+            return tuple(parts.values())
         case "slices":
-            return ef.IndexedSlices(children[0][1], children[1][1], node.value)
-    return dict(children)
+            return ef.IndexedSlices(parts["values"], parts["indices"], shape)
+    return parts

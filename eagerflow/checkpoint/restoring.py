@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, build, leaves, walk
+from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, assembled, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
 from eagerflow.errors import CheckpointError
 from eagerflow.states import alike, some
@@ -284,15 +284,10 @@ def _rebuilt(node: TreeNode, taken: Mapping[int, TreeNode], moved: Mapping[int, 
     if node.kind == "state":
         return node.value
     parts = {key: _rebuilt(child, taken, moved) for key, child in node.children}
-    match node.kind:
-        case "list":
-            return list(parts.values())
-        case "tuple":
-            return tuple(parts.values())
-        case "slices":
-            return ef.IndexedSlices(parts["values"], parts["indices"], node.value.shape)
-        case "fields" if isinstance(node.value, tuple):
-            return type(node.value)(*parts.values())
+    if node.kind not in ("dict", "fields"):
+        return assembled(node.kind, parts, getattr(node.value, "shape", None))
+    if isinstance(node.value, tuple):
+        return type(node.value)(*parts.values())
     made = copy.copy(node.value)  # of the class that it was, with what it has besides
     if node.kind == "dict":
         made.update(parts)

@@ -20,7 +20,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Node
 from eagerflow.runtime.replay import symbolic
-from eagerflow.tracing.tracer import tracer_of
+from eagerflow.tracing.tracer import current_tracer
 
 
 def apply(
@@ -43,7 +43,7 @@ def apply(
 
     def forward(*tensors: Tensor) -> Passed:
         given = mixed(operands, tensors)
-        wanted = [type(x) is Tensor and is_wanted(x) for x in given]
+        wanted = [type(x) is Tensor and _is_wanted(x) for x in given]
         watched[:] = [any(d.watches(r) for d in differentiators()) for r in reads]
         results[:], passed = differentiate(apply, whole, given, sizes or {}, wanted, watched)
         return passed
@@ -95,7 +95,7 @@ def mixed(items: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
     return [next(rest) if type(x) is Tensor else x for x in items]
 
 
-def is_wanted(x: Tensor) -> bool:
+def _is_wanted(x: Tensor) -> bool:
     """Whether a derivative may flow to ``x``: a differentiator of this thread knows it."""
     return x.dtype.is_inexact and any(d.knows(x) for d in differentiators())
 
@@ -104,7 +104,7 @@ def append(
     whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
 ) -> tuple[Any, ...]:
     """Put a node into the trace that is under way."""
-    tracer = tracer_of(interpreter.current())
+    tracer = current_tracer()
     assert tracer is not None
     attrs, outputs = whole.renamed(tracer, operands, sizes)
     return tracer.structured(whole.op, operands, attrs, outputs, whole.effects)
@@ -122,8 +122,4 @@ def of_node(node: Node) -> Structured:
     return structured
 
 
-def _apply_node(node: Node, inputs: Sequence[Any], sizes: Mapping[str, Size]) -> list[Any]:
-    return apply(of_node(node), inputs, sizes)
-
-
-symbolic["apply"] = _apply_node
+symbolic["apply"] = lambda node, inputs, sizes: apply(of_node(node), inputs, sizes)

@@ -131,18 +131,14 @@ class TensorArray:
         return self._fitted(tensor_of(value), kind.shape)
 
     def _fitted(self, x: Tensor, shape: Any) -> Tensor:
-        kind = self._kind
-        if x.dtype is not kind.dtype:
-            raise DTypeError(
-                "TensorArray: the elements are of another dtype",
-                given=str(x.type),
-                expected=str(kind.like(shape=shape)),
-            )
+        given, expected = str(x.type), str(self._kind.like(shape=shape))
+        if x.dtype is not self._kind.dtype:
+            wrong = "TensorArray: the elements are of another dtype"
+            raise DTypeError(wrong, given=given, expected=expected)
         wrong = "TensorArray: the elements have another shape"
-        expected = str(kind.like(shape=shape))
         if len(x.shape) != len(shape) or not all(map(may_equal, x.shape, shape)):
-            raise ShapeError(wrong, given=str(x.type), expected=expected)
-        return matched(x, x.shape, shape, wrong, f"{x.type} for {expected}")
+            raise ShapeError(wrong, given=given, expected=expected)
+        return matched(x, x.shape, shape, wrong, f"{given} for {expected}")
 
     def __repr__(self) -> str:
         size = "any number" if self._count is None else self._count
@@ -164,11 +160,8 @@ class _Kind:
         a, b = self.array, other.array
         if a._kind.dtype is not b._kind.dtype or a._kind.device is not b._kind.device:
             return False
-        first, second = [(x._count, *x._kind.shape) for x in (a, b)]
-        return len(first) == len(second) and all(
-            a is b if a is None or b is None else same(a, b)
-            for a, b in zip(first, second, strict=True)
-        )
+        first, second = [(-1 if x._count is None else x._count, *x._kind.shape) for x in (a, b)]
+        return len(first) == len(second) and all(map(same, first, second))
 
     def __hash__(self) -> int:
         return hash((self.array._kind.dtype, self.array.dynamic))

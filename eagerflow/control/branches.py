@@ -15,21 +15,23 @@ from eagerflow.control.subgraphs import (
     check_callable,
     join,
     kind_of,
+    known_sizes,
     own_handles,
     same_number,
+    scalar_of,
     trace_subgraph,
 )
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.dims import Dim, Size, same, symbols
-from eagerflow.errors import DTypeError, ShapeError, TraceError, hides_frames
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Dim, Size, same
+from eagerflow.errors import TraceError, hides_frames
 from eagerflow.graph.kinds import ValueSpec
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: the advice where branches give different texts
 NO_TEXT: Final = (
@@ -108,19 +110,12 @@ def _index(index: Any) -> Any:
         return tensor_of(index)
     if isinstance(index, (int, Dim)) and not isinstance(index, bool):
         return int(index)
-    if not isinstance(index, AbstractArray) and not hasattr(index, "__array__"):
-        raise DTypeError("switch: index is no integer", given=repr(index), expected="i64[]")
-    tensor = tensor_of(index)
-    if not tensor.dtype.is_integer:
-        raise DTypeError("switch: index is no integer", given=str(tensor.type), expected="i64[]")
-    if tensor.shape:
-        raise ShapeError("switch: index has axes", given=str(tensor.type), expected="i64[]")
-    return tensor
+    return scalar_of("switch: index", index, "integer")
 
 
 def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], operands: Any) -> Any:
     """The result of the chosen function: eagerly by Python, in a trace by a node."""
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     if type(predicate) is not Tensor or tracer is None:
         return choose(op, predicate, functions)(*own_handles(operands))
     names = _NAMES if op == "cond" else [f"branch{i}" for i in range(len(functions))]
@@ -194,30 +189,31 @@ class _Merged:
         """The value that all branches give as leaf ``i``, if none of them made it."""
         first = leaves[0].what
         if all(leaf.kind == "static" for leaf in leaves):
-            for other, leaf in enumerate(leaves):
-                if leaf.what is not first and leaf.what != first:
-                    texts = isinstance(first, str) and isinstance(leaf.what, str)
-                    raise self._differ(i, other, "objects", NO_TEXT if texts else None)
+            texts = all(isinstance(leaf.what, str) for leaf in leaves)
+            self._check_alike(
+                i, [leaf.what for leaf in leaves], "objects", NO_TEXT if texts else None
+            )
             return (first,)
         if all(leaf.kind == "number" and same_number(leaf.what, first) for leaf in leaves):
-            made = type(first) is TracedNumber and any(
-                leaf.what.tracer is part.tracer
-                for part, leaf in zip(self._parts, leaves, strict=True)
-            )
+            made = type(first) is TracedNumber and first.tracer is self._parts[0].tracer
             return None if made else (first,)
         return None
 
+    def _check_alike(
+        self, i: int, items: Sequence[Any], what: str, hint: str | None = None
+    ) -> None:
+        """Refuse items of leaf ``i``, one of each branch, of which one is another."""
+        for other, item in enumerate(items):
+            if item is not items[0] and item != items[0]:
+                raise self._differ(i, other, what, hint)
+
     def _kind(self, i: int, leaves: Sequence[ResultLeaf]) -> ValueSpec:
         """The type of leaf ``i``; it becomes an output of all graphs."""
-        for other, leaf in enumerate(leaves):
-            if (leaf.kind == "static") != (leaves[0].kind == "static"):
-                raise self._differ(i, other, "kinds of values")
+        self._check_alike(i, [leaf.kind == "static" for leaf in leaves], "kinds of values")
         if any(leaf.kind != "number" for leaf in leaves):
             return self._kind_of_tensors(i, leaves)
         kinds = [kind_of(leaf.what) for leaf in leaves]
-        for other, kind in enumerate(kinds):
-            if kind != kinds[0]:
-                raise self._differ(i, other, "kinds of numbers", "write 0.0 for a float")
+        self._check_alike(i, kinds, "kinds of numbers", "write 0.0 for a float")
         for part in self._parts:
             part.graph.outputs.append(part.number(i))
         return kinds[0]
@@ -251,15 +247,9 @@ class _Merged:
                 a if a is not None and same(a, b) else None
                 for a, b in zip(shape, spec.shape, strict=True)
             ]
-        sizes = [
-            self._tracer.fresh_size("size")
-            if d is None or not symbols((d,)) <= self._outside
-            else d
-            for d in shape
-        ]
         for part, leaf in zip(self._parts, leaves, strict=True):
             part.graph.outputs.append(part.tensor(i, kind) if leaf.value is None else leaf.value)
-        merged: ValueSpec = kind.like(shape=tuple(sizes))
+        merged: ValueSpec = kind.like(shape=known_sizes(shape, self._outside, self._tracer))
         return merged
 
     def _differ(

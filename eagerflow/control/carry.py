@@ -55,25 +55,22 @@ def _own(x: Any) -> Any:
 # --- eagerly ------------------------------------------------------------------------------------
 
 
-def check_iteration(
-    op: str, before: Sequence[Any], after: list[Any], treedef: tree.TreeDef,
-    after_treedef: tree.TreeDef, body: Any,
-) -> None:  # fmt: skip
-    """Refuse changes that no iteration may make: of the structure, a dtype, the number of axes.
-
-    A number in place of a tensor without axes becomes one.
+def next_leaves(
+    op: str, before: Sequence[Any], treedef: tree.TreeDef, carry: Any, body: Any
+) -> list[Any]:
+    """The leaves of the carry after an iteration; a number in place of a tensor becomes one.
 
     Args:
         op: for messages.
-        before: the leaves of the carry.
-        after: the leaves after an iteration; changed in place.
+        before: the leaves before.
         treedef: the structure before.
-        after_treedef: the structure after.
+        carry: what the iteration gives.
         body: the function.
 
     Raises:
-        TraceError: it changed.
+        TraceError: the structure, a dtype, or the number of axes changed.
     """
+    after, after_treedef = own_leaves(carry)
     if after_treedef != treedef:
         raise other_structure(op, treedef, after_treedef, line_of(body))
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
@@ -87,6 +84,7 @@ def check_iteration(
             continue
         specs = getattr(a, "type", None), getattr(b, "type", None)
         raise changed(op, treedef, i, specs, (_text(a), _text(b)), None, line_of(body))
+    return after
 
 
 def _becomes(a: Any, b: Any) -> bool:
@@ -177,12 +175,6 @@ def _is_needed(leaf: _CarryLeaf, before: _CarryLeaf, result: ResultLeaf) -> bool
     return leaf.loose - before.loose <= set(others)
 
 
-def _outcome(before: _CarryLeaf, after: _CarryLeaf) -> LeafOutcome:
-    number = before.kind if isinstance(before.kind, NumberType) else None
-    became = after.kind if isinstance(after.kind, TensorSpec) and number is not None else None
-    return LeafOutcome(number, after.kind is None, became, after.loose)
-
-
 @final
 class Carry:
     """The carry of a loop that is traced.
@@ -247,10 +239,10 @@ class Carry:
 
     def _as_before(self, leaf: _CarryLeaf, known: LeafOutcome) -> _CarryLeaf:
         kind, became = leaf.kind, known.became
-        if isinstance(kind, NumberType) and kind == known.number:
-            if known.still:
+        if isinstance(kind, NumberType) and kind == known.began:
+            if became is None:
                 return _CarryLeaf(None, leaf.start, stays=True)
-            if became is not None and weak_fits(leaf.start, became.dtype):
+            if isinstance(became, TensorSpec) and weak_fits(leaf.start, became.dtype):
                 return _CarryLeaf(became, as_tensor(leaf.start, became.dtype, became.device))
         if isinstance(kind, TensorSpec) and len(kind.shape) > max(known.loose, default=-1):
             return self._loosened(leaf, kind, known.loose)
@@ -287,30 +279,20 @@ class Carry:
         """The types of the values that the loop ends with."""
         kinds = []
         for kind, _, loose, _ in self.leaves:
-            if isinstance(kind, TensorSpec) and loose:
-                sizes: list[Any] = [
-                    self._fresh() if i in loose else d for i, d in enumerate(kind.shape)
-                ]
-                kind = kind.like(shape=tuple(sizes))
+            if isinstance(kind, TensorSpec):
+                kind = self._freshened(kind, loose)
             if kind is not None:
                 kinds.append(kind)
         return kinds
 
     def enter(self, part: Tracer) -> list[Any]:
         """The leaves as inputs of a subgraph."""
-        leaves = []
-        self._params = []
-        for leaf, name in zip(self.leaves, self.names, strict=True):
-            if leaf.kind is None:
-                self._params.append(None)
-                leaves.append(leaf.start)
-                continue
-            value = part.graph.add_input(leaf.kind.type, name, leaf.kind.device)
-            self._params.append(value)
-            leaves.append(part.result(value))
-        own = [value for value in self._params if value is not None]
-        part.begins.update(zip(own, self.starts, strict=True))
-        return leaves
+        named = list(zip(self.leaves, self.names, strict=True))
+        inputs = [part.add_input(leaf.kind, name) for leaf, name in named if leaf.kind is not None]
+        part.begins.update(zip(part.graph.inputs, self.starts, strict=True))
+        own = iter(part.graph.inputs)
+        self._params = [None if leaf.kind is None else next(own) for leaf in self.leaves]
+        return self.leave(inputs)
 
     def _hold(self, error: Exception) -> None:
         """Take the numbers as constants: Python asked for one, and iterations may not change it.
@@ -346,7 +328,8 @@ class Carry:
         self.leaves = [self._next(i, body) for i in range(len(before))]
         if any(a is not b for a, b in zip(before, self.leaves, strict=True)):
             return False
-        self._loop.leaves = list(map(_outcome, self._begun, self.leaves))
+        each = zip(self._begun, self.leaves, strict=True)
+        self._loop.leaves = [LeafOutcome(a.kind, b.kind, b.loose) for a, b in each]
         self._loop.done = True
         body.graph.outputs = [
             self._output(i, leaf.kind, body)
@@ -371,9 +354,9 @@ class Carry:
         """Leaf ``i`` of the carry after an iteration with the results of ``body``."""
         leaf, result = self.leaves[i], body.leaves[i]
         if leaf.kind is None:
-            return self._next_static(leaf, result, i, body)
+            return self._next_static(i, body)
         if isinstance(leaf.kind, TensorSpec):
-            return self._next_tensor(leaf, leaf.kind, result, i, body)
+            return self._next_tensor(i, leaf.kind, body)
         if result.kind == "number" and kind_of(result.what) == leaf.kind:
             same_one = getattr(result.what, "value", None) is self._params[i]
             return _CarryLeaf(None, leaf.start, stays=True) if same_one and not leaf.stays else leaf
@@ -382,9 +365,8 @@ class Carry:
             return _CarryLeaf(spec, as_tensor(leaf.start, spec.dtype, spec.device))
         raise self._changed(i, body)
 
-    def _next_static(
-        self, leaf: _CarryLeaf, result: ResultLeaf, i: int, body: Subgraph
-    ) -> _CarryLeaf:
+    def _next_static(self, i: int, body: Subgraph) -> _CarryLeaf:
+        leaf, result = self.leaves[i], body.leaves[i]
         if leaf.stays:
             if result.kind == "number" and same_number(result.what, leaf.start):
                 return leaf
@@ -393,9 +375,8 @@ class Carry:
             raise self._changed(i, body)
         return leaf
 
-    def _next_tensor(
-        self, leaf: _CarryLeaf, kind: TensorSpec, result: ResultLeaf, i: int, body: Subgraph
-    ) -> _CarryLeaf:
+    def _next_tensor(self, i: int, kind: TensorSpec, body: Subgraph) -> _CarryLeaf:
+        leaf, result = self.leaves[i], body.leaves[i]
         if result.value is None:
             if kind.shape or result.kind == "static" or not weak_fits(result.what, kind.dtype):
                 raise self._changed(i, body)
@@ -412,20 +393,19 @@ class Carry:
         loose = leaf.loose.union(axes)
         if loose == leaf.loose:
             return leaf
-        sizes: list[Any] = [
-            self._fresh() if i in loose and i not in leaf.loose else d
-            for i, d in enumerate(kind.shape)
-        ]
-        return _CarryLeaf(kind.like(shape=tuple(sizes)), leaf.start, loose)
+        return _CarryLeaf(self._freshened(kind, loose - leaf.loose), leaf.start, loose)
+
+    def _freshened(self, kind: TensorSpec, axes: Collection[int]) -> TensorSpec:
+        """The type with new names for the sizes of ``axes``."""
+        fresh = self.tracer.fresh_size
+        sizes: Any = [fresh("size") if i in axes else d for i, d in enumerate(kind.shape)]
+        return kind.like(shape=tuple(sizes))
 
     def _output(self, i: int, kind: Any, body: Subgraph) -> Value:
         value = body.leaves[i].value
         if value is not None:
             return value
         return body.number(i) if isinstance(kind, NumberType) else body.tensor(i, kind)
-
-    def _fresh(self) -> Dim:
-        return self.tracer.fresh_size("size")
 
     def _changed(self, i: int, body: Subgraph) -> TraceError:
         start = self.leaves[i].start

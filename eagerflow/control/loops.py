@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
 from eagerflow.control.applying import apply
-from eagerflow.control.carry import Carry, check_iteration, own_leaves
+from eagerflow.control.carry import Carry, next_leaves, own_leaves
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
     Outcome,
@@ -20,7 +20,7 @@ from eagerflow.control.subgraphs import (
     trace_subgraph,
     whole_number,
 )
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor
@@ -30,7 +30,7 @@ from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.runtime.python_control import go_along, repeat
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPES["complex64"]}
@@ -76,22 +76,14 @@ def while_loop(
     """
     check_callable("while_loop: cond", cond)
     check_callable("while_loop: body", body)
-    most = (
-        None
-        if max_iterations is None
-        else whole_number("while_loop: max_iterations", max_iterations, 0)
-    )
     parallel = whole_number("while_loop: parallel_iterations", parallel_iterations, 1)
-    loop = _Loop(cond, body, init)
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
-    if tracer is None:
-        return loop.run(most)
     attrs: dict[str, Any] = {"parallel_iterations": parallel}
-    if most is not None:
-        attrs["max_iterations"] = most
+    if max_iterations is not None:
+        attrs["max_iterations"] = whole_number("while_loop: max_iterations", max_iterations, 0)
     if recompute:
         attrs["recompute"] = True
-    return loop.trace(tracer, attrs)
+    loop, tracer = _Loop(cond, body, init), current_tracer()
+    return loop.run(attrs.get("max_iterations")) if tracer is None else loop.trace(tracer, attrs)
 
 
 @final
@@ -130,9 +122,8 @@ class _Loop:
             return self.test(*self.arguments(leaves))
 
         def iteration(leaves: list[Any]) -> list[Any]:
-            after, treedef = own_leaves(self.iteration(*self.arguments(leaves)))
-            check_iteration("while_loop", leaves, after, self.treedef, treedef, self.body)
-            return after
+            carry = self.iteration(*self.arguments(leaves))
+            return next_leaves("while_loop", leaves, self.treedef, carry, self.body)
 
         return tree.unflatten(self.treedef, repeat(goes_on, iteration, self.leaves, most))
 
@@ -268,7 +259,7 @@ class _Scan:
         return length
 
     def result(self) -> tuple[Any, Any]:
-        tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        tracer = current_tracer()
         return self.run() if tracer is None else self.trace(tracer)
 
     def parted(self, result: Any) -> tuple[Any, Any]:
@@ -290,8 +281,7 @@ class _Scan:
             nonlocal y_tree
             x = tree.unflatten(self.x_tree, parts)
             carry, y = self.parted(self.f(tree.unflatten(self.treedef, leaves), x))
-            after, treedef = own_leaves(carry)
-            check_iteration(self.op, leaves, after, self.treedef, treedef, self.users)
+            after = next_leaves(self.op, leaves, self.treedef, carry, self.users)
             row, row_tree = own_leaves(y)
             if y_tree is not None and row_tree != y_tree:
                 raise TraceError(
@@ -328,14 +318,11 @@ class _Scan:
 
         def arguments(part: Tracer) -> Any:
             state = tree.unflatten(self.treedef, carry.enter(part))
-            parts.clear()
-            for x in self.xs:
-                value = tracer.value_of(x)
-                kind: Any = value.type
-                row = kind.like(shape=kind.shape[1:])
-                parts.append(part.graph.add_input(row, "x", value.device))
+            kinds: list[Any] = [tracer.spec_of(x) for x in self.xs]
+            rows = [part.add_input(kind.like(shape=kind.shape[1:]), "x") for kind in kinds]
+            parts[:] = [part.value_of(row) for row in rows]
             part.begins.update(zip(parts, self.xs, strict=True))
-            return state, tree.unflatten(self.x_tree, [part.result(v) for v in parts])
+            return state, tree.unflatten(self.x_tree, rows)
 
         def iteration(state: Any, x: Any) -> Any:
             return self.parted(self.f(state, x))

@@ -10,14 +10,14 @@ function; the others are values that it captures. To run such a node is to run i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, final
+from typing import Any
 
 from eagerflow.autodiff.backward import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
 from eagerflow.control.applying import append, mixed, of_node
 from eagerflow.control.structured import Structured, is_smooth
-from eagerflow.control.subgraphs import Subgraph, join, within
+from eagerflow.control.subgraphs import Subgraph, join, line_of
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.tensor import Tensor
@@ -42,15 +42,13 @@ def _keep(tracer: Tracer, composite: Composite, inputs: Sequence[Tensor]) -> tup
     parts, counts = [body], [len(kinds)]
     if composite.own_rule:
         try:
-            rule = _Rule(tracer, composite, kinds, body.graph)
+            forward, backward, count, pulled = _rule(tracer, composite, kinds, body.graph)
         except EagerflowError as error:  # without derivatives this does not matter
             attrs["wrong"] = str(error)
         else:
-            attrs.update(
-                forward=rule.forward.graph, backward=rule.backward.graph, pulled=rule.pulled
-            )
-            parts += [rule.forward, rule.backward]
-            counts += [len(kinds), rule.count]
+            attrs.update(forward=forward.graph, backward=backward.graph, pulled=pulled)
+            parts += [forward, backward]
+            counts += [len(kinds), count]
     attrs["own"] = len(kinds)
     operands = [*inputs, *join(parts, counts)]
     types = [v.spec for v in body.graph.outputs]
@@ -62,49 +60,56 @@ def _part(
     tracer: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
     opens: bool = False,
 ) -> Subgraph:  # fmt: skip
-    """A function that gives tensors, traced as a part of ``tracer``."""
-    part = within(tracer, name, kinds, function, opens)
-    part.graph.outputs = [leaf.value for leaf in part.leaves if leaf.value is not None]
-    return part
+    """The subgraph of a function that gives tensors.
+
+    Args:
+        tracer: the trace around it.
+        name: of the graph.
+        kinds: the types of its inputs.
+        function: the function.
+        opens: whether composites in it become their ops alone.
+    """
+    part = Tracer(name, tracer)
+    part.opens |= opens
+    with part:
+        result = function(*[part.add_input(kind, "x") for kind in kinds])
+        subgraph = Subgraph(part, result, line_of(function))
+    part.graph.outputs = [leaf.value for leaf in subgraph.leaves if leaf.value is not None]
+    return subgraph
 
 
-@final
-class _Rule:
+def _rule(
+    tracer: Tracer, composite: Composite, kinds: Sequence[Any], body: Graph
+) -> tuple[Subgraph, Subgraph, int, tuple[int, ...]]:
     """The rule of a composite, traced.
 
-    Attributes:
-        forward: from the inputs to the outputs and the residuals.
-        backward: from the residuals and the cotangents of the outputs to those of inputs.
-        pulled: the numbers of these inputs.
-        count: the number of inputs that ``backward`` has of its own.
+    Returns:
+        The graph from the inputs to the outputs and the residuals; that from the residuals and the
+        cotangents of the outputs to those of inputs; the number of inputs that the latter has of
+        its own; and the numbers of the inputs that get a cotangent.
     """
+    passed: list[Passed] = []
+    pulled: list[int] = []
 
-    def __init__(
-        self, tracer: Tracer, composite: Composite, kinds: Sequence[Any], body: Graph
-    ) -> None:
-        passed: list[Passed] = []
+    def forward(*xs: Tensor) -> Any:
+        passed.append(composite.forward(*xs))
+        return [*passed[0].outputs, *passed[0].residuals]
 
-        def forward(*xs: Tensor) -> Any:
-            passed.append(composite.forward(*xs))
-            return [*passed[0].outputs, *passed[0].residuals]
+    # a tape that does not record sees ops in place of composites, and so does this one
+    smooth = [is_smooth(v.spec) for v in body.outputs]
+    ahead = _part(tracer, f"{composite.name}_forward", kinds, forward, True)
+    residuals = [v.spec for v in ahead.graph.outputs[len(smooth) :]]
 
-        # a tape that does not record sees ops in place of composites, and so does this one
-        smooth = [is_smooth(v.spec) for v in body.outputs]
-        self.forward = _part(tracer, f"{composite.name}_forward", kinds, forward, True)
-        residuals = [v.spec for v in self.forward.graph.outputs[len(smooth) :]]
+    def backward(*items: Tensor) -> Any:
+        rest = iter(items[len(residuals) :])
+        gs = [next(rest) if s else None for s in smooth]
+        given = passed[0].pull(items[: len(residuals)], gs, [is_smooth(k) for k in kinds])
+        pulled[:] = [i for i, g in enumerate(given) if g is not None]
+        return [dense(given[i]) for i in pulled]
 
-        def backward(*items: Tensor) -> Any:
-            rest = iter(items[len(residuals) :])
-            gs = [next(rest) if s else None for s in smooth]
-            pulled = passed[0].pull(items[: len(residuals)], gs, [is_smooth(k) for k in kinds])
-            self.pulled = tuple([i for i, g in enumerate(pulled) if g is not None])
-            return [dense(g) for g in pulled if g is not None]
-
-        cotangents = [v.spec for v, s in zip(body.outputs, smooth, strict=True) if s]
-        self.count = len(residuals) + len(cotangents)
-        self.backward = _part(
-            tracer, f"{composite.name}_backward", [*residuals, *cotangents], backward, True
-        )
+    own = [*residuals, *filter(is_smooth, [v.spec for v in body.outputs])]
+    back = _part(tracer, f"{composite.name}_backward", own, backward, True)
+    return ahead, back, len(own), tuple(pulled)
 
 
 composites["keep"] = _keep

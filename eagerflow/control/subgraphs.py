@@ -8,7 +8,8 @@ anew to find out about itself. So the `Outcome` of each part of a trace is noted
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -19,7 +20,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
-from eagerflow.dims import Dim, number_of, same
+from eagerflow.dims import Dim, Size, number_of, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
@@ -41,43 +42,34 @@ class LeafOutcome(NamedTuple):
     """How a leaf of the carry of a loop turned out. It refers to no trace.
 
     Attributes:
-        number: the type of the number that the loop began with, if it was one.
-        still: whether no iteration changes it.
-        became: the type of the tensor without axes that iterations made of it.
+        began: the type that the loop began with.
+        became: the type that it has in all iterations; None if none of them changes it.
         loose: the axes whose size iterations change.
     """
 
-    number: NumberType | None
-    still: bool
-    became: TensorSpec | None
+    began: ValueSpec | None
+    became: ValueSpec | None
     loose: frozenset[int]
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Outcome:
     """How a part of a trace turned out: a loop, a branch, or the trace as a whole.
 
-    Args:
-        code: of the user's function, by which the part is recognised.
-        earlier: the parts inside, in order, as they were the last time.
-        guess: the part itself, as it was the last time.
-
     Attributes:
+        code: of the user's function, by which the part is recognised.
+        guess: the part itself, as it was the last time.
         leaves: those of the carry, for a loop.
         done: whether it was traced to its end.
     """
 
-    __slots__ = ("_earlier", "_parts", "code", "done", "guess", "leaves")
-
-    def __init__(
-        self, code: Any = None, earlier: Sequence[Outcome] = (), guess: Outcome | None = None
-    ) -> None:
-        self.code = code
-        self.guess = guess
-        self.leaves: Sequence[LeafOutcome] = ()
-        self.done = False
-        self._earlier = earlier
-        self._parts: list[Outcome] = []
+    code: Any = None
+    _earlier: Sequence[Outcome] = ()  # the parts inside, in order, as they were the last time
+    guess: Outcome | None = None
+    leaves: Sequence[LeafOutcome] = ()
+    done: bool = False
+    _parts: list[Outcome] = field(default_factory=list, init=False)
 
     def part(self, function: Callable[..., Any]) -> Outcome:
         """The outcome of the next part inside, which is traced now."""
@@ -307,6 +299,19 @@ def line_of(function: Any) -> str:
     return f"{cell_name(source.file)}:{line} in {code.co_qualname}"
 
 
+def known_sizes(shape: Iterable[Size | None], known: Set[str], tracer: Tracer) -> Any:
+    """A shape with new names for sizes of which the names are not known around a subgraph.
+
+    Args:
+        shape: the sizes; None for one that has no single name.
+        known: the names around it.
+        tracer: the trace around it.
+    """
+    return tuple([
+        d if d is not None and symbols((d,)) <= known else tracer.fresh_size("size") for d in shape
+    ])  # fmt: skip
+
+
 def own_handles(values: Any) -> Any:
     """The tree with its tensors in handles of their own, which updates of others do not reach."""
     return tree.map(lambda x: handle_of(x) if type(x) is Tensor else x, values)
@@ -339,26 +344,6 @@ def _take_reads_out(parts: Sequence[Subgraph]) -> None:
                 node.control_inputs = tuple([n for n in node.control_inputs if n not in gone])
 
 
-def within(
-    parent: Tracer, name: str, kinds: Sequence[ValueSpec], function: Callable[..., Any],
-    opens: bool = False,
-) -> Subgraph:  # fmt: skip
-    """The subgraph of a function of tensors that is a part of one of the user.
-
-    Args:
-        parent: the trace around it.
-        name: of the graph.
-        kinds: the types of its inputs.
-        function: gives tensors.
-        opens: whether composites in it become their ops alone.
-    """
-    tracer = Tracer(name, parent)
-    tracer.opens |= opens
-    with tracer:
-        inputs = [tracer.result(tracer.graph.add_input(k.type, "x", k.device)) for k in kinds]
-        return Subgraph(tracer, function(*inputs), line_of(function))
-
-
 def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     """Let all graphs take the same inputs; gives the values that they capture.
 
@@ -368,26 +353,26 @@ def join(parts: Sequence[Subgraph], count: int | Sequence[int]) -> list[Any]:
     """
     counts = [count] * len(parts) if isinstance(count, int) else count
     _take_reads_out(parts)
-    operands: dict[Any, Any] = {}
-    for part in parts:
-        operands.update((k, o.given) for k, o in part.tracer.operands.items() if k not in operands)
+    operands: dict[Any, Operand] = {}
+    for part in reversed(parts):
+        operands.update(part.tracer.operands)
+    operands = {key: operands[key] for part in parts for key in part.tracer.operands}
     for part, own_count in zip(parts, counts, strict=True):
-        graph = part.graph
+        graph, own = part.graph, part.tracer.operands
         inputs = graph.inputs[:own_count]
-        kinds = {k: o.value for other in parts for k, o in other.tracer.operands.items()}
-        for key in operands:
-            own = part.tracer.operands.get(key)
-            if own is not None:
-                inputs.append(own.value)
-            else:
-                like = kinds[key]
-                inputs.append(graph.add_input(like.type, like.label, like.device))
+        for key, operand in operands.items():
+            like = operand.value
+            inputs.append(
+                own[key].value
+                if key in own
+                else graph.add_input(like.type, like.label, like.device)
+            )
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
     for part in parts:
         part.tracer.forget()
-    return list(operands.values())
+    return [operand.given for operand in operands.values()]
 
 
 def argument_names(function: Any, treedef: tree.TreeDef, *, spread: bool) -> list[str]:
@@ -464,13 +449,33 @@ def as_truth(what: str, test: Any) -> Any:
     """
     if isinstance(test, bool):
         return test
-    if not isinstance(test, AbstractArray) and not hasattr(test, "__array__"):
-        raise DTypeError(f"{what} is no bool", given=repr(test), expected="bool[]")
-    tensor = tensor_of(test)
-    if tensor.dtype.kind != "bool":
-        hint = "compare it: x != 0"
-        raise DTypeError(f"{what} is no bool", given=str(tensor.type), expected="bool[]", hint=hint)
-    if tensor.shape:
-        hint = "say which elements count: x.any() or x.all()"
-        raise ShapeError(f"{what} has axes", given=str(tensor.type), expected="bool[]", hint=hint)
-    return tensor
+    hints = "compare it: x != 0", "say which elements count: x.any() or x.all()"
+    return scalar_of(what, test, "bool", hints)
+
+
+def scalar_of(
+    what: str, x: Any, kind: str, hints: tuple[str | None, str | None] = (None, None)
+) -> Tensor:
+    """A tensor without axes.
+
+    Args:
+        what: its source, for messages.
+        x: an array.
+        kind: that of its dtype: ``"bool"`` or ``"integer"``.
+        hints: the advice for another dtype, and for axes.
+
+    Raises:
+        DTypeError: it has another dtype, or is no array.
+        ShapeError: it has axes.
+    """
+    expected = "bool[]" if kind == "bool" else "i64[]"
+    if not isinstance(x, AbstractArray) and not hasattr(x, "__array__"):
+        raise DTypeError(f"{what} is no {kind}", given=repr(x), expected=expected)
+    tensor = tensor_of(x)
+    fits = tensor.dtype.kind == "bool" if kind == "bool" else tensor.dtype.is_integer
+    if fits and not tensor.shape:
+        return tensor
+    error, wrong, hint = (
+        (ShapeError, "has axes", hints[1]) if fits else (DTypeError, f"is no {kind}", hints[0])
+    )
+    raise error(f"{what} {wrong}", given=str(tensor.type), expected=expected, hint=hint)

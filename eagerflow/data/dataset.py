@@ -9,6 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow.data.base.calls import OnError, UserCall
 from eagerflow.data.base.checks import (
+    buckets_of,
     check_map,
     check_policy,
     check_stage,
@@ -401,15 +402,7 @@ class Dataset:
         >>> [x.shape for x in codes.bucket_by_length(len, [5], 2)]
         [(2, 2), (2, 10)]
         """
-        edges = [count_of("bucket_by_length", "bound", bound, 0) for bound in bounds]
-        given = [count] * (len(edges) + 1) if isinstance(count, int) else list(count)
-        sizes = [count_of("bucket_by_length", "count", each, 1) for each in given]
-        if edges != sorted(set(edges)) or len(sizes) != len(edges) + 1:
-            raise TensorValueError(
-                "bucket_by_length: these are no buckets",
-                given=f"bounds {edges}, counts {sizes}",
-                expected="ascending bounds, and a count for each bucket: one more than bounds",
-            )
+        edges, sizes = buckets_of(bounds, count)
         call = UserCall("bucket_by_length", length, length_of, capture(2))
         padded = Fill(value, "bucket_by_length")
         return Dataset(BucketStage(self._stage, call, edges, sizes, padded, bool(drop_last)))

@@ -12,10 +12,11 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from functools import reduce
 from numbers import Integral, Number
-from types import FrameType, TracebackType
-from typing import Any, Final, NoReturn, final
+from types import FrameType
+from typing import Any, Final, final
 
 from eagerflow.dims import polynomial, text
 from eagerflow.dims.asked import EXACT_UFUNCS, AbstractAsked, has_a_say
@@ -51,6 +52,31 @@ def _operator(
         return function(other, self._number())
 
     return forward, reflected
+
+
+def _comparison(
+    sign: str, python: Callable[[Any, Any], Any], decide: Callable[[Terms, Terms], bool | None]
+) -> Any:
+    """A comparison: decided, if it comes out the same whatever the sizes are.
+
+    Args:
+        sign: Python's.
+        python: of numbers.
+        decide: of two integer sizes.
+    """
+
+    def compare(self: Dim, other: Any) -> Any:
+        if isinstance(other, _INTEGERS):
+            decided = decide(self.terms, _terms_of(other))
+            if decided is not None:
+                return decided
+        elif not isinstance(other, (float, complex)):
+            return NotImplemented
+        why = f"{self} {sign} {other}"
+        size = self.ask(why)
+        return bool(python(size, other.ask(why) if type(other) is Dim else other))
+
+    return compare
 
 
 @final
@@ -158,7 +184,7 @@ class Dim(AbstractAsked):
     __trunc__ = __floor__ = __ceil__ = __pos__
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self if digits is None or digits >= 0 else round(self._size("rounded"), digits)
+        return self if digits is None or digits >= 0 else round(self.ask("rounded"), digits)
 
     def __abs__(self) -> Any:
         return _wrap(polynomial.extreme("max", self.terms, polynomial.scale(self.terms, -1)))
@@ -171,66 +197,39 @@ class Dim(AbstractAsked):
 
     # --- comparisons ---
 
-    def __eq__(self, other: object) -> Any:
-        return self._compare(other, "==", polynomial.equal, lambda a, b: bool(a == b))
+    __eq__ = _comparison("==", operator.eq, polynomial.equal)
+    __lt__ = _comparison("<", operator.lt, polynomial.less)
+    __gt__ = _comparison(">", operator.gt, lambda a, b: polynomial.less(b, a))
+    __le__ = _comparison("<=", operator.le, polynomial.at_most)
+    __ge__ = _comparison(">=", operator.ge, lambda a, b: polynomial.at_most(b, a))
 
     def __ne__(self, other: object) -> Any:
         equal = self.__eq__(other)
         return equal if equal is NotImplemented else not equal
 
-    def __lt__(self, other: Any) -> Any:
-        return self._compare(other, "<", polynomial.less, lambda a, b: bool(a < b))
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare(other, ">", _swap(polynomial.less), lambda a, b: bool(a > b))
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare(other, "<=", polynomial.at_most, lambda a, b: bool(a <= b))
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare(other, ">=", _swap(polynomial.at_most), lambda a, b: bool(a >= b))
-
-    def _compare(
-        self,
-        other: Any,
-        sign: str,
-        decide: Callable[[Terms, Terms], bool | None],
-        python: Callable[[Any, Any], bool],
-    ) -> Any:
-        if isinstance(other, _INTEGERS):
-            decided = decide(self.terms, _terms_of(other))
-            if decided is not None:
-                return decided
-        elif not isinstance(other, (float, complex)):
-            return NotImplemented
-        size = self._size(f"{self} {sign} {other}")
-        if isinstance(other, Dim):
-            return python(size, other._size(f"{self} {sign} {other}"))
-        return python(size, other)
-
     # --- Python asks for the number itself ---
 
     def __bool__(self) -> bool:
         decided = polynomial.equal(self.terms, ())
-        return not decided if decided is not None else bool(self._size(f"bool({self})"))
+        return not decided if decided is not None else bool(self.ask(f"bool({self})"))
 
     def __hash__(self) -> int:
         # not of the expression: {4: ...}[n] must find what it finds eagerly
         if _resolver.get() is None:
             raise UnhashableError(f"the size {self} is not known here, so it has no hash")
-        return hash(self._size(f"hash({self})"))
+        return hash(self.ask(f"hash({self})"))
 
     def __int__(self) -> int:
-        return self._size(f"int({self})")
+        return self.ask(f"int({self})")
 
     def __index__(self) -> int:
-        return self._size(f"{self} as an index, or in range()")
+        return self.ask(f"{self} as an index, or in range()")
 
     def __float__(self) -> float:
-        return float(self._size(f"float({self})"))
+        return float(self.ask(f"float({self})"))
 
     def __complex__(self) -> complex:
-        return complex(self._size(f"complex({self})"))
+        return complex(self.ask(f"complex({self})"))
 
     def ask(self, what: str) -> int:
         """The size, from the trace under way.
@@ -242,19 +241,20 @@ class Dim(AbstractAsked):
             DimError: there is none.
             TraceError: it depends on data.
         """
-        return self._size(what)
-
-    def _size(self, why: str) -> int:
         resolver = _resolver.get()
         if resolver is None:
-            _unknown(self, why)
-        return resolver.size(self, why)
+            raise DimError(
+                f"the size {self} is not known here",
+                given=what,
+                hint="a size outlived its trace: keep x.shape[i] inside the traced function",
+            )
+        return resolver.size(self, what)
 
     def _number(self) -> Any:
         resolver = _resolver.get()
         if resolver is not None and resolver.number is not None:
             return resolver.number(self)
-        return self._size(f"{self} as a number")
+        return self.ask(f"{self} as a number")
 
     # --- text ---
 
@@ -274,7 +274,7 @@ class Dim(AbstractAsked):
         resolver = _resolver.get()
         unknown = resolver.text if resolver is not None else None
         text = unknown(self, spell) if unknown is not None else None
-        return spell(self._size(why)) if text is None else text
+        return spell(self.ask(why)) if text is None else text
 
     def _shown(self) -> str:
         if self._text is None:
@@ -292,6 +292,7 @@ Size = int | Dim
 
 
 @final
+@dataclass(slots=True, eq=False)
 class resolving:  # noqa: N801 - a context manager
     """Say, for this thread and the length of the block, what is asked for the size of a dim.
 
@@ -310,30 +311,17 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    __slots__ = ("_token", "fresh", "number", "size", "spells", "text")
-
-    def __init__(
-        self,
-        size: Callable[[Dim, str], int],
-        number: Callable[[Dim], Any] | None = None,
-        fresh: Callable[[str], Dim] | None = None,
-        text: Callable[[Dim, Callable[[int], str]], str | None] | None = None,
-    ) -> None:
-        self.size = size
-        self.number = number
-        self.fresh = fresh
-        self.text = text
-        self.spells = False  # whether a text that the user's code makes is under way
+    size: Callable[[Dim, str], int]
+    number: Callable[[Dim], Any] | None = None
+    fresh: Callable[[str], Dim] | None = None
+    text: Callable[[Dim, Callable[[int], str]], str | None] | None = None
+    spells: bool = field(default=False, init=False)  # whether a text of the user's code is made
+    _token: Token[resolving | None] = field(init=False)
 
     def __enter__(self) -> None:
-        self._token: Token[resolving | None] = _resolver.set(self)
+        self._token = _resolver.set(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         _resolver.reset(self._token)
 
 
@@ -395,14 +383,6 @@ def unknown(name: str, why: str, hint: str | None = None) -> Any:
     return resolver.fresh(name)
 
 
-def _unknown(dim: Dim, why: str) -> NoReturn:
-    raise DimError(
-        f"the size {dim} is not known here",
-        given=why,
-        hint="a size outlived its trace: keep x.shape[i] inside the traced function",
-    )
-
-
 # --- between sizes and polynomials --------------------------------------------------------------
 
 
@@ -422,10 +402,6 @@ def _wrap(terms: Terms) -> Size:
 def _terms_of(size: Any) -> Terms:
     """The terms of a size."""
     return size.terms if type(size) is Dim else polynomial.constant(int(size))
-
-
-def _swap(function: Callable[[Terms, Terms], Any]) -> Callable[[Terms, Terms], Any]:
-    return lambda a, b: function(b, a)
 
 
 # --- functions of sizes, each an int or a `Dim` ------------------------------------------------
@@ -453,9 +429,7 @@ def maximum(a: Size, b: Size) -> Size:
     >>> maximum(n, n + 1), maximum(n - 2, 0)
     (n+1, max(n-2,0))
     """
-    if type(a) is int and type(b) is int:
-        return max(a, b)
-    return _wrap(polynomial.extreme("max", _terms_of(a), _terms_of(b)))
+    return _extreme(max, a, b)
 
 
 def minimum(a: Size, b: Size) -> Size:
@@ -465,9 +439,13 @@ def minimum(a: Size, b: Size) -> Size:
     >>> minimum(ef.Dim("n"), 2), minimum(ef.Dim("n") + 2, 2)
     (min(n,2), 2)
     """
+    return _extreme(min, a, b)
+
+
+def _extreme(python: Callable[[int, int], int], a: Size, b: Size) -> Size:
     if type(a) is int and type(b) is int:
-        return min(a, b)
-    return _wrap(polynomial.extreme("min", _terms_of(a), _terms_of(b)))
+        return python(a, b)
+    return _wrap(polynomial.extreme(python.__name__, _terms_of(a), _terms_of(b)))
 
 
 def exact_quotient(a: Size, b: Size) -> Size:

@@ -8,9 +8,10 @@ stand for integers that are not negative. `eagerflow.dims.dim` puts Python's ope
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import partial, reduce
 from math import gcd
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def floordiv(a: Terms, b: Terms) -> Terms:
     """``a // b``, rounded down as Python does."""
     divisor = number(b)
     if divisor is None:
-        return _floordiv_by_name(a, b)
+        return _divided_by_name("floordiv", a, b)
     if divisor < 0:
         return floordiv(scale(a, -1), constant(-divisor))
     # multiples of the divisor leave the fraction, whatever the sign of the rest
@@ -129,21 +130,11 @@ def _fraction(rest: Terms, divisor: int) -> Terms:
     return _atom("floordiv", rest, constant(divisor))
 
 
-def _floordiv_by_name(a: Terms, b: Terms) -> Terms:
-    if equal(b, ()) is False:
-        quotient = divide(a, b)
-        if quotient is not None:
-            return quotient
-        if at_most((), a) and less(a, b):
-            return ()
-    return _atom("floordiv", a, b)
-
-
 def mod(a: Terms, b: Terms) -> Terms:
     """``a % b``, with the sign of ``b`` as in Python."""
     divisor = number(b)
     if divisor is None:
-        return _mod_by_name(a, b)
+        return _divided_by_name("mod", a, b)
     if divisor < 0:
         return scale(mod(scale(a, -1), constant(-divisor)), -1)
     rest = tuple((m, c % divisor) for m, c in a if c % divisor)
@@ -154,13 +145,15 @@ def mod(a: Terms, b: Terms) -> Terms:
     return scale(_atom("mod", rest, constant(divisor // common)), common)
 
 
-def _mod_by_name(a: Terms, b: Terms) -> Terms:
+def _divided_by_name(kind: str, a: Terms, b: Terms) -> Terms:
+    """``a // b`` or ``a % b`` where ``b`` is no integer."""
+    quotient = None
     if equal(b, ()) is False:
-        if divide(a, b) is not None:
-            return ()
-        if at_most((), a) and less(a, b):
-            return a
-    return _atom("mod", a, b)
+        small = at_most((), a) and less(a, b)
+        quotient = () if small else divide(a, b)
+    if quotient is None:
+        return _atom(kind, a, b)
+    return quotient if kind == "floordiv" else subtract(a, multiply(quotient, b))
 
 
 def _within(a: Terms, limit: int) -> bool:
@@ -364,16 +357,6 @@ def _rebuild(terms: Terms, of: Callable[[Atom], Terms]) -> Terms:
     return total
 
 
-#: what makes the terms of an atom from those of its parts, by its kind
-BUILD: Final[dict[str, Callable[..., Terms]]] = {
-    "floordiv": floordiv,
-    "mod": mod,
-    "broadcast": broadcast,
-    "max": lambda *parts: extreme("max", *parts),
-    "min": lambda *parts: extreme("min", *parts),
-}
-
-
 def replace(terms: Terms, sizes: Mapping[str, Terms]) -> Terms:
     """``terms`` with others in place of some names."""
 
@@ -381,7 +364,7 @@ def replace(terms: Terms, sizes: Mapping[str, Terms]) -> Terms:
         kind, *parts = atom
         if kind == "name":
             return sizes.get(atom[1], (((atom,), 1),))
-        return BUILD[kind](*(replace(p, sizes) for p in parts))
+        return MAKERS[kind][0](*(replace(p, sizes) for p in parts))
 
     return _rebuild(terms, of)
 
@@ -404,14 +387,16 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
         except KeyError:
             given = f"sizes of {sorted(sizes)}"
             raise DimError(f"the size {parts[0]} is not known", given=given) from None
-    values = [evaluate(p, sizes) for p in parts]
-    if kind == "floordiv":
-        return values[0] // values[1]
-    if kind == "mod":
-        return values[0] % values[1]
-    if kind in ("max", "min"):
-        return max(values) if kind == "max" else min(values)
-    stretched = sorted({v for v in values if v != 1})
+    return MAKERS[kind][1](*[evaluate(p, sizes) for p in parts])
+
+
+def broadcast_sizes(*sizes: int) -> int:
+    """The size that sizes broadcast to.
+
+    Raises:
+        ShapeError: they do not.
+    """
+    stretched = sorted({s for s in sizes if s != 1})
     if len(stretched) > 1:
         raise ShapeError(
             "sizes do not broadcast",
@@ -419,3 +404,13 @@ def _evaluate_atom(atom: Atom, sizes: Mapping[str, int]) -> int:
             expected="sizes that are equal or 1",
         )
     return stretched[0] if stretched else 1
+
+
+#: by the kind of an atom, what makes its terms from those of its parts, and its value from theirs
+MAKERS: Final[dict[str, tuple[Callable[..., Terms], Callable[..., int]]]] = {
+    "floordiv": (floordiv, operator.floordiv),
+    "mod": (mod, operator.mod),
+    "broadcast": (broadcast, broadcast_sizes),
+    "max": (partial(extreme, "max"), max),
+    "min": (partial(extreme, "min"), min),
+}

@@ -12,20 +12,8 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from eagerflow.dims.polynomial import (
-    BUILD,
-    Atom,
-    Monomial,
-    Terms,
-    add,
-    constant,
-    floordiv,
-    mod,
-    multiply,
-    scale,
-    subtract,
-    symbol,
-)
+from eagerflow.dims import polynomial
+from eagerflow.dims.polynomial import Atom, Monomial, Terms
 from eagerflow.errors import DimError
 
 _LENGTH_LIMIT: Final = 2000
@@ -71,11 +59,11 @@ def _compound(terms: Terms) -> bool:
 
 
 _OPERATORS: Final[dict[type[ast.operator], Callable[[Terms, Terms], Terms]]] = {
-    ast.Add: add,
-    ast.Sub: subtract,
-    ast.Mult: multiply,
-    ast.FloorDiv: floordiv,
-    ast.Mod: mod,
+    ast.Add: polynomial.add,
+    ast.Sub: polynomial.subtract,
+    ast.Mult: polynomial.multiply,
+    ast.FloorDiv: polynomial.floordiv,
+    ast.Mod: polynomial.mod,
 }
 
 
@@ -100,15 +88,15 @@ def parse(text: str, owner: int) -> Terms:
 def _read(node: ast.expr, owner: int) -> Terms:
     match node:
         case ast.Constant(value=int(value)) if not isinstance(value, bool):
-            return constant(value)
+            return polynomial.constant(value)
         case ast.Name(id=name):
-            return symbol(name, owner)
+            return polynomial.symbol(name, owner)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return scale(_read(operand, owner), -1)
+            return polynomial.scale(_read(operand, owner), -1)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
             return _OPERATORS[type(sign)](_read(left, owner), _read(right, owner))
         case ast.Call(
             func=ast.Name(id="broadcast" | "max" | "min" as name), args=args, keywords=[]
         ) if args:
-            return BUILD[name](*(_read(a, owner) for a in args))
+            return polynomial.MAKERS[name][0](*(_read(a, owner) for a in args))
     raise DimError(f"'{ast.unparse(node)}' is not a size")

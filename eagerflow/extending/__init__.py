@@ -27,6 +27,8 @@ from eagerflow.progress import progress_bar as progress_bar
 from eagerflow.source import Source as Source
 from eagerflow.source import capture as capture
 from eagerflow.source import warn as warn
+from eagerflow.tables import table_html as table_html
+from eagerflow.tables import table_lines as table_lines
 from eagerflow.unknown_names import hint_at as hint_at
 from eagerflow.unknown_names import module_getattr as module_getattr
 from eagerflow.unknown_names import nearest as nearest

@@ -18,14 +18,14 @@ from eagerflow.capture.library import CACHED
 from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Read
 from eagerflow.capture.snapshot import ATOMS, is_memory
-from eagerflow.core import interpreter, tree
+from eagerflow.core import tree
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.source import capture
-from eagerflow.tracing.tracer import tracer_of
+from eagerflow.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
     from eagerflow.function.surroundings import Outside
@@ -36,7 +36,7 @@ def _called_outside(function: Any) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        tracer = current_tracer()
         outside = None if tracer is None else tracer.root.outside
         if outside is None:
             return function(*args, **kwargs)

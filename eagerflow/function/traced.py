@@ -22,7 +22,7 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import as_device, current_device
 from eagerflow.profiling import NodeStatistics
-from eagerflow.tracing.tracer import tracer_of
+from eagerflow.tracing.tracer import current_tracer
 
 Compile = Literal["background", "now", "off"]
 _COMPILE: Final = ("background", "now", "off")
@@ -113,7 +113,7 @@ class TracedFunction:
             raise
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
-        if tracer_of(interpreter.current()) is not None:
+        if current_tracer() is not None:
             with name_scope(self.name):
                 return autograph_call(self.fn)(*args, **kwargs)
         call = self._lookup.signature.parse(args, kwargs)
@@ -182,7 +182,7 @@ class TracedFunction:
         >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
         ['multiply', 'add']
         """
-        if tracer_of(interpreter.current()) is not None:
+        if current_tracer() is not None:
             raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
         lookup = self._lookup
         entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)

@@ -230,7 +230,9 @@ class _Maker:
             self.axes[letter] = f"axis {axis} of {leaf.name}"
             dim = self.tracer.add_size(letter, size)
             sizes.append(self.tracer.size_of(dim, "type()") if static else dim)
-        return self.tracer.add_input(kind.like(shape=tuple(sizes)), identifier(leaf.name))
+        spec = kind.like(shape=tuple(sizes))
+        made: Tensor = self.tracer.add_input(spec, identifier(leaf.name))
+        return made
 
     # --- results ---
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow.hints.names import LOSS
+from eagerflow.hints.names import DTYPES, LOSS, by_name
 
 _ASKED: Final = (
     "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
@@ -25,16 +25,16 @@ _OPERATORS: Final = {
     "add": "+", "bmm": "@", "div": "/", "eq": "==", "matmul": "@", "mm": "@", "mul": "*",
     "pow": "**", "sub": "-",
 }  # fmt: skip
-_CASTS: Final = {
-    "bfloat16": "bfloat16", "bool": "bool", "double": "float64", "float": "float32",
-    "half": "float16", "int": "int32", "long": "int64",
-}  # fmt: skip
+
 
 #: of tensors and variables
 ARRAYS: Final = {
+    **dict.fromkeys(("requires_grad", "requires_grad_"), _ASKED),
     **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
     **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
-    **{name: f"x.astype(ef.{dtype})" for name, dtype in _CASTS.items()},
+    **{name: f"x.astype(ef.{name})" for name in ("bfloat16", "bool")},
+    **{name: f"x.astype(ef.{dtype})" for name, dtype in DTYPES.items()},
+    **{name: f"ef.{name}(x, y)" for name in ("maximum", "minimum", "outer")},
     "add_": "x += y",
     "backward": "ef.grad(f) and " + LOSS,
     "chunk": "ef.array_split(x, count, axis)",
@@ -55,17 +55,12 @@ ARRAYS: Final = {
     "index_select": "ef.take(x, indices, axis)",
     "log_softmax": "ef.nn.functional.log_softmax(x)",
     "masked_fill": "ef.where(mask, value, x)",
-    "maximum": "ef.maximum(x, y)",
-    "minimum": "ef.minimum(x, y)",
     "mul_": "x *= y",
     "norm": "ef.linalg.norm(x)",
     "numel": "x.size",
-    "outer": "ef.outer(x, y)",
     "permute": "ef.permute_dims(x, axes)",
     "relu": "ef.nn.functional.relu(x)",
     "repeat_interleave": "ef.repeat(x, count)",
-    "requires_grad": _ASKED,
-    "requires_grad_": _ASKED,
     "roll": "ef.roll(x, shift)",
     "split": "ef.split(x, sections, axis): in so many parts, or before these indices",
     "sub_": "x -= y",
@@ -85,22 +80,20 @@ ARRAYS: Final = {
 #: what is no method everywhere
 ALSO_FUNCTIONS: Final = ("backward", "bmm", "chunk", "masked_fill", "mm", "numel")
 #: of queues
-QUEUES: Final = {
-    "append": "queue.enqueue(x)",
-    "empty": "queue.size() == 0",
-    "full": "queue.size() == queue.capacity",
-    "get": "queue.dequeue()",
-    "get_nowait": "queue.dequeue(timeout=0)",
-    "is_closed": "queue.closed",
-    "maxsize": "queue.capacity",
-    "pop": "queue.dequeue()",
-    "popleft": "queue.dequeue()",
-    "push": "queue.enqueue(x)",
-    "put": "queue.enqueue(x)",
-    "put_nowait": "queue.enqueue(x, timeout=0)",
-    "qsize": "queue.size()",
-    "shutdown": "queue.close()",
-}
+QUEUES: Final = by_name(
+    {
+        "queue.enqueue(x)": "append push put",
+        "queue.size() == 0": "empty",
+        "queue.size() == queue.capacity": "full",
+        "queue.dequeue()": "get pop popleft",
+        "queue.dequeue(timeout=0)": "get_nowait",
+        "queue.closed": "is_closed",
+        "queue.capacity": "maxsize",
+        "queue.enqueue(x, timeout=0)": "put_nowait",
+        "queue.size()": "qsize",
+        "queue.close()": "shutdown",
+    }
+)
 
 #: of accumulators
 ACCUMULATORS: Final = {

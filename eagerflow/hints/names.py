@@ -5,6 +5,7 @@ Methods and attributes: `hints/attributes.py`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 LOSS: Final = "loss, grads = ef.value_and_grad(loss_fn, wrt=net.trainable)(x, y)"
@@ -14,72 +15,64 @@ _SCOPED: Final = (
 )
 _QUEUE: Final = 'ef.Queue(capacity, like, kind="{}")'
 
+
+def by_name(names: Mapping[str, str]) -> dict[str, str]:
+    """What is said of each name, of a table of the names that one thing is said of."""
+    return {name: said for said, each in names.items() for name in each.split()}
+
+
+DTYPES: Final = {
+    "double": "float64", "float": "float32", "half": "float16", "int": "int32", "long": "int64",
+}  # fmt: skip
 #: names whose counterpart is spelled in another way, in whatever namespace
 SPELLINGS: Final = {
-    "DataLoader": "Dataset",
-    "FIFOQueue": "Queue",
-    "Optimizer": "AbstractOptimiser",
-    "arctanh": "atanh",
-    "bernoulli": "random.bernoulli",
-    "cat": "concat",
-    "clip_by_value": "clip",
-    "clone": "copy",
-    "constant": "tensor",
-    "convert_to_tensor": "asarray",
-    "custom_gradient": "custom_vjp",
-    "default_rng": "random.Generator",
-    "det": "linalg.det",
-    "detach": "stop_gradient",
-    "double": "float64",
-    "float": "float32",
-    "from_numpy": "asarray",
-    "gather": "take",
-    "half": "float16",
-    "identity": "eye",
-    "index_select": "take",
-    "int": "int32",
-    "inv": "linalg.inv",
-    "inverse": "linalg.inv",
-    "jacfwd": "jacobian",
-    "jacrev": "jacobian",
-    "long": "int64",
-    "lstsq": "linalg.lstsq",
-    "multinomial": "random.categorical",
-    "norm": "linalg.norm",
-    "normal": "random.normal",
-    "numpy_function": "py_call",
-    "pure_callback": "py_call",
-    "py_function": "py_call",
-    "qr": "linalg.qr",
-    "rand": "random.uniform",
-    "randint": "random.randint",
-    "randn": "random.normal",
-    "random": "random.uniform",
-    "random_sample": "random.uniform",
-    "randperm": "random.permutation",
-    "recompute_grad": "remat",
-    "reduce_max": "max",
-    "reduce_mean": "mean",
-    "reduce_min": "min",
-    "reduce_sum": "sum",
-    "repeat_interleave": "repeat",
-    "shuffle": "random.permutation",
-    "solve": "linalg.solve",
-    "standard_normal": "random.normal",
-    "svd": "linalg.svd",
-    "switch_case": "switch",
-    "trace": "linalg.trace",
-    "transpose": "permute_dims",
-    "trapz": "trapezoid",
-    "trunc_normal_": "truncated_normal",
-    "unique": "unique_values",
-    "unsqueeze": "expand_dims",
-    "upsample": "interpolate",
-    "vectorized_map": "map",
+    **{
+        name: f"linalg.{name}"
+        for name in ["det", "inv", "lstsq", "norm", "qr", "solve", "svd", "trace"]
+    },
+    **{name: f"random.{name}" for name in ("bernoulli", "normal", "randint")},
+    **{f"reduce_{name}": name for name in ("max", "mean", "min", "sum")},
+    **DTYPES,
+    **by_name(
+        {
+            "Dataset": "DataLoader",
+            "Queue": "FIFOQueue",
+            "AbstractOptimiser": "Optimizer",
+            "atanh": "arctanh",
+            "concat": "cat",
+            "clip": "clip_by_value",
+            "copy": "clone",
+            "tensor": "constant",
+            "asarray": "convert_to_tensor from_numpy",
+            "custom_vjp": "custom_gradient",
+            "random.Generator": "default_rng",
+            "stop_gradient": "detach",
+            "take": "gather index_select",
+            "eye": "identity",
+            "linalg.inv": "inverse",
+            "jacobian": "jacfwd jacrev",
+            "random.categorical": "multinomial",
+            "random.normal": "randn standard_normal",
+            "py_call": "numpy_function pure_callback py_function",
+            "random.uniform": "rand random random_sample",
+            "random.permutation": "randperm shuffle",
+            "remat": "recompute_grad",
+            "repeat": "repeat_interleave",
+            "switch": "switch_case",
+            "permute_dims": "transpose",
+            "trapezoid": "trapz",
+            "truncated_normal": "trunc_normal_",
+            "unique_values": "unique",
+            "expand_dims": "unsqueeze",
+            "interpolate": "upsample",
+            "map": "vectorized_map",
+        }
+    ),
 }
 
 #: of the package itself: what is said of names that have no counterpart
 FUNCTIONS: Final = {
+    **dict.fromkeys(["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"], _SCOPED),
     "PaddingFIFOQueue": _QUEUE.format("padding"),
     "PriorityQueue": _QUEUE.format("priority"),
     "RandomShuffleQueue": _QUEUE.format("shuffle"),
@@ -88,19 +81,15 @@ FUNCTIONS: Final = {
     "boolean_mask": "x[mask]",
     "cast": "x.astype(dtype)",
     "device_put": "x.to(device)",
-    "enable_grad": _SCOPED,
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
     "gather_nd": "x[i, j]",
-    "inference_mode": _SCOPED,
     "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
     "manual_seed": "ef.random.seed(number)",
     "ndim": "x.ndim",
-    "no_grad": _SCOPED,
     "placeholder": "the arguments of a traced function are the inputs of its graph",
     "save": "ef.checkpoint.save(path, tree)",
-    "set_grad_enabled": _SCOPED,
     "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import eagerflow as ef
-from eagerflow.hints.names import LOSS
+from eagerflow.hints.names import LOSS, by_name
 from eagerflow.hints.optim import VALUES
 
+_SET: Final = "set it as an attribute: self.name"
 _PLACE: Final = "make it where it shall be: with ef.device('gpu:0'): ..."
 _LOOP: Final = f"the loop is written out: {LOSS}; optimiser.update(grads)"
 _SAVE: Final = "ef.checkpoint.save(path, net) and ef.checkpoint.load(path, like=net)"
@@ -29,37 +30,29 @@ NN: Final = {
 }
 
 #: of modules
-MODULES: Final = {
-    "add_module": "set it as an attribute: self.name = module",
-    "apply": "for path, module in net.modules(): ...",
-    "children": "net.modules() gives the path and the module of all below",
-    "compile": _LOOP,
-    "cpu": _PLACE,
-    "cuda": _PLACE,
-    "evaluate": "call the net in its mode for use: net.eval()(x)",
-    "fit": _LOOP,
-    "get_weights": "net.state gives its variables by path",
-    "load_state_dict": "net.load_state(state)",
-    "load_weights": _SAVE,
-    "named_buffers": "net.buffers is a dict: net.buffers.items()",
-    "named_children": "net.modules() gives the path and the module of all below",
-    "named_modules": "net.modules()",
-    "named_parameters": "net.parameters is a dict: net.parameters.items()",
-    "predict": "call the net in its mode for use: net.eval()(x)",
-    "register_buffer": "set it as an attribute: self.name = ef.Variable(value, trainable=False)",
-    "register_parameter": "set it as an attribute: self.name = ef.Variable(value)",
-    "requires_grad_": _FREEZE,
-    "save": _SAVE,
-    "save_weights": _SAVE,
-    "set_weights": "net.load_state(state)",
-    "state_dict": "net.state is a dict of its variables",
-    "to": _PLACE,
-    "trainable_variables": "net.trainable",
-    "trainable_weights": "net.trainable",
-    "variables": "net.state",
-    "weights": "net.state",
-    "zero_grad": VALUES,
-}
+MODULES: Final = by_name(
+    {
+        f"{_SET} = module": "add_module",
+        "for path, module in net.modules(): ...": "apply",
+        "net.modules() gives the path and the module of all below": "children named_children",
+        _LOOP: "compile fit",
+        _PLACE: "cpu cuda to",
+        "call the net in its mode for use: net.eval()(x)": "evaluate predict",
+        "net.state gives its variables by path": "get_weights",
+        "net.load_state(state)": "load_state_dict set_weights",
+        _SAVE: "load_weights save save_weights",
+        "net.buffers is a dict: net.buffers.items()": "named_buffers",
+        "net.modules()": "named_modules",
+        "net.parameters is a dict: net.parameters.items()": "named_parameters",
+        f"{_SET} = ef.Variable(value, trainable=False)": "register_buffer",
+        f"{_SET} = ef.Variable(value)": "register_parameter",
+        _FREEZE: "requires_grad_",
+        "net.state is a dict of its variables": "state_dict",
+        "net.trainable": "trainable_variables trainable_weights",
+        "net.state": "variables weights",
+        VALUES: "zero_grad",
+    }
+)
 
 
 def function_hint(name: str) -> str | None:

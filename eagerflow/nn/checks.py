@@ -7,24 +7,33 @@ reason to guard them at each call.
 from __future__ import annotations
 
 import math
-from numbers import Real
 from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
+from eagerflow.options import one_of
 
 _SPATIAL = ("height", "width")
 _LAYERS = "eagerflow.nn.layers."
+#: of recurrent steps
+NONLINEARITY = one_of("tanh", "relu")
 
 
-def check_sizes(name: str, **sizes: int) -> None:
-    """Raise unless all sizes are integers from 1."""
+def check_divides(name: str, parts: str, count: int, **sizes: int) -> None:
+    """Raise unless sizes fall into so many equal parts.
+
+    Args:
+        name: of the layer.
+        parts: what its argument ``count`` is called.
+        count: from 1.
+        sizes: by the names of their arguments.
+    """
     for what, size in sizes.items():
-        if type(size) is not int or size < 1:
+        if size % count:
             raise TensorValueError(
-                f"{name}: {what} is no size",
-                given=f"{what}={size!r}",
-                expected="an integer from 1",
+                f"{name}: {parts} does not divide {what}",
+                given=f"{parts}={count}, {what}={size}",
+                expected="equal parts",
             )
 
 
@@ -113,24 +122,4 @@ def check_positions(name: str, x: Any) -> None:
             f"{name}: the input has no axis of positions",
             given=f"{ef.asarray(x).type}",
             expected="[..., length, size]",
-        )
-
-
-def check_probability(name: str, what: str, p: Any) -> None:
-    """Raise unless a setting is a number from 0 to 1."""
-    if not (isinstance(p, Real) and 0.0 <= float(p) <= 1.0):
-        raise TensorValueError(
-            f"{name}: {what} is no probability",
-            given=f"{what}={p!r}",
-            expected=f"0 <= {what} <= 1",
-        )
-
-
-def check_nonlinearity(name: str, nonlinearity: Any) -> None:
-    """Raise unless a setting names a nonlinearity of recurrent steps."""
-    if nonlinearity not in ("tanh", "relu"):
-        raise TensorValueError(
-            f"{name}: there is no such nonlinearity",
-            given=f"nonlinearity={nonlinearity!r}",
-            expected="'tanh' or 'relu'",
         )

@@ -11,8 +11,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, Literal, final
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.errors import DTypeError, ShapeError, TensorIndexError
 from eagerflow.extending import matched, may_equal
+from eagerflow.options import check, one_of
 
 __all__ = [
     "Accuracy",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 Average = Literal["binary", "macro", "micro", "weighted"] | None
-_AVERAGES: Final = ("binary", "macro", "micro", "weighted", None)
+_AVERAGE: Final = one_of("binary", "macro", "micro", "weighted", None)
 
 
 def _fitted(
@@ -212,19 +213,10 @@ def f1_score(
     >>> ef.nn.metrics.f1_score(predicted, labels)
     Tensor(0.8, f64[]@cpu:0)
     """
-    _check_average(average)
+    check("f1_score", _AVERAGE, average=average)
     if average == "binary" and num_classes is None:
         return _f1(_confusion('f1_score with average="binary"', predictions, labels, 2), average)
     return _f1(_confusion("f1_score", predictions, labels, num_classes), average)
-
-
-def _check_average(average: Average) -> None:
-    if average not in _AVERAGES:
-        raise TensorValueError(
-            f"f1_score: {average!r} is no average",
-            given=repr(average),
-            expected=", ".join(map(repr, _AVERAGES)),
-        )
 
 
 def _f1(matrix: ef.Tensor, average: Average) -> ef.Tensor:
@@ -449,5 +441,5 @@ class ConfusionMatrix(AbstractMetric):
 
     def f1_score(self, average: Average = "binary") -> ef.Tensor:
         """The F1 score of all that was counted; as the function `f1_score`."""
-        _check_average(average)
+        check("f1_score", _AVERAGE, average=average)
         return _f1(self.counts.value, average)

@@ -224,20 +224,14 @@ def _sweep(
     in the direction backward.
     """
     gates, step = _prepared(kind, w, x)
-    if inside is None:
 
-        def iteration(state: State, gates: ef.Tensor) -> tuple[State, ef.Tensor]:
-            new = step(gates, state)
-            return new, new[0]
-
-        state, outputs = ef.scan(iteration, state, gates, reverse=reverse)
-        return outputs, state
-
-    def some(state: State, part: tuple[ef.Tensor, ef.Tensor]) -> tuple[State, ef.Tensor]:
-        gates, here = part
+    def iteration(state: State, parts: list[ef.Tensor]) -> tuple[State, ef.Tensor]:
+        gates, *here = parts
         new = step(gates, state)
-        kept = tuple([ef.where(here, a, b) for a, b in zip(new, state, strict=True)])
-        return kept, kept[0]
+        if here:
+            new = tuple([ef.where(here[0], a, b) for a, b in zip(new, state, strict=True)])
+        return new, new[0]
 
-    state, outputs = ef.scan(some, state, (gates, inside), reverse=reverse)
-    return ef.where(inside, outputs, 0), state
+    parts = [gates] if inside is None else [gates, inside]
+    state, outputs = ef.scan(iteration, state, parts, reverse=reverse)
+    return outputs if inside is None else ef.where(inside, outputs, 0), state

@@ -5,24 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.errors import TraceWarning
-from eagerflow.extending import tree
+from eagerflow.extending import table_html, table_lines, tree
 from eagerflow.extending.tracing import children, walk
 from eagerflow.nn.calls import noting
 from eagerflow.nn.text import short_type
 
 _HEADINGS: Final = ("layer", "class", "output", "parameters", "bytes")
-_NUMBERS: Final = 3  # from this column on, cells are flush right
-#: colours of the notebook's theme, light or dark, with lines half as strong as the text
-_STYLE: Final = (
-    "border-collapse:collapse;color:inherit;background:transparent;"
-    "font-variant-numeric:tabular-nums"
-)
-_LINE: Final = "border-bottom:1px solid color-mix(in srgb, currentColor 30%, transparent)"
+_LEFT: Final = 3  # columns of texts
 
 
 @final
@@ -79,28 +72,14 @@ class Summary:
         return sum(row.nbytes for row in self.rows)
 
     def __repr__(self) -> str:
-        table = [_HEADINGS, *map(_cells, self.rows)]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        lines = [
-            "  ".join(
-                cell.rjust(width) if i >= _NUMBERS else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            ).rstrip()
-            for cells in table
-        ]
-        return "\n".join([*lines, self._total(), *[self.note] * bool(self.note)])
+        lines = table_lines([_HEADINGS, *map(_cells, self.rows)], _LEFT)
+        return "\n".join([*lines, *self._notes()])
 
     def _repr_html_(self) -> str:
-        head = "".join(_html("th", i, name) for i, name in enumerate(_HEADINGS))
-        body = "".join(
-            f"<tr>{''.join(_html('td', i, cell) for i, cell in enumerate(_cells(row)))}</tr>"
-            for row in self.rows
-        )
-        caption = "<br>".join(escape(line) for line in (self._total(), self.note) if line)
-        return (
-            f'<table style="{_STYLE}"><caption style="color:inherit">{caption}'
-            f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        return table_html(self._notes(), _HEADINGS, map(_cells, self.rows), _LEFT)
+
+    def _notes(self) -> list[str]:
+        return [self._total(), *[self.note] * bool(self.note)]
 
     def _total(self) -> str:
         total = self.parameters
@@ -194,12 +173,6 @@ def _types(result: Any) -> str:
 def _cells(row: SummaryRow) -> tuple[str, ...]:
     output = f"{row.output} x{row.calls}" if row.calls > 1 else row.output
     return (row.path, row.name, output, f"{row.parameters:,}", _bytes(row.nbytes))
-
-
-def _html(tag: str, column: int, text: str) -> str:
-    side = "right" if column >= _NUMBERS else "left"
-    line = f";{_LINE}" if tag == "th" else ""
-    return f'<{tag} style="text-align:{side}{line}">{escape(text)}</{tag}>'
 
 
 def _bytes(count: int) -> str:

@@ -6,9 +6,9 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.optim.checks import fraction, not_negative
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
-from eagerflow.optim.parameters import PerVariable, SomeRows
+from eagerflow.optim.parameters import PerVariable
+from eagerflow.options import FRACTION, NOT_NEGATIVE, check
 
 __all__ = ["Adam", "AdamW"]
 
@@ -37,8 +37,8 @@ class AbstractAdam(AbstractOptimiser):
                 given=f"betas={betas!r}",
                 expected="two numbers from 0 to 1, 1 excluded, such as (0.9, 0.999)",
             )
-        fraction(what, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
-        not_negative(what, eps=eps)
+        check(what, FRACTION, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
+        check(what, NOT_NEGATIVE, eps=eps)
         names = ("exp_avg", "exp_avg_sq", *("max_exp_avg_sq",) * amsgrad)
         super().__init__(variables, lr, weight_decay, lr_scale, dict.fromkeys(names, 0.0))
         self.betas = tuple(betas)
@@ -62,7 +62,7 @@ class AbstractAdam(AbstractOptimiser):
             square = largest[0].set(ef.maximum(largest[0].value, square))
         # the root of the corrected squares is root / sqrt(1 - beta2**n); that factor is in the
         # numbers, as in section 2 of the paper. Of rows, eps is taken as it is.
-        return mean / (ef.sqrt(square) + (self.eps if isinstance(means, SomeRows) else eps)) * step
+        return mean / (ef.sqrt(square) + (self.eps if means.indices is not None else eps)) * step
 
 
 @final

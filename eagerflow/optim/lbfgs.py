@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError, DTypeError, TensorValueError, hides_frames
+from eagerflow.errors import DeviceError, hides_frames
 from eagerflow.extending import hint_at, is_traced
 from eagerflow.extending.tracing import undo_by
-from eagerflow.optim.checks import count, not_negative
 from eagerflow.optim.line_search import Point, strong_wolfe
-from eagerflow.optim.parameters import named_variables, outline
+from eagerflow.optim.parameters import check_real, named_variables, outline, working_dtype
+from eagerflow.options import COUNT, NOT_NEGATIVE, check, one_of
 from eagerflow.states import put
 from eagerflow.types import DType
 
@@ -104,16 +104,10 @@ class LBFGS:
         self._variables = tuple(named.values())
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        count("LBFGS", "times", max_iter=max_iter, max_eval=max_eval, history_size=history_size)
-        not_negative(
-            "LBFGS", lr=lr, tolerance_grad=tolerance_grad, tolerance_change=tolerance_change
-        )
-        if line_search_fn not in (None, "strong_wolfe"):
-            raise TensorValueError(
-                "LBFGS: there is no such line search",
-                given=f"line_search_fn={line_search_fn!r}",
-                expected="None or 'strong_wolfe'",
-            )
+        check("LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        check("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
+        check("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
+        check("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
         self.lr = lr
         self.max_iter = max_iter
         self.max_eval = max_eval
@@ -367,13 +361,9 @@ def _f64(x: ef.Tensor) -> ef.Tensor:
 def _shared(variables: Mapping[str, ef.Variable]) -> tuple[Any, DType]:
     """The device of the variables, and the dtype of the vector that they become."""
     first = next(iter(variables.values()))
-    dtype = ef.float32 if first.dtype.itemsize < 4 else first.dtype
+    dtype = working_dtype(first)
     for path, v in variables.items():
-        if v.dtype.is_complex:
-            raise DTypeError(
-                f"LBFGS: {path or 'the variable'} is complex", given=str(v.type),
-                hint="hold real and imaginary part in two variables",
-            )  # fmt: skip
+        check_real("LBFGS", path, v)
         if v.device is not first.device:
             raise DeviceError(
                 "LBFGS: the variables are on several devices",

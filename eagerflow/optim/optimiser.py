@@ -7,26 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
-from eagerflow.errors import DTypeError, ShapeError, hides_frames
+from eagerflow.errors import ShapeError, hides_frames
 from eagerflow.extending import TensorLike, hint_at, in_range
-from eagerflow.optim.checks import not_negative
 from eagerflow.optim.parameters import (
-    AbstractRows,
-    AllRows,
     Parameter,
     Parameters,
     PerVariable,
-    SomeRows,
+    Rows,
+    check_real,
     named_variables,
     outline,
     per_variable,
+    working_dtype,
 )
+from eagerflow.options import NOT_NEGATIVE, check
 from eagerflow.states import put
-from eagerflow.types import DType
 
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
-Accumulators: TypeAlias = Sequence[AbstractRows]
+Accumulators: TypeAlias = Sequence[Rows]
 
 #: what numbers are held in beside a complex variable
 _REAL: Final = {"complex64": ef.float32, "complex128": ef.float64}
@@ -71,7 +70,7 @@ class AbstractOptimiser(ABC):
     ) -> None:
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
-            not_negative(what, lr=lr)
+            check(what, NOT_NEGATIVE, lr=lr)
         named, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay
@@ -82,7 +81,7 @@ class AbstractOptimiser(ABC):
             scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
             made = self._accumulators(path, v, accumulators)
             self.state.update(made)
-            dtype = _working_dtype(v)
+            dtype = working_dtype(v)
             parameters.append(Parameter(i, path, v, tuple(made.values()), dtype, decay, scale))
         self._parameters = Parameters(tuple(parameters), treedef)
         device = parameters[0].variable.device
@@ -96,16 +95,12 @@ class AbstractOptimiser(ABC):
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]
     ) -> dict[str, ef.Variable]:
         """What is kept beside one variable, by name."""
-        if v.dtype.is_complex and not self._complex:
-            raise DTypeError(
-                f"{type(self).__name__}: {path or 'the variable'} is complex",
-                given=str(v.type),
-                hint="hold real and imaginary part in two variables",
-            )
+        if not self._complex:
+            check_real(type(self).__name__, path, v)
         made = {}
         for kind, first in wanted.items():
             name = f"{kind}.{path}" if path else kind
-            value = ef.full(v.shape, first, dtype=_working_dtype(v), device=v.device)
+            value = ef.full(v.shape, first, dtype=working_dtype(v), device=v.device)
             made[name] = ef.Variable(value, trainable=False, name=name)
         return made
 
@@ -237,28 +232,21 @@ class AbstractOptimiser(ABC):
 
     def _apply(self, p: Parameter, g: Any, scalars: tuple[ef.Tensor, ...]) -> None:
         v = p.variable
-        if isinstance(g, ef.IndexedSlices) and self._by_rows:
-            if not self._additive or p.decay:
-                g = g.coalesce()
-            part = SomeRows(v, g.indices)
-            accumulators = [SomeRows(x, g.indices) for x in p.accumulators]
-            v.scatter_add(g.indices, -self._step(p, part, g.values, accumulators, scalars))
+        if not (isinstance(g, ef.IndexedSlices) and self._by_rows):
+            v.assign_sub(self._step(p, None, ef.asarray(g), scalars))
             return
-        whole = [AllRows(x) for x in p.accumulators]
-        v.assign_sub(self._step(p, AllRows(v), ef.asarray(g), whole, scalars))
+        if not self._additive or p.decay:
+            g = g.coalesce()
+        v.scatter_add(g.indices, -self._step(p, g.indices, g.values, scalars))
 
     def _step(
-        self,
-        p: Parameter,
-        target: AbstractRows,
-        g: ef.Tensor,
-        accumulators: Accumulators,
-        scalars: tuple[ef.Tensor, ...],
+        self, p: Parameter, rows: ef.Tensor | None, g: ef.Tensor, scalars: tuple[ef.Tensor, ...]
     ) -> ef.Tensor:
-        """What is subtracted from the variable, weight decay included."""
+        """What is subtracted from the variable, or from these rows, weight decay included."""
+        target = Rows(p.variable, rows)
         if p.decay and not self._decoupled:
             g = g + target.value.astype(p.dtype) * p.decay
-        change = self._change(g, accumulators, *scalars)
+        change = self._change(g, [Rows(x, rows) for x in p.accumulators], *scalars)
         if p.decay and self._decoupled:
             change = change + target.value.astype(p.dtype) * (scalars[0] * p.decay)
         return change if p.dtype is p.variable.dtype else change.astype(p.variable.dtype)
@@ -273,10 +261,3 @@ _ELSEWHERE: Final = """
     variables zero_grad
 """
 hint_at(AbstractOptimiser, _ELSEWHERE.split())
-
-# --- parts ------------------------------------------------------------------------------------
-
-
-def _working_dtype(v: ef.Variable) -> DType:
-    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
-    return ef.float32 if v.dtype.itemsize < 4 else v.dtype

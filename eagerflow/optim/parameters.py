@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
@@ -86,30 +85,40 @@ class Parameters:
 # --- accumulators: one formula for whole variables and for some of their rows ------------------
 
 
-class AbstractRows(ABC):
+@final
+class Rows:
     """The rows of a variable that an update reads and writes.
 
-    Attributes:
+    Args:
         variable: the variable.
+        indices: of the rows that a sparse gradient has: no other is read or written. None for all.
     """
 
-    __slots__ = ("variable",)
+    __slots__ = ("_variable", "indices")
 
-    def __init__(self, variable: ef.Variable) -> None:
-        self.variable = variable
+    def __init__(self, variable: ef.Variable, indices: ef.Tensor | None = None) -> None:
+        self._variable = variable
+        self.indices = indices
 
     @property
-    @abstractmethod
     def value(self) -> ef.Tensor:
         """What they hold."""
+        if self.indices is None:
+            return self._variable.value
+        return ef.take(self._variable, self.indices, axis=0)
 
-    @abstractmethod
     def add(self, change: ef.Tensor) -> ef.Tensor:
         """Add, and give the new value."""
+        if self.indices is None:
+            return self._variable.assign_add(change)
+        return self.set(self.value + change)
 
-    @abstractmethod
     def set(self, value: ef.Tensor) -> ef.Tensor:
         """Replace, and give the new value."""
+        if self.indices is None:
+            return self._variable.assign(value)
+        self._variable.scatter_update(self.indices, value)
+        return value
 
     def mean(self, x: ef.Tensor, keep: float) -> ef.Tensor:
         """Take ``x`` into a running mean, and give it: ``keep * value + (1 - keep) * x``.
@@ -120,45 +129,6 @@ class AbstractRows(ABC):
         if keep > 0.5:
             return self.add((x - value) * (1 - keep))
         return self.set(x - (x - value) * keep)
-
-
-@final
-class AllRows(AbstractRows):
-    """All of a variable."""
-
-    __slots__ = ()
-
-    @property
-    def value(self) -> ef.Tensor:
-        return self.variable.value
-
-    def add(self, change: ef.Tensor) -> ef.Tensor:
-        return self.variable.assign_add(change)
-
-    def set(self, value: ef.Tensor) -> ef.Tensor:
-        return self.variable.assign(value)
-
-
-@final
-class SomeRows(AbstractRows):
-    """The rows of a variable that a sparse gradient has; no other is read or written."""
-
-    __slots__ = ("indices",)
-
-    def __init__(self, variable: ef.Variable, indices: ef.Tensor) -> None:
-        super().__init__(variable)
-        self.indices = indices
-
-    @property
-    def value(self) -> ef.Tensor:
-        return ef.take(self.variable, self.indices, axis=0)
-
-    def add(self, change: ef.Tensor) -> ef.Tensor:
-        return self.set(self.value + change)
-
-    def set(self, value: ef.Tensor) -> ef.Tensor:
-        self.variable.scatter_update(self.indices, value)
-        return value
 
 
 def outline(optimiser: Any, variables: Sequence[ef.Variable]) -> str:
@@ -218,6 +188,21 @@ def named_variables(what: str, variables: Any) -> tuple[dict[str, ef.Variable], 
     if not named:
         raise TensorValueError(f"{what}: there are no variables", hint="is all of it frozen?")
     return named, treedef
+
+
+def check_real(what: str, path: str, variable: ef.Variable) -> None:
+    """Refuse a variable of complex numbers."""
+    if variable.dtype.is_complex:
+        raise DTypeError(
+            f"{what}: {path or 'the variable'} is complex",
+            given=str(variable.type),
+            hint="hold real and imaginary part in two variables",
+        )
+
+
+def working_dtype(v: ef.Variable) -> DType:
+    """What accumulators are held in: changes of a thousandth are lost in 16 bits."""
+    return ef.float32 if v.dtype.itemsize < 4 else v.dtype
 
 
 def per_variable(what: str, option: PerVariable, path: str, variable: ef.Variable) -> float:

@@ -10,12 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Final, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import TensorLike, is_traced
-from eagerflow.optim.checks import count, not_negative
+from eagerflow.options import COUNT, NOT_NEGATIVE, POSITIVE, PROBABILITY, OptionKind, check, one_of
 
 __all__ = [
     "AbstractSchedule",
@@ -60,9 +60,51 @@ class AbstractSchedule(ABC):
         """
 
 
+def _is_part(value: Any) -> bool:
+    """Whether it is a schedule, or a constant rate."""
+    return isinstance(value, AbstractSchedule) or bool(NOT_NEGATIVE.fits(value))
+
+
+def _rise(milestones: Sequence[Any]) -> bool:
+    return all(isinstance(x, int) for x in milestones) and all(
+        a < b for a, b in zip([0, *milestones], milestones, strict=False)
+    )
+
+
+_PARTS: Final = "a schedule, or a number that is not negative"
+#: what the fields of schedules may be
+_KINDS: Final = {
+    **dict.fromkeys(("lr", "gamma", "power", "final", "max_lr"), NOT_NEGATIVE),
+    **dict.fromkeys(("steps", "step_size", "total_steps"), COUNT),
+    **dict.fromkeys(("div_factor", "final_div_factor"), POSITIVE),
+    "pct_start": PROBABILITY._replace(wrong="is no part of the updates"),
+    "anneal_strategy": one_of("cos", "linear"),
+    "milestones": OptionKind("are no milestones", "positive ints that rise", _rise),
+    "schedule": OptionKind("is no schedule", _PARTS, _is_part),
+    "schedules": OptionKind(
+        "are not all of them schedules", _PARTS, lambda parts: all(map(_is_part, parts))
+    ),
+}
+
+
+def _checked(schedule: AbstractSchedule) -> None:
+    """Refuse fields that are out of their range, and make tuples of sequences."""
+    for name, value in list(vars(schedule).items()):
+        check(type(schedule).__name__, _KINDS[name], **{name: value})
+        if name in ("schedules", "milestones"):
+            object.__setattr__(schedule, name, tuple(value))
+
+
+class _AbstractFormula(AbstractSchedule):
+    """A schedule of which nothing is to be checked but each field by itself."""
+
+    def __post_init__(self) -> None:
+        _checked(self)
+
+
 @final
 @dataclass(frozen=True)
-class StepSchedule(AbstractSchedule):
+class StepSchedule(_AbstractFormula):
     """``lr * gamma ** (n // step_size)``: falls by a factor at equal distances.
 
     Args:
@@ -79,17 +121,13 @@ class StepSchedule(AbstractSchedule):
     step_size: int
     gamma: float = 0.1
 
-    def __post_init__(self) -> None:
-        not_negative("StepSchedule", lr=self.lr, gamma=self.gamma)
-        count("StepSchedule", "updates", step_size=self.step_size)
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma ** ef.floor(n / self.step_size)
 
 
 @final
 @dataclass(frozen=True)
-class MultiStepSchedule(AbstractSchedule):
+class MultiStepSchedule(_AbstractFormula):
     """``lr * gamma ** k`` after ``k`` of the milestones.
 
     Args:
@@ -106,11 +144,6 @@ class MultiStepSchedule(AbstractSchedule):
     milestones: Sequence[int]
     gamma: float = 0.1
 
-    def __post_init__(self) -> None:
-        not_negative("MultiStepSchedule", lr=self.lr, gamma=self.gamma)
-        _check_milestones("MultiStepSchedule", self.milestones)
-        object.__setattr__(self, "milestones", tuple(self.milestones))
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = self.lr + 0 * n
         for k, milestone in enumerate(self.milestones, start=1):
@@ -120,7 +153,7 @@ class MultiStepSchedule(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class ExponentialSchedule(AbstractSchedule):
+class ExponentialSchedule(_AbstractFormula):
     """``lr * gamma ** n``.
 
     Args:
@@ -135,16 +168,13 @@ class ExponentialSchedule(AbstractSchedule):
     lr: float
     gamma: float
 
-    def __post_init__(self) -> None:
-        not_negative("ExponentialSchedule", lr=self.lr, gamma=self.gamma)
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return self.lr * self.gamma**n
 
 
 @final
 @dataclass(frozen=True)
-class PolynomialSchedule(AbstractSchedule):
+class PolynomialSchedule(_AbstractFormula):
     """From ``lr`` to ``final`` as ``(1 - n / steps) ** power``; a straight line for power 1.
 
     Args:
@@ -163,10 +193,6 @@ class PolynomialSchedule(AbstractSchedule):
     power: float = 1.0
     final: float = 0.0
 
-    def __post_init__(self) -> None:
-        not_negative("PolynomialSchedule", lr=self.lr, power=self.power, final=self.final)
-        count("PolynomialSchedule", "updates", steps=self.steps)
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         left = 1 - ef.minimum(n, self.steps) / self.steps
         return self.final + (self.lr - self.final) * left**self.power
@@ -174,7 +200,7 @@ class PolynomialSchedule(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class CosineSchedule(AbstractSchedule):
+class CosineSchedule(_AbstractFormula):
     """From ``lr`` to ``final`` along half a cosine (Loshchilov and Hutter, 2017).
 
     Args:
@@ -191,17 +217,13 @@ class CosineSchedule(AbstractSchedule):
     steps: int
     final: float = 0.0
 
-    def __post_init__(self) -> None:
-        not_negative("CosineSchedule", lr=self.lr, final=self.final)
-        count("CosineSchedule", "updates", steps=self.steps)
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         return _cosine(self.lr, self.final, ef.minimum(n, self.steps) / self.steps)
 
 
 @final
 @dataclass(frozen=True)
-class WarmUp(AbstractSchedule):
+class WarmUp(_AbstractFormula):
     """A straight rise at first, then another schedule from its beginning.
 
     Update ``n`` of the first ``steps`` has ``(n + 1) / (steps + 1)`` of the rate that the schedule
@@ -219,10 +241,6 @@ class WarmUp(AbstractSchedule):
     schedule: AbstractSchedule | float
     steps: int
 
-    def __post_init__(self) -> None:
-        _check_part("WarmUp", self.schedule)
-        count("WarmUp", "updates", steps=self.steps)
-
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = _part(self.schedule, ef.maximum(n - self.steps, 0.0))
         return rate * ef.minimum((n + 1) / (self.steps + 1), 1.0)
@@ -230,7 +248,7 @@ class WarmUp(AbstractSchedule):
 
 @final
 @dataclass(frozen=True)
-class OneCycleSchedule(AbstractSchedule):
+class OneCycleSchedule(_AbstractFormula):
     """Up to the highest rate and down to almost nothing (Smith and Topin, 2018).
 
     From ``max_lr / div_factor`` to ``max_lr`` in the first ``pct_start`` of the updates, and then
@@ -255,30 +273,6 @@ class OneCycleSchedule(AbstractSchedule):
     anneal_strategy: Literal["cos", "linear"] = "cos"
     div_factor: float = 25.0
     final_div_factor: float = 1e4
-
-    def __post_init__(self) -> None:
-        what = "OneCycleSchedule"
-        not_negative(what, max_lr=self.max_lr, pct_start=self.pct_start)
-        count(what, "updates", total_steps=self.total_steps)
-        for name in ("div_factor", "final_div_factor"):
-            if not getattr(self, name) > 0:
-                raise TensorValueError(
-                    f"{what}: {name} is not positive",
-                    given=f"{name}={getattr(self, name)!r}",
-                    expected="a positive number",
-                )
-        if self.pct_start > 1:
-            raise TensorValueError(
-                f"{what}: pct_start is no part of the updates",
-                given=f"pct_start={self.pct_start}",
-                expected="0 to 1",
-            )
-        if self.anneal_strategy not in ("cos", "linear"):
-            raise TensorValueError(
-                f"{what}: there is no such anneal_strategy",
-                given=f"anneal_strategy={self.anneal_strategy!r}",
-                expected="'cos' or 'linear'",
-            )
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         between = _cosine if self.anneal_strategy == "cos" else _line
@@ -309,16 +303,12 @@ class ChainedSchedule(AbstractSchedule):
     milestones: Sequence[int]
 
     def __post_init__(self) -> None:
-        for part in self.schedules:
-            _check_part("ChainedSchedule", part)
-        _check_milestones("ChainedSchedule", self.milestones)
+        _checked(self)
         if len(self.schedules) != len(self.milestones) + 1:
             raise TensorValueError(
                 "ChainedSchedule: there must be one milestone between each two schedules",
                 given=f"{len(self.schedules)} schedules, {len(self.milestones)} milestones",
             )
-        object.__setattr__(self, "schedules", tuple(self.schedules))
-        object.__setattr__(self, "milestones", tuple(self.milestones))
 
     def _at(self, n: ef.Tensor) -> ef.Tensor:
         rate = _part(self.schedules[0], n)
@@ -340,24 +330,3 @@ def _cosine(first: float, last: float, part: ef.Tensor) -> ef.Tensor:
 
 def _part(schedule: AbstractSchedule | float, n: ef.Tensor) -> ef.Tensor:
     return schedule._at(n) if isinstance(schedule, AbstractSchedule) else schedule + 0 * n
-
-
-def _check_part(what: str, schedule: Any) -> None:
-    if not isinstance(schedule, AbstractSchedule):
-        if not isinstance(schedule, int | float):
-            raise TensorValueError(
-                f"{what}: this is no schedule",
-                given=repr(schedule),
-                expected="a schedule or a number",
-            )
-        not_negative(what, rate=schedule)
-
-
-def _check_milestones(what: str, milestones: Sequence[int]) -> None:
-    rising = all(a < b for a, b in zip([0, *milestones], milestones, strict=False))
-    if not (all(isinstance(x, int) for x in milestones) and rising):
-        raise TensorValueError(
-            f"{what}: these are no milestones",
-            given=f"milestones={milestones!r}",
-            expected="positive ints that rise",
-        )

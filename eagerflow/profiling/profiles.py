@@ -27,6 +27,7 @@ from eagerflow.events import (
 from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
+from eagerflow.tables import table_html, table_lines
 
 
 @final
@@ -58,6 +59,7 @@ class OpStatistics:
 #: kinds that only the thread that asked for them records
 _OF_THREADS: Final = (OpEvent, NodeEvent, StepEvent, RegionEvent, TransferEvent, RetraceEvent)
 _HEADINGS: Final = ("op", "device", "calls", "total", "mean", "median", "share", "bytes")
+_LEFT: Final = 2  # columns of texts
 
 
 @final
@@ -168,31 +170,13 @@ class Profile:
             write(data)
 
     def __str__(self) -> str:
-        rows = [_HEADINGS, *map(_cells, self.table())]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self._summary()]
-        for row in rows:
-            texts = (
-                cell.ljust(width) if i < 2 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            lines.append("  ".join(texts).rstrip())
-        return "\n".join(lines)
+        lines = table_lines([_HEADINGS, *map(_cells, self.table())], _LEFT)
+        return "\n".join([self._summary(), *lines])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
-
-        head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in _cells(row)) + "</tr>"
-            for row in self.table()
-        )
-        return (
-            f"<table><caption>{escape(self._summary())}</caption>"
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        return table_html([self._summary()], _HEADINGS, map(_cells, self.table()), _LEFT)
 
     def _ops(self) -> list[OpEvent | NodeEvent]:
         """The events that are one op each, run by itself or as a node of a graph."""

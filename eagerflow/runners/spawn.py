@@ -24,7 +24,7 @@ from eagerflow.runners.closing import Closing
 from eagerflow.runners.runner import STOPPED, Runner
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.ending import ending
-from eagerflow.tracing.tracer import tracer_of
+from eagerflow.tracing.tracer import current_tracer
 
 
 @final
@@ -140,7 +140,7 @@ def spawn(
     ...     numbers.dequeue_up_to(10)
     Tensor([1, 2, 3], i64[3]@cpu:0)
     """
-    if tracer_of(interpreter.current()) is not None:
+    if current_tracer() is not None:
         raise TraceError(
             "spawn: within a traced function", hint="spawn runners outside, where they are started"
         )

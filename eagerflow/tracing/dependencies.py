@@ -7,11 +7,10 @@ from types import TracebackType
 from typing import Any, final
 
 from eagerflow.core import tree
-from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.tracing.symbols import Symbol
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 
 @final
@@ -52,7 +51,7 @@ class control_dependencies:  # noqa: N801 - used like a function
         self._before: list[tuple[Tracer | None, Any]] = []
 
     def __enter__(self) -> None:
-        tracer = tracer_of(current())
+        tracer = current_tracer()
         before = tracer.effects.extra if tracer is not None else ()
         self._before.append((tracer, before))
         if tracer is not None:

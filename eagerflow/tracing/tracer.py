@@ -20,7 +20,9 @@ from eagerflow.core.interpreter import (
     AbstractInterpreter,
     AbstractTracer,
     Composite,
+    current,
     installed,
+    stack,
     tracer_among,
     use,
 )
@@ -47,7 +49,7 @@ from eagerflow.tracing.symbols import (
     leaked_number,
     unknown_size,
 )
-from eagerflow.types import DTYPES, TensorSpec, TensorType
+from eagerflow.types import DTYPES, TensorType
 
 _owners: Final = itertools.count(1)
 _traces: Final[WeakSet[Tracer]] = WeakSet()
@@ -206,10 +208,10 @@ class Tracer(AbstractTracer):
 
     # --- inputs ---
 
-    def add_input(self, spec: TensorSpec, name: str) -> Tensor:
-        """A new input, as a symbolic tensor."""
+    def add_input(self, spec: ValueSpec, name: str) -> Any:
+        """A new input, as a symbolic tensor or a number."""
         self._taken.update(symbols(spec.shape))
-        return self._symbolic(self.graph.add_input(spec.type, name, spec.device))
+        return self.result(self.graph.add_input(spec.type, name, spec.device))
 
     def add_number(self, number: complex, name: str, captured: bool = False) -> TracedNumber:
         """A new input that is a Python number, ``number`` in the call that traces.
@@ -405,6 +407,10 @@ class Tracer(AbstractTracer):
         self.check_own(x, what)
         return x.value if x.tracer is self else self._operand(x.value, x)
 
+    def graph_value(self, x: Any, what: str = "a result") -> Value:
+        """What a tensor or a number is in the graph."""
+        return self.value_of(x) if type(x) is Tensor else self.number_value(x, what)
+
     def compare(self, op: str, *operands: Any) -> Tensor:
         """A comparison of numbers of which one is known only when the graph runs."""
         values = [self.number_value(x, op) for x in operands]
@@ -417,9 +423,7 @@ class Tracer(AbstractTracer):
         specs: Sequence[ValueSpec], effects: Iterable[Effectful],
     ) -> tuple[Any, ...]:  # fmt: skip
         """Append a node with subgraphs; gives its outputs, tensors and numbers."""
-        values = [
-            self.value_of(x) if type(x) is Tensor else self.number_value(x, op) for x in operands
-        ]
+        values = [self.graph_value(x, op) for x in operands]
         effects = tuple(effects)
         waits = effects or self._effects is not None
         source = capture(2)
@@ -560,6 +564,11 @@ def living() -> list[Any]:
     """What is still held of traces that have ended: tensors' data and numbers."""
     ended = [trace for trace in list(_traces) if not trace.is_alive]
     return [x for trace in ended for one in trace.handed_out if (x := one()) is not None]
+
+
+def current_tracer() -> Tracer | None:
+    """The trace that this thread is in, the innermost one."""
+    return tracer_of(current()) if stack.installed else None
 
 
 def tracer_of(interpreter: AbstractInterpreter) -> Tracer | None:

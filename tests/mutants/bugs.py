@@ -176,7 +176,7 @@ BUGS: Final = (
     Bug(
         "Adam corrects eps of sparse gradients",
         "eagerflow/optim/adam.py",
-        "(self.eps if isinstance(means, SomeRows) else eps)",
+        "(self.eps if means.indices is not None else eps)",
         "eps",
         ("optim",),
     ),

@@ -145,7 +145,7 @@ def test_what_does_not_fit() -> None:
             function(ef.zeros((3, 2)), ef.tensor([0, 1]))
     with pytest.raises(ShapeError, match="no curve"):
         metrics.auc(ef.zeros(3), ef.zeros(2))
-    with pytest.raises(TensorValueError, match="'mean' is no average"):
+    with pytest.raises(TensorValueError, match="average has no such value"):
         metrics.f1_score(ef.tensor([0]), ef.tensor([0]), "mean")
 
 

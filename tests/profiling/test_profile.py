@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 
@@ -100,9 +101,10 @@ def test_it_prints_a_table() -> None:
 def test_it_prints_html() -> None:
     p = made_of(("<b>", 0.0012, 3_000_000_000))
     html = p._repr_html_()
-    assert "<caption>1 ops in 1.20 ms, of " in html
-    assert "<td>&lt;b&gt;</td><td>cpu:0</td><td>1</td><td>1.20 ms</td>" in html
-    assert "<td>3.00 GB</td>" in html
+    assert ">1 ops in 1.20 ms, of " in html
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", html)
+    assert cells[:4] == ["&lt;b&gt;", "cpu:0", "1", "1.20 ms"]
+    assert cells[-1] == "3.00 GB"
     assert html.count("<tr>") == 2
 
 

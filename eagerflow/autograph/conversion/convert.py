@@ -173,10 +173,10 @@ def converted(function: FunctionType) -> FunctionType:
     that could depend on tensors.
     """
     code = function.__code__
-    known = _known.get(id(code))
-    if known is None or known[0]() is not code:
-        known = _remember(code, _convert(function))
-    made = known[1]
+    made = _made_of(code)
+    if made is None:
+        key, forget, made = id(code), _known.pop, _convert(function)
+        _known[key] = (ref(code, lambda _: forget(key, None)), made)
     if type(made) is str or made is code:
         return function
     return _like(function, made)  # type: ignore[arg-type]  # it is no str
@@ -184,10 +184,14 @@ def converted(function: FunctionType) -> FunctionType:
 
 def why_not(code: CodeType) -> str | None:
     """Why the function of a code object was not converted, where that was tried."""
+    made = _made_of(code)
+    return made if isinstance(made, str) else None
+
+
+def _made_of(code: CodeType) -> CodeType | str | None:
+    """The code to run in place of another, or why there is none; None if that was not tried."""
     known = _known.get(id(code))
-    if known is None or known[0]() is not code or type(known[1]) is not str:
-        return None
-    return known[1]
+    return known[1] if known is not None and known[0]() is code else None
 
 
 def branches(code: CodeType) -> bool:
@@ -207,12 +211,6 @@ def _has(
     if any(i.opname.startswith(instructions) for i in dis.get_instructions(code)):
         return True
     return any(_has(c, instructions, names) for c in code.co_consts if isinstance(c, CodeType))
-
-
-def _remember(code: CodeType, made: CodeType | str) -> tuple[ref[CodeType], CodeType | str]:
-    key, forget = id(code), _known.pop
-    entry = _known[key] = (ref(code, lambda _: forget(key, None)), made)
-    return entry
 
 
 def _convert(function: FunctionType) -> CodeType | str:

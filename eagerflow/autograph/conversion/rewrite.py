@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS, as_function, binds, is_plain
@@ -58,10 +58,8 @@ def rewrite(node: ast.FunctionDef | ast.Lambda) -> Any:
     Raises:
         NotConvertible: it contains something that cannot be converted; the text names it.
     """
-    if isinstance(node, ast.Lambda):
-        _check([node.body])
-        return _Function(node.args, []).function(node)
-    return _Function(node.args, node.body).function(node)
+    body = [] if isinstance(node, ast.Lambda) else node.body
+    return _Function(node.args, body).function(node)
 
 
 def _check(body: Sequence[ast.AST]) -> None:
@@ -98,6 +96,7 @@ class _Function(ast.NodeTransformer):
 
     def function(self, node: Any) -> Any:
         if isinstance(node, ast.Lambda):
+            _check([node.body])
             node.body = self.visit(node.body)
             return node
         if not node.name.startswith("@"):
@@ -110,9 +109,7 @@ class _Function(ast.NodeTransformer):
             targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
             made = ast.If(ast.Constant(False), [ast.Assign(targets, ast.Constant(None))], [])
             body.insert(0, located(made, node.body[0]))
-        for kind, outer_names in ((ast.Global, self._globals), (ast.Nonlocal, self._nonlocals)):
-            if outer_names:
-                body.insert(0, located(kind(sorted(outer_names)), node.body[0]))
+        _declare(self._globals, self._nonlocals, body, node.body[0])
         node.body = body
         return node
 
@@ -192,11 +189,7 @@ class _Function(ast.NodeTransformer):
         names = {**bound(body), **more}.keys()
         self._shared |= names
         inner = self._block(body) or [located(ast.Pass(), at)]
-        outer, own = sorted(names & self._globals), sorted(names - self._globals)
-        if own:
-            inner.insert(0, located(ast.Nonlocal(own), at))
-        if outer:
-            inner.insert(0, located(ast.Global(outer), at))
+        _declare(names & self._globals, names - self._globals, inner, at)
         self._count += 1
         # located at the statement: to define it is no line of the body
         return function(f"@{name}{self._count}", arguments, inner, at)
@@ -294,11 +287,7 @@ class _Function(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
         node.decorator_list = [self.visit(d) for d in node.decorator_list]
-        self._visit_defaults(node.args)
-        try:
-            return _Function(node.args, node.body).function(node)
-        except NotConvertible:
-            return node  # the caller gets the warning
+        return self._inner(node, node.body)
 
     def visit_ClassDef(self, node: Any) -> Any:
         return node  # methods are converted when they are called
@@ -306,16 +295,17 @@ class _Function(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_ClassDef
 
     def visit_Lambda(self, node: ast.Lambda) -> Any:
-        self._visit_defaults(node.args)
-        try:
-            _check([node.body])
-        except NotConvertible:
-            return node
-        return _Function(node.args, []).function(node)
+        return self._inner(node, [])
 
-    def _visit_defaults(self, arguments: ast.arguments) -> None:
+    def _inner(self, node: Any, body: Sequence[ast.stmt]) -> Any:
+        """A function within this one, rewritten if it can be."""
+        arguments: ast.arguments = node.args
         arguments.defaults = [self.visit(d) for d in arguments.defaults]
         arguments.kw_defaults = [d and self.visit(d) for d in arguments.kw_defaults]
+        try:
+            return _Function(arguments, body).function(node)
+        except NotConvertible:
+            return node  # the caller gets the warning
 
     # --- expressions ---
 
@@ -388,14 +378,11 @@ class _Function(ast.NodeTransformer):
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp, of: str) -> ast.expr:
         """The call of the function that a comprehension is."""
         assert self._before is not None
-        over, names = self._source(node.generators[0].iter), binds(node)
+        over, names = self._source(node.generators[0].iter), set(binds(node))
         self._count += 1
         made = as_function(node, f"@{of}{self._count}", of)
-        for kind, outer in ((ast.Global, True), (ast.Nonlocal, False)):
-            outer_names = [n for n in names if (n in self._globals) is outer]
-            if outer_names:
-                made.body.insert(0, located(kind(outer_names), node))
-        self._shared.update(names)
+        _declare(names & self._globals, names - self._globals, made.body, node)
+        self._shared |= names
         inner = _Function(made.args, made.body, self._self)
         self._before.append(inner.function(made))
         return located(ast.Call(ast.Name(made.name, ast.Load()), [over], []), node)
@@ -430,6 +417,13 @@ class _Function(ast.NodeTransformer):
     def _plain_call(self, node: ast.Call) -> ast.Call:
         node.func = operator_call("call", [node.func], node.func)
         return node
+
+
+def _declare(outer: Set[str], nonlocals: Set[str], body: list[ast.stmt], at: ast.AST) -> None:
+    """Let a function begin with the declarations of its global and nonlocal names."""
+    for kind, names in ((ast.Global, outer), (ast.Nonlocal, nonlocals)):
+        if names:
+            body.insert(0, located(kind(sorted(names)), at))
 
 
 def _is_python(test: ast.expr) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, TypeVar, final
 
@@ -48,14 +49,12 @@ def is_always(test: ast.expr) -> bool:
 
 def holds_jumps(body: Sequence[ast.stmt]) -> bool:
     """Whether control may leave a statement of a function other than by its end: `jumps.py`."""
-    for node in own_nodes(body):
-        if isinstance(node, JUMPS) and node is not body[-1]:
-            return True
-        if isinstance(node, LOOPS) and node.orelse:
-            return True
-        if isinstance(node, ast.While) and is_always(node.test):
-            return True
-    return False
+    return any(
+        (isinstance(node, JUMPS) and node is not body[-1])
+        or (isinstance(node, LOOPS) and node.orelse)
+        or (isinstance(node, ast.While) and is_always(node.test))
+        for node in own_nodes(body)
+    )
 
 
 def own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -83,13 +82,10 @@ def bound(nodes: Iterable[ast.AST]) -> dict[str, int]:
 
 def augmented(nodes: Sequence[ast.AST]) -> set[str]:
     """The names that statements bind only by augmented assignment (``+=``)."""
-    counts: dict[str, int] = {}
-    for node in own_nodes(nodes):
-        for name in _bound_by(node):
-            counts[name] = counts.get(name, 0) + 1
-    for node in own_nodes(nodes):
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            counts[node.target.id] -= 1
+    every = list(own_nodes(nodes))
+    counts = Counter(name for node in every for name in _bound_by(node))
+    targets = [node.target for node in every if isinstance(node, ast.AugAssign)]
+    counts.subtract(target.id for target in targets if isinstance(target, ast.Name))
     return {name for name, count in counts.items() if not count}
 
 
@@ -207,10 +203,5 @@ def _plain_targets(node: ast.Assign | ast.AnnAssign) -> set[str]:
 
 def _names_of(target: ast.expr) -> set[str]:
     """The names among targets: ``a`` and ``b`` of ``a, (b, c.d)``."""
-    if isinstance(target, ast.Name):
-        return {target.id}
-    if isinstance(target, ast.Starred):
-        return _names_of(target.value)
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return set[str]().union(*map(_names_of, target.elts))
-    return set()
+    names = [node for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}

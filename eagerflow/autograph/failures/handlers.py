@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Any, Final, final
 from weakref import WeakKeyDictionary
 
@@ -31,7 +30,7 @@ from eagerflow.errors import (
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import kind_of
 from eagerflow.source import capture, user_line
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: effects that do not happen where a run fails before them
 _EFFECTS: Final = ("writes", "fence", "blocks")
@@ -94,10 +93,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
         self._nodes = _nodes_here()
         self._before = len(self._nodes)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _open.handlers.pop()
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
@@ -107,25 +103,21 @@ class catching:  # noqa: N801 - converted code calls it as an operator
     def _look_at(self, nodes: Sequence[Node]) -> None:
         """Refuse nodes of the block that raise, when the graph runs, what a handler is for."""
         for node in all_nodes(nodes):
-            raised = next((e for e in _raised_by(node) if self._is_for(e)), None)
+            raised = next(filter(self._catching, _raised_by(node)), None)
             if raised is not None:
                 self._tell(node, raised)
 
-    def _is_for(self, raised: type[BaseException]) -> bool:
-        return any(issubclass(raised, k) or issubclass(k, raised) for k in self._flat)
-
-    @property
-    def _flat(self) -> tuple[type[BaseException], ...]:
-        """The classes that the handlers name, which may be in tuples."""
+    def _catching(self, raised: type[BaseException]) -> set[type[BaseException]]:
+        """The classes that the handlers name, perhaps in tuples, and that are for an exception."""
         kinds: list[Any] = [self._kinds()]
         while any(type(x) is tuple for x in kinds):
             kinds = [y for x in kinds for y in (x if type(x) is tuple else (x,))]
-        return tuple(kinds)
+        return {k for k in kinds if issubclass(raised, k) or issubclass(k, raised)}
 
     def _tell(self, node: Node, raised: type[BaseException]) -> None:
         what = f"{raised.__name__} is raised when the graph runs, outside of the `try` around it"
         given = f"{node.op} at {node.source}\n    and the handler at {self.line}"
-        if {k for k in self._flat if issubclass(raised, k) or issubclass(k, raised)} <= _BROAD:
+        if self._catching(raised) <= _BROAD:
             _note(f"{what}: {given}")
             return
         error = TraceError(what, given=given, hint=_HINTS[raised], source=node.source)
@@ -144,7 +136,7 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
 def _nodes_here() -> list[Node]:
     """The nodes of the part of a trace that is under way, if one is."""
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     return [] if tracer is None else tracer.graph.nodes
 
 
@@ -191,29 +183,19 @@ class leaving:  # noqa: N801 - converted code calls it as an operator
     """
 
     def __init__(self, line: Callable[[], Any]) -> None:
-        self._line = line
+        self.line = line
         self.kinds: tuple[type[BaseException], ...] = ()  # the exceptions that it suppresses
-        self.block: catching | None = None
 
     def __enter__(self) -> None:
         _open.ends.append(self)
         self._nodes = _nodes_here()
         self._before = self._end = len(self._nodes)
 
-    def begin(self) -> None:
-        """Note that the block begins."""
-        if self.kinds:
-            self.block = catching(UserCode(code_of(self._line), lambda: self.kinds))
-            self.block.__enter__()
-
     def end(self) -> None:
         """Note that the block has ended."""
         self._end = len(self._nodes)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _open.ends.pop()
         if error is not None:
             return
@@ -244,21 +226,16 @@ def manager(given: Any) -> Any:
 
 
 @operator
-@final
-class managed:  # noqa: N801 - converted code calls it as an operator
+@contextlib.contextmanager
+def managed() -> Iterator[None]:
     """The block of a `with`."""
-
-    def __enter__(self) -> None:
-        self._of = _open.ends[-1]
-        self._of.begin()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self._of.end()
-        if self._of.block is not None:
-            self._of.block.__exit__(kind, error, trace)
+    whole = _open.ends[-1]
+    suppressed = UserCode(code_of(whole.line), lambda: whole.kinds)
+    with catching(suppressed) if whole.kinds else contextlib.nullcontext():
+        try:
+            yield
+        finally:
+            whole.end()
 
 
 def _with_effects(nodes: Iterable[Node]) -> Iterator[Node]:

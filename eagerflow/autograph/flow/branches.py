@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.failures.handlers import refuse_caught
-from eagerflow.autograph.failures.raising import is_users, raise_in_graph
+from eagerflow.autograph.failures.raising import is_users, raise_in_graph, result_or_error
 from eagerflow.autograph.flow.carry import until_known
 from eagerflow.autograph.tracking.blocks import (
     Again,
@@ -25,11 +26,11 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, different_objects, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of, handle_location
-from eagerflow.control.branches import cond
+from eagerflow.control.branches import NO_TEXT, cond
 from eagerflow.core import interpreter
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
@@ -71,36 +72,30 @@ def choose(test: Any, body: Callable[[], Any], orelse: Callable[[], Any]) -> Any
 @operator
 def and_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``a and b``."""
-    if not rest:
-        return first
-    if as_test(first) is not None:
-        return _short("`and`", first, lambda: and_(rest[0](), *rest[1:]), lambda: first, rest)
-    return and_(rest[0](), *rest[1:]) if first else first
+    return _first("`and`", False, first, rest)
 
 
 @operator
 def or_(first: Any, *rest: Callable[[], Any]) -> Any:
     """``a or b``."""
+    return _first("`or`", True, first, rest)
+
+
+def _first(said: str, wanted: bool, first: Any, rest: Sequence[Callable[[], Any]]) -> Any:
+    """The first operand whose truth is ``wanted``, or the last one; those after it are not made."""
     if not rest:
         return first
-    if as_test(first) is not None:
-        return _short("`or`", first, lambda: first, lambda: or_(rest[0](), *rest[1:]), rest)
-    return first if first else or_(rest[0](), *rest[1:])
 
+    def others() -> Any:
+        return _first(said, wanted, rest[0](), rest[1:])
 
-def _short(
-    said: str,
-    test: Any,
-    body: Callable[[], Any],
-    orelse: Callable[[], Any],
-    rest: Sequence[Callable[[], Any]],
-) -> Any:
-    """`choose`, where the user's code is ``rest``."""
-    predicate = as_test(test)
-    assert predicate is not None
+    predicate = as_test(first)
+    if predicate is None:
+        return first if bool(first) is wanted else others()
     code = code_of(rest[0])
-    functions = UserCode(code, body), UserCode(code, orelse)
-    return Branches(predicate, functions, (), rest, f"what {said} gives").run()
+    functions = [UserCode(code, lambda: first), UserCode(code, others)]
+    ordered = functions if wanted else functions[::-1]
+    return Branches(predicate, ordered, (), rest, f"what {said} gives").run()
 
 
 @operator
@@ -181,6 +176,18 @@ class Raised(BaseException):
         self.error = error
 
 
+def telling(branch: int, function: Callable[..., Any], *args: Any) -> Any:
+    """The result of the function of a branch.
+
+    Raises:
+        Raised: the user's code in it raises an exception.
+    """
+    result, raised = result_or_error(lambda: function(*args), is_users)
+    if raised is not None:
+        raise Raised(branch, raised) from None
+    return result
+
+
 @final
 class Branches:
     """An `if` whose branch only the graph can choose.
@@ -208,6 +215,7 @@ class Branches:
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
         self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the locations after each branch
         self._made: list[Any] = [None, None]  # and the results of the branches
+        self._texts: dict[Any, str] = {}  # the names of the locations among the outputs
         cells = cells_of(*self._roots)
         for name, (_, _, live) in self.names.items():
             if live and name in cells:
@@ -224,26 +232,20 @@ class Branches:
             _active.pop()
 
     def _trace(self) -> Any:
-        try:
+        def trace() -> Any:
             with attempt():
-                outputs = cond(self.test, self._traced(0), self._traced(1))
-        except Raised as one:
-            raised = one
-        else:
-            return self._leave(outputs)
-        return self._check(raised)  # while no exception is being handled
+                return cond(self.test, self._traced(0), self._traced(1))
+
+        outputs: Any
+        outputs, raised = result_or_error(trace, lambda error: isinstance(error, Raised))
+        return self._check(raised) if isinstance(raised, Raised) else self._leave(outputs)
 
     def _traced(self, i: int) -> UserCode:
         dead = [name for name, (_, _, live) in self.names.items() if not live]
 
         def branch() -> Any:
-            try:
-                result, raw, changes = TracedBlock(self._roots, dead).run(self.functions[i])
-            except BaseException as error:
-                if not is_users(error):
-                    raise
-                raise Raised(i, error) from None
-            self._made[i] = raw
+            run = TracedBlock(self._roots, dead).run
+            result, self._made[i], changes = telling(i, run, self.functions[i])
             return self._results(i, result, changes)
 
         return UserCode(self._codes[i], branch, self._said)
@@ -262,55 +264,41 @@ class Branches:
 
         def fails() -> None:
             try:
-                self.functions[i]()
-            except BaseException as error:
-                if not is_users(error):
-                    raise
-                raise_in_graph(error)
-                raise Raised(i, error) from None
+                telling(i, self.functions[i])
+            except Raised as raised:
+                raise_in_graph(raised.error)
+                raise
 
         def branch() -> None:
-            try:
+            with suppress(Raised):
                 TracedBlock(self._roots, ()).run(fails)
-            except Raised:
-                return
 
         return UserCode(self._codes[i], branch)
 
     def _results(self, i: int, result: Any, changes: Found) -> Any:
         """The outputs of a branch: its result, and the value of each location."""
-        new = changes.keys() - self._locations.keys() - self._refused.keys()
+        new = changes.keys() - self._locations.keys()
         self._locations.update((key, changes[key][0]) for key in new)
         for key in new:
             note_read(changes[key][0])
-        locations = {
-            key: location for key, location in self._locations.items() if key not in self._refused
-        }
-        self._raw[i] = {
-            key: changes[key][2] if key in changes else location.get()
-            for key, location in locations.items()
-        }
-        values = {
-            key: changes[key][1] if key in changes else _updated(location.get(), changes)
-            for key, location in locations.items()
-        }
+        self._raw[i], self._texts = {}, {}
+        outputs: dict[str, Any] = {"": result}
+        for key, location in self._locations.items():
+            if key in self._refused:
+                continue
+            before = location.get()
+            _, value, self._raw[i][key] = changes.get(key) or (
+                location, _updated(before, changes), before
+            )  # fmt: skip
+            if value is GONE and key in self._like:  # no branch has given a result so far
+                value = zeros_as(self._like[key])
+            text = location.text.removeprefix("@") or "it"
+            self._texts[key] = text = f"{text}#{len(outputs)}" if text in outputs else text
+            outputs[text] = value
         if i == 1:
             self._compare()
             if new:
                 raise Again
-        return self._named(result, {k: self._filled(k, v) for k, v in values.items()})
-
-    def _filled(self, key: Any, value: Any) -> Any:
-        """The value of a name; zeros for a result as long as no branch has given one."""
-        return zeros_as(self._like[key]) if value is GONE and key in self._like else value
-
-    def _named(self, result: Any, values: dict[Any, Any]) -> Any:
-        outputs: dict[str, Any] = {"": result}
-        for key, value in values.items():
-            text = self._locations[key].text.removeprefix("@") or "it"
-            outputs[f"{text}#{len(outputs)}" if text in outputs else text] = value
-        self._keys = list(values)
-        self._texts = list(outputs)[1:]
         return outputs
 
     def _compare(self) -> None:
@@ -338,7 +326,7 @@ class Branches:
 
     def _leave(self, outputs: dict[str, Any]) -> Any:
         self._pin_choices(outputs)
-        for key, text in zip(self._keys, self._texts, strict=True):
+        for key, text in self._texts.items():
             a, b = (raw.get(key, GONE) for raw in self._raw)
             location = self._locations[key]
             value = a if a is b else outputs[text]
@@ -358,7 +346,7 @@ class Branches:
 
     def _pin_choices(self, outputs: dict[str, Any]) -> None:
         """Refuse updates in place of a result that the test may make a shared tensor."""
-        for key, text in zip(self._keys, self._texts, strict=True):
+        for key, text in self._texts.items():
             location, value = self._locations[key], outputs[text]
             pair = [raw.get(key, GONE) for raw in self._raw]
             if type(value) is not Tensor or location.kind == "handle" or pair[0] is pair[1]:
@@ -388,9 +376,7 @@ class Branches:
 
     def _pin(self, location: Location | None, old: list[Tensor], value: Tensor) -> None:
         lines = self._lines(location.key if location is not None else None)
-        name = location.key if location is not None and location.kind == "cell" else None
-        text = "a tensor" if location is None else location.text
-        pin_choice(text, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}", name)
+        pin_choice(location, old, value, "a condition", f"{lines[0]}\n    and {lines[1]}")
 
     # --- errors ---
 
@@ -412,8 +398,13 @@ class Branches:
             what, hint = "the function returns", "return the same structure everywhere"
         else:
             what, hint = f"{location.text} is", "give it the same structure in both"
-        what += " something else in each branch of an `if` on a tensor"
-        return different_objects(what, (a, b), lines, hint)
+        hint += ": None or an object cannot be chosen by a tensor"
+        both = isinstance(a, str) and isinstance(b, str)
+        return TraceError(
+            f"{what} something else in each branch of an `if` on a tensor",
+            given=f"{kind_text(a)} from {lines[0]}\n    and {kind_text(b)} from {lines[1]}",
+            hint=NO_TEXT if both else hint,
+        )
 
 
 def _updated(x: Any, changes: Found) -> Any:

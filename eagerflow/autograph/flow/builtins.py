@@ -12,6 +12,7 @@ import math
 import operator as operators
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -50,18 +51,13 @@ def reduced(function: Any, made: Callable[[], Any], plain: Callable[[], Any]) ->
     return made() if known else plain()
 
 
-def _any(items: Iterable[Any], /) -> Any:
-    """`any`; a bool tensor if an item that decides is one."""
-    return _first_truth(items, wanted=True)
-
-
 def _all(items: Iterable[Any], /) -> Any:
-    """`all`, likewise."""
-    return not_(_first_truth(items, wanted=False))
+    """`all`; a bool tensor if an item that decides is one."""
+    return not_(_any(items, wanted=False))
 
 
-def _first_truth(items: Iterable[Any], *, wanted: bool) -> Any:
-    """Whether the truth of an item is ``wanted``."""
+def _any(items: Iterable[Any], /, *, wanted: bool = True) -> Any:
+    """`any`, likewise: whether the truth of an item is ``wanted``."""
     source = _rows_of(items)
     if source is not None:
         rows = _scalars(source)
@@ -125,19 +121,17 @@ def _sum(items: Iterable[Any], /, start: Any = 0) -> Any:
     return total
 
 
-def _max(*items: Any, **options: Any) -> Any:
-    """`max`; where tensors decide, the graph computes it."""
-    return _extreme(builtins.max, operators.gt, items, options)
-
-
-def _min(*items: Any, **options: Any) -> Any:
-    """`min`, likewise."""
-    return _extreme(builtins.min, operators.lt, items, options)
-
-
 def _extreme(
-    plain: Callable[..., Any], beats: Callable[[Any, Any], Any], items: Any, options: dict[str, Any]
+    plain: Callable[..., Any], beats: Callable[[Any, Any], Any], *items: Any, **options: Any
 ) -> Any:
+    """`max` or `min`; where tensors decide, the graph computes it.
+
+    Args:
+        plain: that of Python.
+        beats: whether a key is better than another.
+        items: as Python's takes them.
+        options: likewise.
+    """
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
     source = _rows_of(items[0]) if len(items) == 1 else None
@@ -241,8 +235,10 @@ def _type(*args: Any, **options: Any) -> Any:
 
 
 replacements.update({
-    builtins.any: _any, builtins.all: _all, builtins.sum: _sum, builtins.max: _max,
-    builtins.min: _min, builtins.list: _list, builtins.print: _print, builtins.next: _next,
+    builtins.any: _any, builtins.all: _all, builtins.sum: _sum,
+    builtins.max: partial(_extreme, builtins.max, operators.gt),
+    builtins.min: partial(_extreme, builtins.min, operators.lt),
+    builtins.list: _list, builtins.print: _print, builtins.next: _next,
     builtins.pow: _pow, builtins.type: _type,
     deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from types import FunctionType
@@ -24,14 +25,7 @@ from eagerflow.autograph.tracking.blocks import (
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
 from eagerflow.autograph.values.kinds import are_alike, arrays_as, kind_text, zeros_as
-from eagerflow.autograph.values.lists import (
-    Appended,
-    Growth,
-    NeedsArray,
-    grow,
-    is_outside,
-    one_each,
-)
+from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outside, one_each
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of
 from eagerflow.control.loops import scan, while_loop
@@ -62,7 +56,7 @@ def until_known(
         functions: the user's code in it.
         trace: traces it; raises `Again` or `NeedsArray` where it has learned of an effect.
     """
-    growth: Growth | None = None
+    grown: list[tuple[Location, list[Any]]] = []  # the lists that are stood for meanwhile
     try:
         for _ in range(_TRIALS):
             try:
@@ -70,13 +64,38 @@ def until_known(
             except Again:
                 continue
             except NeedsArray as need:
-                growth = growth or Growth(functions)
-                growth.add(need)
+                grown += need.satisfied(functions)
         raise TraceError(f"{what} does something else each time that it is traced")
     except BaseException:
-        if growth is not None:
-            growth.undo()
+        for location, owner in grown:
+            location.set(owner)
         raise
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Carried:
+    """A location that iterations set.
+
+    Attributes:
+        location: the location.
+        in_place: whether the tensor in it is itself updated.
+        text: its name in the carry; empty if it is not loop-carried.
+        start: its value before the first iteration.
+        alone: whether nothing else refers to that.
+        like: what an iteration gives for a name not bound before, else GONE.
+        alias: a tensor that an iteration gives it and that other handles may share.
+        left: whether no iteration binds it for certain.
+    """
+
+    location: Location
+    in_place: bool
+    text: str = ""
+    start: Any = GONE
+    alone: bool = False
+    like: Any = GONE
+    alias: Tensor | None = None
+    left: bool = False
 
 
 @final
@@ -98,17 +117,11 @@ class Loop:
         self._code = body.__code__
         self._dead = [name for name, _, live, _ in names if not live]
         self._known = known
-        self._locations: dict[Any, Location] = {}
-        self._in_place: dict[Any, bool] = {}  # whether the tensor in a location is itself updated
-        self._like: dict[Any, Any] = {}  # what an iteration gives for a name not bound before
+        self._locations: dict[Any, _Carried] = {}
         self._lists: dict[Any, tuple[list[Any], str]] = {}  # the lists that iterations append to
         self._over: Sequence[Tensor] = ()
         self._open = False  # whether the number of iterations is unknown
         self._stand_ins: dict[int, Any] = {}
-        self._taken: list[list[Any]] = []
-        #: tensors given to locations by an iteration that other handles may share
-        self._aliases: dict[Any, Tensor] = {}
-        self._left: set[Any] = set()  # names that no iteration binds for certain
         cells = cells_of(*functions)
         self._lines = {name: line for name, line, _, _ in names}
         for name, _, live, augmented in names:
@@ -117,10 +130,8 @@ class Loop:
 
     def _add(self, location: Location, in_place: bool) -> None:
         note_read(location)
-        self._locations[location.identity] = location
-        self._in_place[location.identity] = location.kind == "handle" or (
-            in_place and type(location.get()) is Tensor
-        )
+        in_place = location.kind == "handle" or (in_place and type(location.get()) is Tensor)
+        self._locations[location.identity] = _Carried(location, in_place)
 
     def run(
         self, goes: Callable[[Any], Any], iteration: Callable[..., dict[str, Any]],
@@ -183,73 +194,65 @@ class Loop:
         extra: dict[str, Any],
     ) -> None:  # fmt: skip
         def trace() -> None:
-            keys = self._keys(extra)
-            start = {**extra, **self._begin(keys)}
+            start = self._begin(extra)
             try:
                 with attempt():
-                    result = make(start, partial(self._iteration, keys, iteration))
+                    result = make(start, partial(self._iteration, iteration))
             except NeedsArray as need:
                 self._lists.pop(("list", id(need.owner), None), None)
                 raise
-            self._leave(result, keys)
+            self._leave(result)
 
         until_known("a loop on tensors", self._functions, trace)
 
-    def _begin(self, keys: dict[Any, str]) -> dict[str, Any]:
-        """The carry before the first iteration."""
-        self._start = {key: self._locations[key].get() for key in keys}
-        # the location and what the loop starts with refer to it
-        self._alone = {key: not is_shared([self._start[key]], 2) for key in keys}
-        carry = {}
-        for key, text in keys.items():
-            value = self._start[key]
-            like = zeros_as(self._like[key]) if value is GONE else value
-            carry[text] = own_handles(like)
+    def _begin(self, extra: dict[str, Any]) -> dict[str, Any]:
+        """The carry before the first iteration.
+
+        Locations are loop-carried that have a value, or whose type an iteration determines.
+        """
+        carry = dict(extra)
+        for one in self._locations.values():
+            one.text, one.start = "", GONE if one.left else one.location.get()
+            if one.start is GONE and (one.left or one.like is GONE):
+                continue
+            text = one.location.text.removeprefix("@")
+            one.text = f"{text}#{len(carry)}" if text in carry or not text else text
+            # the location and what the loop starts with refer to it
+            one.alone = not is_shared([one.start], 2)
+            carry[one.text] = own_handles(zeros_as(one.like) if one.start is GONE else one.start)
         return carry
 
-    def _keys(self, extra: Collection[str]) -> dict[Any, str]:
-        """The loop-carried locations: those with a value, or whose type an iteration determines.
-
-        Args:
-            extra: what else is loop-carried.
-        """
-        texts: dict[Any, str] = {}
-        for key, location in self._locations.items():
-            if key in self._left or (location.get() is GONE and key not in self._like):
-                continue
-            text = location.text.removeprefix("@")
-            taken = text in extra or text in texts.values()
-            texts[key] = f"{text}#{len(texts)}" if taken else text
-        return texts
+    @property
+    def _carried(self) -> list[_Carried]:
+        """The loop-carried locations."""
+        return [one for one in self._locations.values() if one.text]
 
     def _iteration(
-        self, keys: dict[Any, str], iteration: Callable[..., dict[str, Any]], carry: dict[str, Any],
-        *rows: Any,
+        self, iteration: Callable[..., dict[str, Any]], carry: dict[str, Any], *rows: Any
     ) -> tuple[dict[str, Any], list[list[Any]]]:  # fmt: skip
         """One iteration: the next carry, and the values that it appends to each list."""
         block = TracedBlock(self._functions, self._dead)
         saved: list[tuple[Tensor, Any, Any, Any]] = []
-        ends: dict[Any, Any] = {}
-        holds: dict[Any, Any] = {}  # the tensors that this iteration may update in place
-        stood: list[
-            tuple[Location, Any]
-        ] = []  # the locations that had a stand-in, with their lists
+        ends: dict[_Carried, Any] = {}
+        holds: dict[_Carried, Any] = {}  # the tensors that this iteration may update in place
+        stood: list[tuple[Location, Any]] = []  # where stand-ins are, with their lists
+        taken: list[list[Any]] = []
 
         def run() -> dict[str, Any]:
             lists = [Appended(owner, text) for owner, text in self._lists.values()]
-            for one in lists:
-                for location in block.snapshot.holders(one.owner):
-                    stood.append((location, one.owner))
-                    location.set(one)
-            holds.update((key, self._put(key, carry[text], saved)) for key, text in keys.items())
+            for stand_in in lists:
+                for location in block.snapshot.holders(stand_in.owner):
+                    stood.append((location, stand_in.owner))
+                    location.set(stand_in)
+            holds.update((c, self._put(c, carry[c.text], saved)) for c in self._carried)
             extra = iteration(carry, *rows)
-            for key, location in self._locations.items():
-                ends[key] = location.get()
-                self._note_alias(key, ends[key], holds)
-                if key in holds:
-                    self._check_updates(key, carry[keys[key]], holds[key], ends[key])
-            ends.update({key: own_handles(value) for key, value in ends.items()})
-            self._taken = [own_handles(one.taken()) for one in lists]
+            for one in self._locations.values():
+                ends[one] = one.location.get()
+                self._note_alias(one, ends[one], holds)
+                if one in holds:
+                    self._check_updates(one, carry[one.text], holds[one], ends[one])
+            ends.update({one: own_handles(value) for one, value in ends.items()})
+            taken[:] = [own_handles(one.taken()) for one in lists]
             self._stand_ins = {id(one): one.owner for one in lists}
             return extra
 
@@ -262,61 +265,60 @@ class Loop:
                 held.pop(id(own), None)
             for handle, data, lane, mark in saved:
                 handle._data, handle._lane, handle._mark = data, lane, mark
-        self._learn(changes, ends, keys)
-        result.update((text, ends[key]) for key, text in keys.items())
-        return result, self._taken
+        self._learn(changes, ends)
+        result.update((one.text, ends[one]) for one in self._carried)
+        return result, taken
 
-    def _note_alias(self, key: Any, end: Any, holds: dict[Any, Any]) -> None:
+    def _note_alias(self, one: _Carried, end: Any, holds: dict[_Carried, Any]) -> None:
         """Note that an iteration gives a location a tensor that may be from outside the loop."""
         if is_pinned(end) or (
             is_from_outside(end) and not any(end is own for own in holds.values())
         ):
-            self._aliases[key] = end
+            one.alias = end
 
-    def _put(self, key: Any, value: Any, saved: list[Any]) -> Any:
+    def _put(self, one: _Carried, value: Any, saved: list[Any]) -> Any:
         """Store a loop-carried value; gives the tensor that may be updated in place."""
-        location = self._locations[key]
-        if self._in_place[key]:
+        location = one.location
+        if one.in_place:
             handle = location.get()
             saved.append((handle, handle._data, handle._lane, handle._mark))
             BASE.rebind(handle, value)
             return handle
-        if key in self._like:
+        if one.like is not GONE:
             return None  # an iteration binds it, and does not see the binding of the last one
-        own = arrays_as(self._start[key], own_handles(value))
+        own = arrays_as(one.start, own_handles(value))
         location.set(own)
         if type(own) is not Tensor:
             return None
-        held[id(own)] = HeldTensor(own, self._alone[key])
+        held[id(own)] = HeldTensor(own, one.alone)
         return own
 
-    def _check_updates(self, key: Any, before: Any, tensor: Any, now: Any) -> None:
+    def _check_updates(self, one: _Carried, before: Any, tensor: Any, now: Any) -> None:
         """Find out whether iterations update a tensor in place, or rebind its name."""
         if tensor is None:
             return
-        if self._in_place[key]:
+        if one.in_place:
             if now is not tensor:
-                self._in_place[key] = False
+                one.in_place = False
                 raise Again
         elif tensor._data is not before._data:
-            if type(self._start[key]) is not Tensor:
+            if type(one.start) is not Tensor:
                 return  # the first iteration made it from a number
-            if now is not tensor and self._alone[key]:
+            if now is not tensor and one.alone:
                 return  # no other handle sees the updated tensor
             if now is tensor:
-                self._in_place[key] = True
+                one.in_place = True
                 raise Again
-            location = self._locations[key]
-            name = location.text
+            name = one.location.text
             raise TraceError(
                 f"a loop on tensors updates {name} in place and gives the name to another one",
-                given=self._line_of(location),
+                given=self._line_of(one.location),
                 hint=f"write {name} = {name} + … in the place of {name} += …",
             )
 
-    def _learn(self, changes: Found, ends: dict[Any, Any], keys: dict[Any, str]) -> None:
+    def _learn(self, changes: Found, ends: dict[_Carried, Any]) -> None:
         """Raise `Again` if the iteration had effects that were not known before."""
-        self._check_rows(changes, keys)
+        self._check_rows(changes)
         known = self._known_so_far
         for key, (location, value, _) in changes.items():
             if location.kind == "list":
@@ -325,40 +327,40 @@ class Loop:
                 self._lists[key] = (location.owner, location.text)
             elif id(value) not in self._stand_ins and key not in self._locations:
                 self._add(location, in_place=False)
-        for key, value in ends.items():
+        for one, value in ends.items():
             if value is GONE:
-                self._left.add(key)
-            elif key not in keys and key not in self._left:
-                self._like[key] = value
+                one.left = True
+            elif not one.text and not one.left:
+                one.like = value
         if self._known_so_far != known:
             raise Again
-        for key in keys:
-            if key in self._left:
-                self._unbinds(key)
-            before, after = self._start[key], ends[key]
-            tensors = type(before) is type(after) is Tensor
-            if not tensors and key not in self._like and not are_alike(before, after):
-                self._changes_kind(key, after)
+        for one in self._carried:
+            if one.left:
+                self._unbinds(one.location)
+            tensors = type(one.start) is type(ends[one]) is Tensor
+            if not tensors and one.like is GONE and not are_alike(one.start, ends[one]):
+                self._changes_kind(one, ends[one])
 
     @property
     def _known_so_far(self) -> tuple[int, ...]:
         """Counts that grow when an iteration has effects that were not known before."""
-        unbound = self._left - self._start.keys()
-        return len(self._lists), len(self._locations), len(self._like), len(unbound)
+        every = self._locations.values()
+        likes, lefts = [c.like is not GONE for c in every], [c.left and not c.text for c in every]
+        return len(self._lists), len(every), sum(likes), sum(lefts)
 
-    def _changes_kind(self, key: Any, value: Any) -> NoReturn:
-        location, code = self._locations[key], self._code
+    def _changes_kind(self, one: _Carried, value: Any) -> NoReturn:
+        location, code = one.location, self._code
         raise TraceError(
             f"{location.text} becomes something else in a loop on tensors",
-            given=f"{kind_text(self._start[key])} before {line_text(code, code.co_firstlineno)}\n"
+            given=f"{kind_text(one.start)} before {line_text(code, code.co_firstlineno)}\n"
             f"    and {kind_text(value)} after {self._line_of(location)}",
             hint="start with a value of the same structure and type, such as ef.zeros(...)",
         )
 
-    def _check_rows(self, changes: Found, keys: dict[Any, str]) -> None:
+    def _check_rows(self, changes: Found) -> None:
         """Refuse an iteration that updates in place the tensor that the loop iterates over."""
         updated = [location.owner for location, *_ in changes.values() if location.kind == "handle"]
-        updated += [self._start[key] for key in keys if self._in_place[key]]
+        updated += [one.start for one in self._carried if one.in_place]
         if any(x is row for x in updated for row in self._over):
             raise TraceError(
                 "a loop on tensors updates in place the tensor that it goes over",
@@ -367,38 +369,36 @@ class Loop:
                 hint="go over a range: `for i in range(xs.shape[0])`, and read xs[i]",
             )
 
-    def _unbinds(self, key: Any) -> NoReturn:
-        location = self._locations[key]
+    def _unbinds(self, location: Location) -> NoReturn:
         raise TraceError(
             f"an iteration of a loop on tensors leaves {location.text} unbound",
             given=self._line_of(location),
             hint="bind it whatever happens in the iteration",
         )
 
-    def _leave(self, result: dict[str, Any], keys: dict[Any, str]) -> None:
-        for key, text in keys.items():
-            location, value = self._locations[key], result[text]
-            if self._in_place[key]:
+    def _leave(self, result: dict[str, Any]) -> None:
+        for one in self._carried:
+            location, value = one.location, result[one.text]
+            if one.in_place:
                 interpreter.current().rebind(location.get(), value)
-            elif key in self._like and not self._known and not location.key.startswith("@"):
+            elif one.like is not GONE and not self._known and not location.key.startswith("@"):
                 forget_name(tracer_here(), location, self._maybe_unbound(location))
             else:
-                self._pin(location, key, value)
-                location.set(arrays_as(self._like.get(key, self._start[key]), value))
+                self._pin(one, value)
+                location.set(arrays_as(one.start if one.like is GONE else one.like, value))
 
-    def _pin(self, location: Location, key: Any, value: Any) -> None:
+    def _pin(self, one: _Carried, value: Any) -> None:
         """Refuse updates in place of a result that is the initial tensor after no iteration."""
         if type(value) is not Tensor:
             return
-        old = [self._aliases[key]] if key in self._aliases else []
-        box = [self._start[key]]
+        old = [] if one.alias is None else [one.alias]
+        box = [one.start]
         # its location and what the loop starts with refer to it
         if not self._known and is_shared(box, 2):
             old += box
-        if not old:
-            return
-        name = location.key if location.kind == "cell" else None
-        pin_choice(location.text, old, value, "a loop on tensors", self._line_of(location), name)
+        if old:
+            location = one.location
+            pin_choice(location, old, value, "a loop on tensors", self._line_of(location))
 
     def _line_of(self, location: Location) -> str:
         """The line that binds the name of a location, or that of the loop, for messages."""

@@ -7,12 +7,18 @@ the branch that is taken, in the first iteration if there is one.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from eagerflow.autograph.conversion.convert import converted_argument, replacements
-from eagerflow.autograph.failures.raising import check_in_graph, is_stated, is_users
-from eagerflow.autograph.flow.branches import Branches, Raised
+from eagerflow.autograph.failures.raising import (
+    check_in_graph,
+    is_stated,
+    is_users,
+    result_or_error,
+)
+from eagerflow.autograph.flow.branches import Branches, Raised, telling
 from eagerflow.autograph.flow.loops import first_iteration, raise_in_first_iteration
 from eagerflow.autograph.tracking.blocks import UserCode, attempt
 from eagerflow.capture.reachable import Reachable
@@ -32,25 +38,30 @@ from eagerflow.runtime.python_control import choose_branch
 _Function = Callable[..., Any]
 
 
-def _attempted(
-    functions: Sequence[_Function], run: Callable[[], Any], known: Callable[[BaseException], bool]
-) -> tuple[Any, BaseException | None]:
-    """The result of tracing functions, or the user's exception; then their effects are undone.
+def _tried(
+    functions: Sequence[_Function], run: Callable[[], Any], known: Callable[[BaseException], bool],
+    otherwise: Callable[[Any], Any],
+) -> Any:  # fmt: skip
+    """The result of tracing functions; if that raises an exception, another one.
 
     Args:
-        functions: the user's code.
+        functions: the user's code, whose effects are undone if it raises an exception.
         run: traces them.
         known: whether an exception is one that the graph is to raise.
+        otherwise: gives the other result, given the exception.
     """
     before = Reachable(functions)
-    try:
-        with attempt():
-            return run(), None
-    except BaseException as error:
-        before.restore()
-        if not known(error):
+
+    def trace() -> Any:
+        try:
+            with attempt():
+                return run()
+        except BaseException:
+            before.restore()
             raise
-        return None, error
+
+    result, raised = result_or_error(trace, known)
+    return result if raised is None else otherwise(raised)
 
 
 def _cond(pred: Any, true_fn: _Function, false_fn: _Function, *operands: Any) -> Any:
@@ -58,11 +69,13 @@ def _cond(pred: Any, true_fn: _Function, false_fn: _Function, *operands: Any) ->
     run = functools.partial(cond, pred, *functions, *operands)
     if not _is_of_graph(pred):
         return run()
-    result, raised = _attempted(functions, run, is_users)
-    if raised is None:
-        return result
     test = as_truth("cond: pred", pred)
-    return _branches(test, *[_with(f, operands) for f in functions])
+    return _tried(
+        functions,
+        run,
+        is_users,
+        lambda _: _branches(test, *[_with(f, operands) for f in functions]),
+    )
 
 
 def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
@@ -70,14 +83,15 @@ def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
     run = functools.partial(switch, index, branches, *operands)
     if not _is_of_graph(index):
         return run()
-    result, raised = _attempted(branches, run, is_users)
-    if raised is None:
-        return result
+    return _tried(branches, run, is_users, lambda _: _raising_switch(index, branches, operands))
+
+
+def _raising_switch(index: Any, branches: Sequence[_Function], operands: Any) -> Any:
     raising = branches[_first_that_raises(index, branches, operands)]
     others = [f for f in branches if f is not raising]
     number = tensor_of(index)
     if not others:
-        check_in_graph(functools.partial(_check_index, len(branches)), number)
+        check_in_graph(functools.partial(choose_branch, count=len(branches)), number)
         return raising(*own_handles(operands))
     taken = [number == i for i, f in enumerate(branches) if f is raising]
     rest = [others[0] if f is raising else f for f in branches]
@@ -87,30 +101,20 @@ def _switch(index: Any, branches: Sequence[_Function], *operands: Any) -> Any:
     )  # fmt: skip
 
 
-def _check_index(count: int, index: Tensor) -> None:
-    choose_branch(int(index), count)
-
-
 def _first_that_raises(index: Any, branches: Sequence[_Function], operands: Any) -> int:
     """Which branch raises."""
 
-    def telling(i: int, branch: _Function) -> _Function:
-        def run(*args: Any) -> Any:
-            try:
-                return branch(*args)
-            except BaseException as error:
-                if not is_users(error):
-                    raise
-                raise Raised(i, error) from None
+    def told(i: int, branch: _Function) -> _Function:
+        return lambda *args: telling(i, branch, *args)
 
-        return run
+    def run() -> NoReturn:
+        switch(index, list(itertools.starmap(told, enumerate(branches))), *operands)
+        raise TraceError("a branch does something else each time that it is traced")
 
-    telling_all = [telling(i, f) for i, f in enumerate(branches)]
-    run = functools.partial(switch, index, telling_all, *operands)
-    _, raised = _attempted(branches, run, lambda error: isinstance(error, Raised))
-    if isinstance(raised, Raised):
-        return raised.branch
-    raise TraceError("a branch does something else each time that it is traced")
+    which: int = _tried(
+        branches, run, lambda error: isinstance(error, Raised), lambda raised: raised.branch
+    )
+    return which
 
 
 def _branches(test: Tensor, body: _Function, orelse: _Function) -> Any:
@@ -161,10 +165,7 @@ def _loop(
     functions: Sequence[_Function], run: Callable[[], Any], first: Callable[[BaseException], Any]
 ) -> Any:
     """The result of a loop; if its iterations raise an exception, that of its first iteration."""
-    if not interpreter.is_traced():
-        return run()
-    result, raised = _attempted(functions, run, is_stated)
-    return result if raised is None else first(raised)
+    return _tried(functions, run, is_stated, first) if interpreter.is_traced() else run()
 
 
 def _iteration(op: str, function: _Function, *args: Any) -> None:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.convert import operator
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.autograph.failures.raising import is_stated
+from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.autograph.flow.branches import Branches, and_
 from eagerflow.autograph.flow.carry import Loop, Names
 from eagerflow.autograph.flow.iterables import AbstractSource, as_range, as_source, is_askable
@@ -29,7 +29,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.threads import deadline
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 
 #: nodes of an unrolled loop from which on the user is told
 LARGE: Final = 3000
@@ -115,7 +115,7 @@ class _Iterations:
         self.line = line_text(code, code.co_firstlineno)
         self._code = code
         self._most = most
-        self._tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+        self._tracer = current_tracer()
         self._graph = Graph() if self._tracer is None else self._tracer.graph
         self._before = len(self._graph.nodes)
 
@@ -207,15 +207,9 @@ def _run_or_raise(
         code: of its body.
         names: as for `while_`.
     """
-    try:
-        run()
-    except BaseException as error:
-        if not is_stated(error):
-            raise
-        raised = error
-    else:
-        return
-    raise_in_first_iteration(test(), first, raised, code, names)
+    _, raised = result_or_error(run, is_stated)
+    if raised is not None:
+        raise_in_first_iteration(test(), first, raised, code, names)
 
 
 def raise_in_first_iteration(
@@ -262,6 +256,11 @@ def _as_bool(x: Any) -> Any:
     return bool(x) if predicate is None else predicate
 
 
+def _is_refused(error: BaseException) -> bool:
+    """Whether it is eagerflow that refuses to make a loop one of the graph."""
+    return isinstance(error, EagerflowError) and not is_stated(error)
+
+
 @operator
 def endless(body: FunctionType, names: Names) -> None:
     """``while True: body()``, which only an exception ends."""
@@ -270,20 +269,20 @@ def endless(body: FunctionType, names: Names) -> None:
         body()
         return {_COUNT: carry[_COUNT] + 1}
 
-    reason: EagerflowError | None = None
+    def trace() -> None:
+        loop = Loop((body,), body, names, known=True)
+        loop.run(lambda carry: True, iteration, {_COUNT: 0}, endless=True)
+
+    reason: Any = None
     if interpreter.is_traced():
-        try:
-            loop = Loop((body,), body, names, known=True)
-            loop.run(lambda carry: True, iteration, {_COUNT: 0}, endless=True)
-        except EagerflowError as error:
-            reason = error  # an exception of Python may end it
-        else:
+        _, reason = result_or_error(trace, lambda error: isinstance(error, EagerflowError))
+        if reason is None:
             return
+    # an exception of Python may end it
     with _Iterations(body.__code__) as iterations:
         while reason is None or iterations.count < _MOST:
             body()
             iterations.add()
-    assert reason is not None
     raise TraceError(
         "a loop that only an exception ends does in its iterations what only Python can repeat",
         given=f"{iterations.count:,} iterations, {iterations.line}\n    {reason.wrong}",
@@ -352,24 +351,23 @@ class _For:
         if type(over.length) is not int:
             self._run_symbolic()
             return
-        tried = code in _no_loops.get(tracer_here().root, ())
-        made = 0
-        for first in () if tried else (start, start + 1):
-            if first >= over.length or self._is_loop(first):
+        done, made = 0, 0
+        if code not in _no_loops.setdefault(tracer_here().root, set()):
+            if start >= over.length or self._is_loop(start):
                 return
-            if first == start:  # with the types after the first iteration it may be a loop
-                nodes = tracer_here().graph.nodes
-                before = len(nodes)
-                self._body(over.item(start))
-                made = len(nodes) - before
-                holds = self._going()
-                if as_test(holds) is None and not holds:
-                    return
-            else:
-                _no_loops.setdefault(tracer_here().root, set()).add(code)
-        begin = start if tried else start + 1
-        self._over = (over.item(i) for i in range(begin, over.length))
-        self.unroll((begin - start, made))
+            nodes = tracer_here().graph.nodes
+            before = len(nodes)
+            self._body(over.item(start))
+            done, made = 1, len(nodes) - before
+            holds = self._going()
+            if as_test(holds) is None and not holds:
+                return
+            # with the types after the first iteration it may be a loop
+            if start + 1 >= over.length or self._is_loop(start + 1):
+                return
+            _no_loops[tracer_here().root].add(code)
+        self._over = (over.item(i) for i in range(start + done, over.length))
+        self.unroll((done, made))
 
     def _run_symbolic(self) -> None:
         """Trace a loop whose length is a tensor, or a size."""
@@ -377,30 +375,24 @@ class _For:
         known = is_askable(over.length)
         tried = _no_loops.setdefault(tracer_here().root, set())
         if not (known and code in tried):
-            try:
-                _run_or_raise(
-                    partial(self._trace, start), lambda: tensor_of(over.length) > start,
-                    lambda: self._body(over.item(start)), code, self._names,
-                )  # fmt: skip
-            except EagerflowError as error:
-                if not known or is_stated(error):
-                    raise
-                tried.add(code)
-            else:
+            run = partial(
+                _run_or_raise, partial(self._trace, start), lambda: tensor_of(over.length) > start,
+                lambda: self._body(over.item(start)), code, self._names,
+            )  # fmt: skip
+            _, refused = result_or_error(run, lambda error: known and _is_refused(error))
+            if refused is None:
                 return
+            tried.add(code)
         length = over.length.ask("a loop that cannot be one of the graph")
         self._over = (over.item(i) for i in range(start, length))
         self.unroll()
 
     def _is_loop(self, start: int) -> bool:
         """Trace it as a loop, if it can be one."""
-        try:
-            self._trace(start)
-        except BaseException as error:
-            if not (isinstance(error, EagerflowError) or is_stated(error)):
-                raise
-            return False
-        return True
+        _, error = result_or_error(
+            partial(self._trace, start), lambda error: _is_refused(error) or is_stated(error)
+        )
+        return error is None
 
     def _trace(self, start: int) -> None:
         over, body, going = self._over, self._body, self._going

@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.tracking.blocks import held, references_of_blocks, tracer_here
+from eagerflow.capture.paths import Location
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
-from eagerflow.source import capture, is_framework_frame, variables_of
+from eagerflow.source import capture, users_variables
 
 
 def _references(box: list[Any]) -> int:
@@ -59,19 +60,20 @@ def is_pinned(x: Any) -> bool:
 
 
 def pin_choice(
-    name: str, old: list[Tensor], value: Tensor, what: str, lines: str, variable: str | None
+    location: Location | None, old: list[Tensor], value: Tensor, what: str, lines: str
 ) -> None:
     """Refuse from here on to update a tensor in place, or those that it may be.
 
     Args:
-        name: of the tensor, for messages.
+        location: where the tensor is, for messages; None if it is the value of an expression.
         old: the tensors that it may be.
         value: the tensor.
         what: the construct that decides, for messages.
         lines: its lines.
-        variable: the variable that holds it.
     """
     followed = _is_followed()
+    name = "a tensor" if location is None else location.text
+    variable = location.key if location is not None and location.kind == "cell" else None
 
     def error() -> TraceError:
         names = sorted({n for x in old for n in _names(x)} - {variable})
@@ -116,11 +118,5 @@ def _rewritten(name: str) -> str:
 
 def _names(x: Tensor) -> list[str]:
     """The variables of the user's functions under way that hold a tensor."""
-    names: list[str] = []
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        if not is_framework_frame(frame):
-            known = variables_of(frame)
-            names += [n for n, v in known.items() if v is x and n.isidentifier()]
-        frame = frame.f_back
-    return names
+    every = (pair for _, known in users_variables() for pair in known.items())
+    return [name for name, value in every if value is x and name.isidentifier()]

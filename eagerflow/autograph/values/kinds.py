@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.control.branches import NO_TEXT
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.core.texts import has_placeholder
 from eagerflow.dims import symbols
 from eagerflow.dims.asked import AbstractAsked
-from eagerflow.errors import TraceError
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.tracing.arrays import TracedArray
 
@@ -73,21 +70,3 @@ def _zero(x: Any) -> Any:
         shape = [d if symbols((d,)) <= known else 0 for d in kind.shape]
         return zeros(tuple(shape), dtype=kind.dtype, device=kind.device)
     return x.__class__(0) if isinstance(x, (int, float, complex)) else x
-
-
-def different_objects(
-    what: str, values: Sequence[Any], lines: Sequence[str], hint: str
-) -> TraceError:
-    """The error for two branches whose values the graph cannot represent.
-
-    Args:
-        what: the problem.
-        values: their values.
-        lines: their lines.
-        hint: the advice, except for two texts.
-    """
-    hint += ": None or an object cannot be chosen by a tensor"
-    if all(isinstance(x, str) for x in values):
-        hint = NO_TEXT
-    a, b = [f"{kind_text(x)} from {line}" for x, line in zip(values, lines, strict=True)]
-    return TraceError(what, given=f"{a}\n    and {b}", hint=hint)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import FrameType
 from typing import Any, Final, NoReturn, final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -22,7 +20,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
 from eagerflow.ops.shape.axes import moveaxis
 from eagerflow.ops.shape.joining import concat, stack
-from eagerflow.source import is_framework_frame, variables_of
+from eagerflow.source import users_variables
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
@@ -60,6 +58,27 @@ class NeedsArray(BaseException):
         self.owner = owner
         self.text = text
         self.like = like
+
+    def satisfied(
+        self, functions: Sequence[Callable[..., Any]]
+    ) -> list[tuple[Location, list[Any]]]:
+        """Put a `Grown` in place of the list; gives the locations that held it, and the list.
+
+        Args:
+            functions: the user's code, which can reach the list.
+
+        Raises:
+            NeedsArray: a block around reaches the list, and has to do this.
+            TraceError: the list gets something other than tensors.
+        """
+        if is_reached(self.owner):
+            raise self
+        like = self.like
+        if not isinstance(like, TensorSpec):
+            for x in (like, *self.owner):
+                _check_item(self.text, x)
+            like = tensor_of(like).type
+        return [(location, self.owner) for location in grow(functions, self.owner, like)]
 
 
 @final
@@ -231,49 +250,11 @@ def grow(
     return held
 
 
-@final
-class Growth:
-    """The lists that got a `Grown` in their place, which can be undone.
-
-    Args:
-        functions: the user's code, which can reach the lists.
-    """
-
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self._functions = functions
-        self._done: list[tuple[Location, list[Any]]] = []
-
-    def add(self, need: NeedsArray) -> None:
-        """Put a `Grown` in place of a list.
-
-        Raises:
-            NeedsArray: a block around reaches the list, and has to do this.
-            TraceError: the list gets something other than tensors.
-        """
-        if is_reached(need.owner):
-            raise need
-        like = need.like
-        if not isinstance(like, TensorSpec):
-            for x in (like, *need.owner):
-                _check_item(need.text, x)
-            like = tensor_of(like).type
-        self._done += [
-            (location, need.owner) for location in grow(self._functions, need.owner, like)
-        ]
-
-    def undo(self) -> None:
-        """Put the lists back."""
-        for location, owner in self._done:
-            location.set(owner)
-
-
 def _check_frames(owner: list[Any], text: str, line: str) -> None:
     """Refuse a list that a function around has in a variable of its own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_framework_frame(frame) and any(x is owner for x in variables_of(frame).values()):
+    for frame, known in users_variables():
+        if any(x is owner for x in known.values()):
             raise _from_outside(text, f"in {frame.f_code.co_qualname}", line)
-        frame = frame.f_back
 
 
 def _from_outside(text: str, where: str, line: str) -> TraceError:

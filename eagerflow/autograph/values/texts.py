@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from eagerflow.autograph.conversion.convert import operator, replacements, wrappers
@@ -40,7 +41,8 @@ def shown(value: Any, conversion: str) -> Any:
     """
     if conversion == "s":
         return _str(value)
-    if conversion or _holds_unknown(value):
+    within = any(x is not value and _is_unknown(x) for x in tree.leaves(value))
+    if conversion or within:
         return _spelled(value, _SPELLINGS[conversion])
     return value  # tensors and numbers know how they are spelled
 
@@ -53,11 +55,8 @@ def percent(pattern: Any, values: Any) -> Any:
 
 def is_symbolic(x: Any) -> bool:
     """Whether there are values of a trace in a tree: tensors, numbers, texts that show some."""
-    return any(map(_is_symbolic, tree.leaves(x)))
-
-
-def _is_symbolic(x: Any) -> bool:
-    return issubclass(type(x), AbstractAsked) or _is_unknown(x)
+    leaves = tree.leaves(x)
+    return any(issubclass(type(leaf), AbstractAsked) or _is_unknown(leaf) for leaf in leaves)
 
 
 def _is_unknown(x: Any) -> bool:
@@ -67,12 +66,6 @@ def _is_unknown(x: Any) -> bool:
     if type(x) is Dim:
         return not x.symbols <= tracer_here().sizes.keys()
     return x.varies if issubclass(type(x), AbstractNumber) else holds_placeholder(x)
-
-
-def _holds_unknown(x: Any) -> bool:
-    """Whether there is such a value within a container."""
-    leaves = tree.leaves(x)
-    return any(one is not x and _is_unknown(one) for one in leaves)
 
 
 def _spelled(x: Any, spell: Callable[[Any], str]) -> str:
@@ -118,20 +111,16 @@ def _without_texts(function: Any, wrong: str, hint: str) -> Callable[..., Any]:
     return call
 
 
-def _number(kind: Any) -> Callable[..., Any]:
-    """`int`, `float` or `complex`."""
-    return _without_texts(
-        kind, "a number is made of a text that shows a value",
-        "compute with the value itself, or use ef.py_call",
-    )  # fmt: skip
-
-
-def _with_paths(function: Any) -> Callable[..., Any]:
-    """A function of paths."""
-    return _without_texts(
-        function, "a path shows a value",
-        "do it in a function that ef.py_call calls with the value in each step",
-    )  # fmt: skip
+#: for `int`, `float` and `complex`
+_number: Final = partial(
+    _without_texts, wrong="a number is made of a text that shows a value",
+    hint="compute with the value itself, or use ef.py_call",
+)  # fmt: skip
+#: for functions of paths
+_with_paths: Final = partial(
+    _without_texts, wrong="a path shows a value",
+    hint="do it in a function that ef.py_call calls with the value in each step",
+)  # fmt: skip
 
 
 replacements.update({

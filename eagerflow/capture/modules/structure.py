@@ -15,8 +15,7 @@ from eagerflow.capture.equality import same_value
 from eagerflow.capture.modules.probe import ATOMS, Probe
 from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads
-from eagerflow.core import interpreter
-from eagerflow.tracing.tracer import tracer_of
+from eagerflow.tracing.tracer import current_tracer
 
 #: what is so of a part, by the name and the value of a flag, in words that follow its path
 _Words: TypeAlias = Mapping[tuple[str, Any], str]
@@ -83,7 +82,7 @@ def note_set(part: Any, flag: str) -> None:
 
 def _structures() -> Structures | None:
     """Those of the trace that is being made."""
-    tracer = tracer_of(interpreter.current()) if interpreter.stack.installed else None
+    tracer = current_tracer()
     if tracer is None:
         return None
     structures: Structures | None = tracer.root.structures

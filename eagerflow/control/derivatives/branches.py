@@ -1,4 +1,4 @@
-"""The derivative of `cond` and `switch`: the backward pass of the branch that was taken."""
+"""The derivatives of calls, and of `cond` and `switch`: the backward pass of what was run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,58 @@ from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.kinds import ValueSpec
 from eagerflow.runtime.replay import replay
+
+
+@final
+class CallDerivative:
+    """The derivative of a call; all calls of one graph share it.
+
+    Args:
+        whole: the node to differentiate.
+        wanted: which operands need a cotangent.
+        reads: the nodes that read the variables that need a cotangent.
+    """
+
+    def __init__(self, whole: Structured, wanted: Sequence[bool], reads: Sequence[Node]) -> None:
+        body: Graph = whole.attrs["body"]
+        joint = self._joint = Joint(
+            body, wanted, symbolic=True, known=whole.outside,
+            reads=[node.attrs["resource"] for node in reads],
+        )  # fmt: skip
+        numbers = {v: i for i, v in enumerate(joint.inputs)}
+        count = self._count = len(whole.outputs)
+        #: for each residual the operand that it is; None for results of the forward graph
+        self._direct = [numbers.get(v) for v in joint.residuals]
+        made = [i for i, number in enumerate(self._direct) if number is None]
+        forward, backward = joint.forward, joint.backward
+        forward.outputs = [
+            *forward.outputs[:count],
+            *[forward.outputs[count + i] for i in made],
+        ]
+        kinds = [joint.residuals[i].spec for i in made]
+        self._forward = Structured(
+            "call", {"body": forward}, whole.inputs, [*whole.outputs, *kinds]
+        )
+        given = [*[v.spec for v in joint.residuals], *filter(is_smooth, whole.outputs)]
+        flowing = [v.spec for g in joint.gradients for v in g.values]
+        self._backward = Structured("call", {"body": backward}, given, flowing)
+
+    def run(self, apply: Apply, operands: Sequence[Any], sizes: Mapping[str, Size]) -> Any:
+        """The outputs, the residuals and the pullback."""
+        results = apply(self._forward, operands, sizes)
+        made = iter(results[self._count :])
+        residuals = [next(made) if i is None else operands[i] for i in self._direct]
+
+        def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
+            if not self._backward.outputs:
+                return [g.link for g in self._joint.gradients]
+            cotangents = [g for g in gs if g is not None]
+            values = apply(self._backward, [*given, *cotangents], sizes)
+            flowing = flowing_gradients(self._joint.gradients, values)
+            return [g.link if c is None else c
+                    for g, c in zip(self._joint.gradients, flowing, strict=True)]  # fmt: skip
+
+        return results[: self._count], residuals, pull
 
 
 @final
@@ -56,34 +108,32 @@ class BranchDerivative:
         devices = list(dict.fromkeys(device for kept in self.kept for device in kept.devices))
         for kept in self.kept:
             kept.devices = devices
+        #: for each operand but the predicate, then for each read, its gradients in the branches
+        self.gradients = list(zip(*[j.gradients for j in self.joints], strict=True))
         self.forward = self._forward()
         #: how cotangents of operands, then of variables come out, for those that any flows to
         self.flowing = self._flowing([*whole.inputs[1:], *[n.outputs[0].spec for n in reads]])
         self.backward = self._backward()
 
     def _forward(self) -> Structured:
-        kinds = self.whole.inputs[1:]
-        graphs = []
-        for i, joint in enumerate(self.joints):
+        inputs, outputs = self.whole.inputs, [*self.whole.outputs, *self.kept[0].kinds]
+        graphs = [
+            build(g.name, inputs[1:], partial(self._push, i), self.names)
+            for i, g in enumerate(self.branches)
+        ]
+        return Structured(self.whole.op, {"branches": tuple(graphs)}, inputs, outputs)
 
-            def branch(xs: list[Any], i: int = i, joint: Joint = joint) -> Sequence[Any]:
-                results = replay(joint.forward, xs, self.outside)
-                count = len(self.whole.outputs)
-                residuals = dict(zip(joint.residuals, results[count:], strict=True))
-                kept = self.kept[i]
-                return [*results[:count], *kept.push(kept.start(), residuals)]
-
-            graphs.append(build(self.branches[i].name, kinds, branch, self.names))
-        outputs = [*self.whole.outputs, *self.kept[0].kinds]
-        return Structured(self.whole.op, {"branches": tuple(graphs)}, self.whole.inputs, outputs)
+    def _push(self, i: int, xs: list[Any]) -> Sequence[Any]:
+        """Branch ``i``, with its residuals in lists."""
+        joint, kept, count = self.joints[i], self.kept[i], len(self.whole.outputs)
+        results = replay(joint.forward, xs, self.outside)
+        residuals = dict(zip(joint.residuals, results[count:], strict=True))
+        return [*results[:count], *kept.push(kept.start(), residuals)]
 
     def _flowing(self, kinds: Sequence[Any]) -> list[Sink]:
-        flowing = []
-        for i, kind in enumerate(kinds):
-            gradients = [j.gradients[i] for j in self.joints]
-            if any(g.values for g in gradients):
-                flowing.append(Sink.of(i, kind, gradients, self.outside.keys()))
-        return flowing
+        known = self.outside.keys()
+        every = enumerate(zip(kinds, self.gradients, strict=True))
+        return [Sink.of(i, k, gs, known) for i, (k, gs) in every if any(g.values for g in gs)]
 
     def _backward(self) -> Structured | None:
         if not self.flowing:
@@ -118,9 +168,7 @@ class BranchDerivative:
         count = len(self.whole.outputs)
         predicate, *others = operands
         residuals = [predicate, *[others[i] for i in self.direct], *results[count:]]
-        links = [g.link for g in self.joints[0].gradients]
-        for joint in self.joints[1:]:
-            links = [a or g.link for a, g in zip(links, joint.gradients, strict=True)]
+        links = [next((g.link for g in gs if g.link), None) for gs in self.gradients]
 
         def pull(given: Sequence[Any], gs: Sequence[Any]) -> list[Any]:
             gradients: list[Any] = [None, *links]

@@ -8,7 +8,6 @@ from typing import Any, final
 from eagerflow.control.derivatives.joint import Gradient, close_constants
 from eagerflow.control.structured import Structured
 from eagerflow.core.convert import scalar
-from eagerflow.core.interpreter import current
 from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
@@ -18,7 +17,7 @@ from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.graph.passes.prune import prune
 from eagerflow.hardware import as_device
 from eagerflow.ops.state.lists import list_new, list_pop, list_push
-from eagerflow.tracing.tracer import Tracer, tracer_of
+from eagerflow.tracing.tracer import Tracer, current_tracer
 from eagerflow.types import DTYPES, LIST, TensorSpec, TensorType
 
 #: appends a node to the trace that is under way, and gives its outputs
@@ -42,16 +41,8 @@ def build(
     tracer = Tracer(name)
     tracer.reserve_names(taken)
     with tracer:
-        inputs = [
-            tracer.add_input(k, "x")
-            if isinstance(k, TensorSpec)
-            else tracer.result(tracer.graph.add_input(k.type, "n"))
-            for k in kinds
-        ]
-        outputs = [
-            tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
-            for y in function(inputs)
-        ]
+        inputs = [tracer.add_input(k, "x" if isinstance(k, TensorSpec) else "n") for k in kinds]
+        outputs = list(map(tracer.graph_value, function(inputs)))
     close_constants(tracer)
     graph = tracer.graph
     graph.outputs = outputs
@@ -71,7 +62,7 @@ def from_residual(kind: ValueType, x: Tensor) -> Any:
     """The value of a residual."""
     if isinstance(kind, TensorType):
         return x
-    tracer = tracer_of(current())
+    tracer = current_tracer()
     assert tracer is not None
     return tracer.item(x)
 

@@ -51,8 +51,7 @@ def push(
         if a is _FLOWS
     ]
     results = apply(pushed.whole, _beside(operands, given, pushed.inputs, _cuts(whole)), sizes)
-    values, output_tangents = _apart(results, pushed.outputs, _cuts(whole, after=True))
-    return values, output_tangents
+    return _apart(results, pushed.outputs, _cuts(whole, after=True))
 
 
 @final

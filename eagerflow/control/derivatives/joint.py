@@ -118,10 +118,7 @@ class Joint:
                     add_at(seeds, tape.slot_of(y), g)
             reads = [tape.slots_of_reads(variable) for variable in self._reads]
             cotangents = search(tape, seeds, [*slots, *reads], consume=True)
-            values = [
-                tracer.value_of(y) if type(y) is Tensor else tracer.number_value(y, "a result")
-                for y in outputs
-            ]
+            values = list(map(tracer.graph_value, outputs))
             self.gradients = [self._gradient(tracer, i, g) for i, g in enumerate(cotangents)]
         joint = tracer.graph
         if any(r.why is not None for r in tracer.numbers) or tracer.static_sizes:
@@ -132,20 +129,18 @@ class Joint:
         return joint
 
     def _gradient(self, tracer: Tracer, i: int, g: Cotangent | Link | None) -> Gradient:
-        if g is None:
-            return Gradient(())
-        if isinstance(g, Link):
+        if g is None or isinstance(g, Link):
             return Gradient((), link=g)
+        dense = False
         if type(g) is Tensor and i in self._apart and symbols(g.shape) <= self._known.keys():
             slices = _rows_in(tracer, tracer.value_of(g))
             if slices is not None:
-                both = (tracer.value_of(slices.values), tracer.value_of(slices.indices))
-                return Gradient(both, slices.shape, dense=True)
+                g, dense = slices, True
         if not isinstance(g, IndexedSlices):
             return Gradient((tracer.value_of(g),))
-        if all(type(d) is int for d in g.shape):
+        if dense or all(type(d) is int for d in g.shape):
             both = (tracer.value_of(g.values), tracer.value_of(g.indices))
-            return Gradient(both, g.shape)
+            return Gradient(both, g.shape, dense)
         if not self._symbolic:
             raise EagerflowError("the size of a sparse gradient is symbolic")
         return Gradient((tracer.value_of(g.to_dense()),))

@@ -203,19 +203,16 @@ class LoopDerivative:
         )
         inputs = [*more, *[whole.outputs[i] for i in self.active_moving], *fixed]
         outputs = [*more, *[whole.inputs[i] for i in self.active_moving], *fixed]
-        if not self.is_scan:
+        attrs: dict[str, Any]
+        if self.is_scan:
+            length, reverse = whole.attrs["length"], not whole.attrs.get("reverse", False)
+            attrs = {"body": body, "carry": len(carried), "length": length, "reverse": reverse}
+        else:
             test = build("cond", carried, lambda xs: [xs[0] > 0])
-            attrs: dict[str, Any] = {"cond": test, "body": body, "parallel_iterations": 10}
-            return Structured("while_loop", attrs, inputs, outputs)
-        attrs = {
-            "body": body, "carry": len(carried), "length": whole.attrs["length"],
-            "reverse": not whole.attrs.get("reverse", False),
-        }  # fmt: skip
-        return Structured(
-            "scan", attrs,
-            [*inputs, *[whole.outputs[i] for i in rows]],
-            [*outputs, *[whole.inputs[i] for i in self.sliced]],
-        )  # fmt: skip
+            attrs = {"cond": test, "body": body, "parallel_iterations": 10}
+        inputs += [whole.outputs[i] for i in rows]
+        outputs += [whole.inputs[i] for i in self.sliced]
+        return Structured(whole.op, attrs, inputs, outputs)
 
     def _iterate_back(self, xs: list[Any]) -> Sequence[Any]:
         """One iteration backward."""

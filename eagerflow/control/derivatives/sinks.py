@@ -99,11 +99,10 @@ class Sink(NamedTuple):
         assert isinstance(g, IndexedSlices)
         return [list_push(next(state), g.values), list_push(next(state), g.indices)]
 
-    def end(self, state: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
+    def end(self, state: Iterator[Tensor], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent after the last iteration."""
         if self.rows is None:
-            cotangent: Tensor = next(state)
-            return cotangent
+            return next(state)
         values, indices = [list_concat(next(state), kind) for kind in self.rows]
         return self._whole(values, indices, sizes)
 
@@ -126,11 +125,10 @@ class Sink(NamedTuple):
         assert isinstance(g, IndexedSlices)
         return [g.values, g.indices]
 
-    def take(self, outputs: Iterator[Any], sizes: Mapping[str, Size]) -> Cotangent:
+    def take(self, outputs: Iterator[Tensor], sizes: Mapping[str, Size]) -> Cotangent:
         """The cotangent, from the outputs."""
         if self.rows is None:
-            cotangent: Tensor = next(outputs)
-            return cotangent
+            return next(outputs)
         return self._whole(next(outputs), next(outputs), sizes)
 
 

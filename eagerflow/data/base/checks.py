@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import os
 import sys
+from collections.abc import Sequence
 from typing import SupportsIndex
 
 from eagerflow.data.base.calls import OnError
@@ -45,19 +46,31 @@ def count_of(method: str, name: str, value: int, least: int, what: str = "elemen
     return count
 
 
+def buckets_of(bounds: Sequence[int], count: int | Sequence[int]) -> tuple[list[int], list[int]]:
+    """The bounds between buckets, and how many elements a batch of each bucket has."""
+    edges = [count_of("bucket_by_length", "bound", bound, 0) for bound in bounds]
+    given = [count] * (len(edges) + 1) if isinstance(count, int) else list(count)
+    sizes = [count_of("bucket_by_length", "count", each, 1) for each in given]
+    if edges != sorted(set(edges)) or len(sizes) != len(edges) + 1:
+        raise TensorValueError(
+            "bucket_by_length: these are no buckets",
+            given=f"bounds {edges}, counts {sizes}",
+            expected="ascending bounds, and a count for each bucket: one more than bounds",
+        )
+    return edges, sizes
+
+
 def length_of(value: SupportsIndex) -> int:
     """What a function gave for the length of an element."""
     try:
         length = operator.index(value)
     except TypeError:
-        raise DTypeError(
+        length = None
+    if length is None or length < 0:
+        raise (DTypeError if length is None else TensorValueError)(
             "bucket_by_length: this is no length",
             given=f"a {type(value).__name__}: {value!r}",
             expected="an integer, at least 0",
-        ) from None
-    if length < 0:
-        raise TensorValueError(
-            "bucket_by_length: this is no length", given=f"{length}", expected="at least 0"
         )
     return length
 

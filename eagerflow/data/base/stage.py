@@ -82,6 +82,27 @@ class AbstractDerived(AbstractRandomAccess):
         self._source.close()
 
 
+@final
+@dataclass(eq=False, repr=False)
+class ReorderedAccess(AbstractDerived):
+    """Some of the elements of another one, in an order: their numbers, which may be an interval."""
+
+    _order: Rows
+
+    @property
+    def length(self) -> int:
+        return len(self._order)
+
+    def element(self, index: int) -> Any:
+        return self._source.element(int(self._order[index]))
+
+    def rows(self, rows: Rows) -> Any:
+        order = self._order
+        if isinstance(rows, range):
+            return self._source.rows(order[rows.start : rows.stop])
+        return self._source.rows(rows + order.start if isinstance(order, range) else order[rows])
+
+
 class AbstractCursor(ABC):
     """A stage in one epoch, its elements one after the other.
 

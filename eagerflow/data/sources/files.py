@@ -181,14 +181,10 @@ def _record(file: IO[bytes], which: str) -> tuple[bytes, RecordError | None]:
     """The next record, and what is wrong with it. Behind wrong data, the next one is there."""
     start = file.tell()
     data, wrong = read_record(file)
-    return data, None if wrong is None else _damaged(f"{which} {wrong}", start)
-
-
-def _damaged(wrong: str, start: int) -> RecordError:
-    return RecordError(
-        wrong, given=f"bytes from {start} on",
-        hint='from_records(…, on_error="skip") leaves out what is damaged',
-    )  # fmt: skip
+    if wrong is None:
+        return data, None
+    hint = 'from_records(…, on_error="skip") leaves out what is damaged'
+    return data, RecordError(f"{which} {wrong}", given=f"bytes from {start} on", hint=hint)
 
 
 @final

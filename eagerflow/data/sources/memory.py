@@ -17,6 +17,7 @@ from eagerflow.data.base.stage import (
     Length,
     Rows,
 )
+from eagerflow.data.sources.columns import element, taken
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.extending import tree
 
@@ -46,15 +47,11 @@ class TensorStage(AbstractSourceStage):
         return self._length
 
     def element(self, index: int) -> Any:
-        row = [ef.tensor(x[index]) if isinstance(x, np.ndarray) else x[index] for x in self._leaves]
+        row = [element(x, index) if isinstance(x, np.ndarray) else x[index] for x in self._leaves]
         return tree.unflatten(self._treedef, row)
 
     def rows(self, rows: Rows) -> Any:
-        chosen = [
-            _interval(x, rows) if isinstance(rows, range) else _gather(x, rows)
-            for x in self._leaves
-        ]
-        return tree.unflatten(self._treedef, chosen)
+        return tree.unflatten(self._treedef, [_chosen(x, rows) for x in self._leaves])
 
     def __str__(self) -> str:
         types = [_Text(type_of(x)) for x in self._leaves]
@@ -94,14 +91,11 @@ def _array(value: Any, path: str) -> Any:
     return value
 
 
-def _interval(x: Any, rows: range) -> ef.Tensor:
-    part = x[rows.start : rows.stop]
-    return ef.tensor(part) if isinstance(part, np.ndarray) else part
-
-
-def _gather(x: Any, rows: np.ndarray[Any, Any]) -> ef.Tensor:
+def _chosen(x: Any, rows: Rows) -> Any:
     if isinstance(x, np.ndarray):
-        return ef.asarray(x.take(rows, axis=0))
+        return taken(x, rows)
+    if isinstance(rows, range):
+        return x[rows.start : rows.stop]
     return ef.take(x, ef.asarray(rows, device=x.device), axis=0)
 
 

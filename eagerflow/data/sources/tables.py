@@ -125,8 +125,8 @@ class ParquetStage(AbstractSourceStage):
         return int(self._bounds[-1])
 
     def element(self, index: int) -> Any:
-        group = int(np.searchsorted(self._bounds, index, side="right")) - 1
-        return element(self.group(group), index - int(self._bounds[group]))
+        group, start, _ = self.around(index)
+        return element(self.group(group), index - start)
 
     def rows(self, rows: Rows) -> Any:
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
@@ -216,9 +216,6 @@ class GroupStage(AbstractStage):
 
     @property
     def length(self) -> None:
-        return None
-
-    def random_access(self, epoch: int) -> None:
         return None
 
     def cursor(self, epoch: int) -> AbstractCursor:

@@ -8,17 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 import eagerflow as ef
 from eagerflow.data.base.orders import Seed, generator, permutation, words_of
 from eagerflow.data.base.stage import (
     AbstractCursor,
-    AbstractDerived,
     AbstractRandomAccess,
     AbstractReplayed,
     AbstractStep,
-    Rows,
+    ReorderedAccess,
 )
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.events import LevelEvent
@@ -41,7 +38,8 @@ class ShuffleStage(AbstractStep):
         elements = self.of.random_access(epoch)
         if elements is None:
             return None
-        return _OrderAccess(elements, permutation(elements.length, self.size, self._draws(epoch)))
+        order = permutation(elements.length, self.size, self._draws(epoch))
+        return ReorderedAccess(elements, order)
 
     def cursor(self, epoch: int) -> AbstractCursor:
         size = int(self.length or 1) if self.size is None else self.size
@@ -51,19 +49,6 @@ class ShuffleStage(AbstractStep):
         size = "" if self.size is None else f"{self.size}, "
         fixed = "" if self.reshuffle else ", reshuffle=False"
         return f"{self.of}.shuffle({size}seed={self.seed}{fixed})"
-
-
-@final
-@dataclass(eq=False, repr=False)
-class _OrderAccess(AbstractDerived):
-    _order: np.ndarray[Any, Any]
-
-    def element(self, index: int) -> Any:
-        return self._source.element(int(self._order[index]))
-
-    def rows(self, rows: Rows) -> Any:
-        chosen = slice(rows.start, rows.stop) if isinstance(rows, range) else rows
-        return self._source.rows(self._order[chosen])
 
 
 @final

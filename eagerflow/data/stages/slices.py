@@ -9,11 +9,10 @@ from typing import Any, final
 from eagerflow.data.base.stage import (
     AbstractCounter,
     AbstractCursor,
-    AbstractDerived,
     AbstractRandomAccess,
     AbstractStep,
     Length,
-    Rows,
+    ReorderedAccess,
     behind_end,
 )
 from eagerflow.data.workers.opening import open_stage
@@ -36,7 +35,10 @@ class SliceStage(AbstractStep):
 
     def random_access(self, epoch: int) -> AbstractRandomAccess | None:
         elements = self.of.random_access(epoch)
-        return None if elements is None else _SliceAccess(elements, self.start, self.stop)
+        if elements is None:
+            return None
+        stop = int(min(elements.length, self.stop))
+        return ReorderedAccess(elements, range(self.start, max(self.start, stop)))
 
     def cursor(self, epoch: int) -> AbstractCursor:
         return _SliceCursor(open_stage(self.of, epoch), self.start, self.stop)
@@ -44,27 +46,6 @@ class SliceStage(AbstractStep):
     def __str__(self) -> str:
         call = f"skip({self.start})" if self.stop == math.inf else f"take({self.stop})"
         return f"{self.of}.{call}"
-
-
-@final
-class _SliceAccess(AbstractDerived):
-    def __init__(self, source: AbstractRandomAccess, start: int, stop: float) -> None:
-        super().__init__(source)
-        self._start = start
-        self._length = max(0, int(min(source.length, stop)) - start)
-
-    @property
-    def length(self) -> int:
-        return self._length
-
-    def element(self, index: int) -> Any:
-        return self._source.element(self._start + index)
-
-    def rows(self, rows: Rows) -> Any:
-        start = self._start
-        if isinstance(rows, range):
-            return self._source.rows(range(rows.start + start, rows.stop + start))
-        return self._source.rows(rows + start)
 
 
 @final

@@ -26,8 +26,28 @@ _AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for 
 _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number
 
 
+class AbstractAhead(AbstractCursor):
+    """A cursor whose elements are made by a crew, and handed over."""
+
+    _crew: Crew
+    _done: Handover
+
+    def close(self) -> None:
+        self._crew.close()
+        self._done.close()
+        super().close()
+
+    def __del__(self) -> None:
+        if not self._crew.closed:
+            self.close()
+
+    @property
+    def queues(self) -> list[QueueState]:
+        return [*super().queues, self._done.queue]
+
+
 @final
-class ParallelAccessCursor(AbstractIndexed):
+class ParallelAccessCursor(AbstractAhead, AbstractIndexed):
     """By random access, from the first element to the last.
 
     A job is an element, or where batches are read a batch: what was asked for last is what the
@@ -78,18 +98,6 @@ class ParallelAccessCursor(AbstractIndexed):
             self._begun += 1
             start = rows.stop
 
-    def close(self) -> None:
-        for part in (self._crew, self._done, self._elements):
-            part.close()
-
-    def __del__(self) -> None:
-        if not self._crew.closed:
-            self.close()
-
-    @property
-    def queues(self) -> list[QueueState]:
-        return [self._done.queue]
-
 
 @final
 @dataclass(eq=False)
@@ -110,7 +118,7 @@ class _Begun:
 
 
 @final
-class ParallelMapCursor(AbstractFollower):
+class ParallelMapCursor(AbstractAhead, AbstractFollower):
     """What a source gives one after the other is mapped by several threads.
 
     Without an order, a position is that of the first element that was not handed out yet, and a
@@ -200,16 +208,8 @@ class ParallelMapCursor(AbstractFollower):
         self._overtaken = state.get("overtaken", 0)
 
     def close(self) -> None:
-        for part in (self._crew, self._done, self._mapped, self._source):
-            part.close()
-
-    def __del__(self) -> None:
-        if not self._crew.closed:
-            self.close()
-
-    @property
-    def queues(self) -> list[QueueState]:
-        return [*super().queues, self._done.queue]
+        self._mapped.close()
+        super().close()
 
 
 def _read(source: AbstractCursor) -> tuple[Any, Exception | None]:

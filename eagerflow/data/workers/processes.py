@@ -110,9 +110,8 @@ _server = _Server()
 atexit.register(_server.stop)
 
 
-def stop_server() -> None:
-    """End the process that starts workers, if there is one; it ends by itself a while later."""
-    _server.stop()
+#: ends the process that starts workers, if there is one; it ends by itself a while later
+stop_server: Final = _server.stop
 
 
 @final
@@ -245,7 +244,8 @@ class Pool:
         with self._lock:
             while not (self._idle or self._closed):
                 self._free.wait()
-            self._check()
+            if self._closed:
+                raise self._cancelled()
             process = self._idle.pop()
             self._started += process is None
             name = f"{self._name}-{self._started}"
@@ -268,10 +268,6 @@ class Pool:
         if self._closed:
             self._drop(made)
         return made
-
-    def _check(self) -> None:
-        if self._closed:
-            raise self._cancelled()
 
     def _dumped(self) -> bytes:
         try:

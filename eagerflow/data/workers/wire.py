@@ -15,7 +15,7 @@ from __future__ import annotations
 import select
 import socket
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 from itertools import islice
@@ -86,7 +86,8 @@ class Wire:
                 self._sent[form] = number
         head = array("Q", [0, len(structure), number, len(numbers), *numbers, *sizes])
         head[0] = len(head)
-        self._write([memoryview(head).cast("B"), memoryview(structure), *buffers])
+        parts = [memoryview(head).cast("B"), memoryview(structure), *buffers]
+        _move(parts, self._connection.sendmsg)
 
     def receive(self) -> tuple[list[int], Any]:
         """The numbers and the tree that the other end sent, arrays as tensors of their own.
@@ -111,19 +112,8 @@ class Wire:
         self._read([buffer for _, buffer in leaves])
         return words[:count], tree.unflatten(form[0], [_decode(x) for x, _ in leaves])
 
-    def _write(self, buffers: list[memoryview]) -> None:
-        left = [buffer for buffer in buffers if buffer.nbytes]
-        while left:
-            sent = self._connection.sendmsg(left[:_BUFFERS])
-            left = _behind(left, sent)
-
     def _read(self, buffers: list[memoryview]) -> None:
-        left = [buffer for buffer in buffers if buffer.nbytes]
-        while left:
-            received = self._connection.recvmsg_into(left[:_BUFFERS])[0]
-            if not received:
-                raise EOFError
-            left = _behind(left, received)
+        _move(buffers, lambda some: self._connection.recvmsg_into(some)[0])
 
     def waits(self, seconds: float) -> bool:
         """Whether something comes within so many seconds."""
@@ -163,6 +153,16 @@ def _unsendable(leaf: Any, path: str, error: Exception) -> DTypeError:
         expected="tensors, arrays, numbers, texts, or what can be pickled",
         hint="threads share everything: leave out processes=True",
     )
+
+
+def _move(buffers: list[memoryview], move: Callable[[list[memoryview]], int]) -> None:
+    """Move all the bytes of ``buffers`` by a call that moves some and tells how many."""
+    left = [buffer for buffer in buffers if buffer.nbytes]
+    while left:
+        moved = move(left[:_BUFFERS])
+        if not moved:
+            raise EOFError
+        left = _behind(left, moved)
 
 
 def _behind(buffers: list[memoryview], count: int) -> list[memoryview]:

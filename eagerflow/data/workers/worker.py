@@ -185,17 +185,15 @@ def _work(wire: Wire) -> None:
             wire.send([1, 0], _failure(broken))
             continue
         made: list[Any] = []
+        at, stage = 0, 1
         try:
-            for index, element in zip(indices, elements, strict=True):
-                draws = [generator(seed, index)] if seeded else []
+            for at, element in enumerate(elements):
+                draws = [generator(seed, indices[at])] if seeded else []
                 made.append(as_element(function(element, *draws)))
-        except Exception as error:
-            wire.send([1, len(made)], _failure(error))
-            continue
-        try:
+            at, stage = 0, 2
             answer = stack(made) if stacked else made[0]
         except Exception as error:
-            wire.send([2, 0], _failure(error))
+            wire.send([stage, at], _failure(error))
             continue
         try:
             wire.send([0, 0], answer)

@@ -16,18 +16,26 @@ def _dropped(
     x: TensorLike,
     p: Any,
     training: bool,
-    shape: tuple[int, ...],
+    axes: int,
     generator: ef.random.Generator | None,
 ) -> ef.Tensor:
-    """``x`` with zeros at positions drawn for an array of ``shape``, which broadcasts."""
+    """``x`` with zeros at random; elements along the last ``axes`` share one draw."""
+    tensor = ef.asarray(x)
+    count = len(tensor.shape)
+    if axes and count not in (axes + 1, axes + 2):
+        raise ShapeError(
+            f"{name}: expected {axes + 1} or {axes + 2} axes",
+            given=f"x={tensor.type}",
+            hint="channels come before the axes of a picture, samples before the channels",
+        )
     now = number_now(p)  # in a trace, the draw checks those of later calls
     if not 0 <= now <= 1:
         raise TensorValueError(
             f"{name}: the probability is out of range", given=f"p={now}", expected="0 to 1"
         )
-    tensor = ef.asarray(x)
     if not training:
         return tensor
+    shape = (*tensor.shape[: count - axes], *(1,) * axes)
     if now in (0, 1):
         p = float(p)  # static in a trace, since a graph for any number would draw for nothing
         # the number of a draw is taken all the same: a graph for any number takes it
@@ -64,27 +72,7 @@ def dropout(
     >>> ef.unique_values(x), bool(abs(x.mean() - 1) < 0.05)
     (Tensor([0.       , 1.3333334], f32[2]@cpu:0), True)
     """
-    return _dropped("dropout", x, p, training, ef.asarray(x).shape, generator)
-
-
-def _channels(
-    name: str,
-    x: TensorLike,
-    p: float,
-    training: bool,
-    axes: int,
-    generator: ef.random.Generator | None,
-) -> ef.Tensor:
-    tensor = ef.asarray(x)
-    count = len(tensor.shape)
-    if count not in (axes + 1, axes + 2):
-        raise ShapeError(
-            f"{name}: expected {axes + 1} or {axes + 2} axes",
-            given=f"x={tensor.type}",
-            hint="channels come before the axes of a picture, samples before the channels",
-        )
-    shape = (*tensor.shape[: count - axes], *(1,) * axes)
-    return _dropped(name, tensor, p, training, shape, generator)
+    return _dropped("dropout", x, p, training, 0, generator)
 
 
 def dropout1d(
@@ -110,7 +98,7 @@ def dropout1d(
     >>> bool((x == x[:, :, :1]).all())
     True
     """
-    return _channels("dropout1d", x, p, training, 1, generator)
+    return _dropped("dropout1d", x, p, training, 1, generator)
 
 
 def dropout2d(
@@ -136,7 +124,7 @@ def dropout2d(
     >>> bool((x == x[:, :, :1, :1]).all())
     True
     """
-    return _channels("dropout2d", x, p, training, 2, generator)
+    return _dropped("dropout2d", x, p, training, 2, generator)
 
 
 def dropout3d(
@@ -162,4 +150,4 @@ def dropout3d(
     >>> bool((x == x[:, :, :1, :1, :1]).all())
     True
     """
-    return _channels("dropout3d", x, p, training, 3, generator)
+    return _dropped("dropout3d", x, p, training, 3, generator)

@@ -106,6 +106,7 @@ def avg_pool1d(
     padding: Sizes = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divisor_override: int | None = None,
 ) -> ef.Tensor:
     """The mean of each window over one axis, as `avg_pool2d` over two.
 
@@ -116,6 +117,7 @@ def avg_pool1d(
         padding: how many zeros at both ends, at most half a window.
         ceil_mode: whether windows may reach further over the end, if they start before it.
         count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide the sums by in place of the counts.
 
     Returns:
         ``[n, channels, positions]``.
@@ -128,7 +130,7 @@ def avg_pool1d(
     """
     return ef.avg_pool(
         input, kernel_size, stride=stride, padding=padding, ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
+        count_include_pad=count_include_pad, divisor_override=divisor_override,
     )  # fmt: skip
 
 

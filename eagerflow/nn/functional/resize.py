@@ -8,6 +8,7 @@ from typing import Any, Final
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import TensorLike
+from eagerflow.options import check, one_of
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -20,14 +21,11 @@ _MODES: Final[dict[str, tuple[str, int | None]]] = {
     "trilinear": ("linear", 3),
     "area": ("area", None),
 }
+_MODE: Final = one_of(*_MODES)
 
 
 def _checked_mode(x: ef.Tensor, mode: str, align_corners: bool | None) -> str:
-    if mode not in _MODES:
-        raise TensorValueError(
-            f"interpolate: {mode!r} is not a mode", given=f"input={x.type}",
-            expected=", ".join(_MODES),
-        )  # fmt: skip
+    check("interpolate", _MODE, mode=mode)
     kind, axes = _MODES[mode]
     if x.ndim < 3 or (axes is not None and x.ndim != axes + 2):
         raise ShapeError(
@@ -167,12 +165,10 @@ def pixel_shuffle(input: TensorLike, upscale_factor: int) -> ef.Tensor:
     """
     tensor = _picture("pixel_shuffle", input, upscale_factor)
     *lead, channels, height, width = tensor.shape
-    r, k = upscale_factor, len(lead)
-    parts = ef.reshape(tensor, (*lead, channels // (r * r), r, r, height, width))
-    order = (*range(k), k, k + 3, k + 1, k + 4, k + 2)
-    return ef.reshape(
-        ef.permute_dims(parts, order), (*lead, channels // (r * r), height * r, width * r)
-    )
+    r, groups = upscale_factor, channels // (upscale_factor * upscale_factor)
+    parts = ef.reshape(tensor, (*lead, groups, r, r, height, width))
+    moved = ef.moveaxis(parts, (-2, -3), (-4, -1))
+    return ef.reshape(moved, (*lead, groups, height * r, width * r))
 
 
 def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
@@ -194,9 +190,7 @@ def pixel_unshuffle(input: TensorLike, downscale_factor: int) -> ef.Tensor:
     """
     tensor = _picture("pixel_unshuffle", input, downscale_factor)
     *lead, channels, height, width = tensor.shape
-    r, k = downscale_factor, len(lead)
+    r = downscale_factor
     parts = ef.reshape(tensor, (*lead, channels, height // r, r, width // r, r))
-    order = (*range(k), k, k + 2, k + 4, k + 1, k + 3)
-    return ef.reshape(
-        ef.permute_dims(parts, order), (*lead, channels * r * r, height // r, width // r)
-    )
+    moved = ef.moveaxis(parts, (-3, -1), (-4, -3))
+    return ef.reshape(moved, (*lead, channels * r * r, height // r, width // r))

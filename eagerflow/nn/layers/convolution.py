@@ -10,9 +10,10 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_channels, check_sizes
+from eagerflow.nn.checks import check_channels, check_divides
 from eagerflow.nn.layers.linear import small_bias
 from eagerflow.nn.module import Module
+from eagerflow.options import SIZE, check
 
 __all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
 
@@ -23,22 +24,21 @@ class _AbstractKernels(Module):
     """What convolutions and their transposes have in common."""
 
     _axes: ClassVar[int]
+    _function: ClassVar[Callable[..., ef.Tensor]]
+    _transposed: ClassVar[bool] = False
 
     def _make(
         self, in_channels: int, out_channels: int, groups: int, kernel_size: Sizes, bias: bool,
-        *, transposed: bool = False, dtype: Any, generator: ef.random.Generator | None,
+        dtype: Any, generator: ef.random.Generator | None,
     ) -> None:  # fmt: skip
         """Check the sizes, and make weight and bias."""
         name = type(self).__name__
-        check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
-        if in_channels % groups or out_channels % groups:
-            raise TensorValueError(
-                f"{name}: the channels do not fall into equal groups",
-                given=f"in_channels={in_channels}, out_channels={out_channels}, groups={groups}",
-                expected="groups that divide both numbers of channels",
-            )
+        check(name, SIZE, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        check_divides(name, "groups", groups, in_channels=in_channels, out_channels=out_channels)
         window = self._window(name, kernel_size)
-        first, second = (in_channels, out_channels) if transposed else (out_channels, in_channels)
+        first, second = out_channels, in_channels
+        if self._transposed:
+            first, second = second, first
         shape = (first, second // groups, *window)
         weight = init.he_uniform(shape, math.sqrt(5), generator=generator, dtype=dtype)
         self.in_channels = in_channels
@@ -60,14 +60,12 @@ class _AbstractKernels(Module):
                 expected=f"an integer, or {axes} of them",
             )
         for size in sizes:
-            check_sizes(name, kernel_size=size)
+            check(name, SIZE, kernel_size=size)
         return sizes
 
 
 class _AbstractConvolution(_AbstractKernels):
     """What `Conv1d` and `Conv2d` have in common."""
-
-    _function: ClassVar[Callable[..., ef.Tensor]]
 
     def __init__(
         self,
@@ -86,9 +84,7 @@ class _AbstractConvolution(_AbstractKernels):
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
-        self._make(
-            in_channels, out_channels, groups, kernel_size, bias, dtype=dtype, generator=generator
-        )
+        self._make(in_channels, out_channels, groups, kernel_size, bias, dtype, generator)
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         check_channels(self, x, self._axes)
@@ -166,7 +162,7 @@ class Conv2d(_AbstractConvolution):
 class _AbstractTransposed(_AbstractKernels):
     """What `ConvTranspose1d` and `ConvTranspose2d` have in common."""
 
-    _function: ClassVar[Callable[..., ef.Tensor]]
+    _transposed = True
 
     def __init__(
         self,
@@ -187,10 +183,7 @@ class _AbstractTransposed(_AbstractKernels):
         self.padding = padding
         self.output_padding = output_padding
         self.dilation = dilation
-        self._make(
-            in_channels, out_channels, groups, kernel_size, bias, transposed=True, dtype=dtype,
-            generator=generator,
-        )  # fmt: skip
+        self._make(in_channels, out_channels, groups, kernel_size, bias, dtype, generator)
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
         check_channels(self, x, self._axes)

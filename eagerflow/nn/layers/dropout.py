@@ -6,8 +6,8 @@ from typing import final
 
 import eagerflow as ef
 from eagerflow.nn import functional as F
-from eagerflow.nn.checks import check_probability
 from eagerflow.nn.module import Module
+from eagerflow.options import PROBABILITY, check
 
 __all__ = ["Dropout"]
 
@@ -28,7 +28,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        check_probability("Dropout", "p", p)
+        check("Dropout", PROBABILITY, p=p)
         self.p = p
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:

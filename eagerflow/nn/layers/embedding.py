@@ -8,8 +8,8 @@ import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_sizes
 from eagerflow.nn.module import Module
+from eagerflow.options import SIZE, check
 
 __all__ = ["Embedding", "ShardedEmbedding"]
 
@@ -47,7 +47,7 @@ class Embedding(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        check("Embedding", SIZE, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise TensorValueError(
                 "Embedding: padding_idx is no row",
@@ -102,8 +102,8 @@ class ShardedEmbedding(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes(
-            "ShardedEmbedding",
+        check(
+            "ShardedEmbedding", SIZE,
             num_embeddings=num_embeddings, embedding_dim=embedding_dim, shards=shards,
         )  # fmt: skip
         self.num_embeddings = num_embeddings

@@ -10,8 +10,9 @@ import eagerflow as ef
 from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
-from eagerflow.nn.checks import check_one, check_sizes, linear_error
+from eagerflow.nn.checks import check_one, linear_error
 from eagerflow.nn.module import Module
+from eagerflow.options import SIZE, check
 
 __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
 
@@ -48,7 +49,7 @@ class Linear(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes("Linear", in_features=in_features, out_features=out_features)
+        check("Linear", SIZE, in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         shape = (out_features, in_features)

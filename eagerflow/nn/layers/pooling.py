@@ -81,60 +81,10 @@ class MaxPool2d(_AbstractMaxPool):
     _function = staticmethod(F.max_pool2d)
 
 
-@final
-class AvgPool1d(Module):
-    """The mean of each window of a sequence.
+class _AbstractAvgPool(Module):
+    """What `AvgPool1d` and `AvgPool2d` have in common."""
 
-    Input ``[batch, channels, length]``, or without the batch axis; output likewise.
-
-    Args:
-        kernel_size: the length of windows.
-        stride: by how much they move; by default by their length.
-        padding: zeros at each end, at most half the length of a window.
-        ceil_mode: whether windows that reach over the end count, too.
-        count_include_pad: whether the zeros of the padding count.
-
-    >>> ef.nn.AvgPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
-    Tensor([[2., 1.]], f32[1,2]@cpu:0)
-    """
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.padding = padding
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-
-    def forward(self, x: ef.Tensor) -> ef.Tensor:
-        return F.avg_pool1d(
-            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
-
-
-@final
-class AvgPool2d(Module):
-    """The mean of each window of an image.
-
-    Input ``[batch, channels, height, width]``, or without the batch axis; output likewise.
-
-    Args:
-        kernel_size: height and width of windows, or one number for both.
-        stride: by how much they move; by default by their sizes.
-        padding: zeros at each side, at most half the size of a window.
-        ceil_mode: whether windows that reach over the end count, too.
-        count_include_pad: whether the zeros of the padding count.
-        divisor_override: what to divide sums by; by default the number of elements.
-
-    >>> ef.nn.AvgPool2d(2)(ef.ones((2, 3, 8, 8))).shape
-    (2, 3, 4, 4)
-    """
+    _function: ClassVar[Callable[..., ef.Tensor]]
 
     def __init__(
         self,
@@ -153,10 +103,52 @@ class AvgPool2d(Module):
         self.divisor_override = divisor_override
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
-        return F.avg_pool2d(
+        return self._function(
             x, self.kernel_size, self.stride, self.padding, self.ceil_mode,
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
+
+
+@final
+class AvgPool1d(_AbstractAvgPool):
+    """The mean of each window of a sequence.
+
+    Input ``[batch, channels, length]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: the length of windows.
+        stride: by how much they move; by default by their length.
+        padding: zeros at each end, at most half the length of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide sums by; by default the number of elements.
+
+    >>> ef.nn.AvgPool1d(2)(ef.tensor([[1.0, 3.0, 2.0, 0.0]]))
+    Tensor([[2., 1.]], f32[1,2]@cpu:0)
+    """
+
+    _function = staticmethod(F.avg_pool1d)
+
+
+@final
+class AvgPool2d(_AbstractAvgPool):
+    """The mean of each window of an image.
+
+    Input ``[batch, channels, height, width]``, or without the batch axis; output likewise.
+
+    Args:
+        kernel_size: height and width of windows, or one number for both.
+        stride: by how much they move; by default by their sizes.
+        padding: zeros at each side, at most half the size of a window.
+        ceil_mode: whether windows that reach over the end count, too.
+        count_include_pad: whether the zeros of the padding count.
+        divisor_override: what to divide sums by; by default the number of elements.
+
+    >>> ef.nn.AvgPool2d(2)(ef.ones((2, 3, 8, 8))).shape
+    (2, 3, 4, 4)
+    """
+
+    _function = staticmethod(F.avg_pool2d)
 
 
 @final

@@ -7,10 +7,11 @@ from typing import Any, final
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.extending import TensorLike
-from eagerflow.nn.checks import check_nonlinearity, check_probability, check_sizes
+from eagerflow.nn.checks import NONLINEARITY
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, Weights, make_weights, run, suffixes, weights_of
 from eagerflow.nn.sequences import check_sequences, first_state, mask_of
+from eagerflow.options import PROBABILITY, SIZE, check
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -37,8 +38,8 @@ class AbstractRecurrent(Module):
         generator: ef.random.Generator | None = None,
     ) -> None:
         name = type(self).__name__
-        check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        check_probability(name, "dropout", dropout)
+        check(name, SIZE, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check(name, PROBABILITY, dropout=dropout)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -84,8 +85,29 @@ class AbstractRecurrent(Module):
         return (ef.moveaxis(out, 0, 1) if self.batch_first else out), state
 
 
+class AbstractPlainRecurrent(AbstractRecurrent):
+    """Those whose state is one tensor."""
+
+    def forward(
+        self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
+    ) -> tuple[ef.Tensor, ef.Tensor]:
+        """The outputs, and the last state of each layer and direction.
+
+        Args:
+            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
+                first, or ``[time, input_size]``.
+            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
+                default.
+            lengths: how many steps each sequence has, integers ``[batch]``. The rest is padding,
+                whatever it holds: outputs there are zeros, the last state is that after the last
+                step of the sequence, and the direction backward begins there.
+        """
+        out, (h,) = self._run(x, hx, lengths)
+        return out, h
+
+
 @final
-class RNN(AbstractRecurrent):
+class RNN(AbstractPlainRecurrent):
     """Layers of ``h = tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)`` (Elman, 1990).
 
     Input ``[time, batch, input_size]``, or ``[time, input_size]`` of a single sequence; output
@@ -135,29 +157,12 @@ class RNN(AbstractRecurrent):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_nonlinearity("RNN", nonlinearity)
+        check("RNN", NONLINEARITY, nonlinearity=nonlinearity)
         self.nonlinearity = self._kind = nonlinearity
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
             dtype=dtype, generator=generator,
         )  # fmt: skip
-
-    def forward(
-        self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
-    ) -> tuple[ef.Tensor, ef.Tensor]:
-        """The outputs, and the last state of each layer and direction.
-
-        Args:
-            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
-                first, or ``[time, input_size]``.
-            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
-                default.
-            lengths: how many steps each sequence has, integers ``[batch]``. The rest is padding,
-                whatever it holds: outputs there are zeros, the last state is that after the last
-                step of the sequence, and the direction backward begins there.
-        """
-        out, (h,) = self._run(x, hx, lengths)
-        return out, h
 
 
 @final
@@ -213,7 +218,7 @@ class LSTM(AbstractRecurrent):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes("LSTM", input_size=input_size, hidden_size=hidden_size)
+        check("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise TensorValueError(
                 "LSTM: proj_size is no size below hidden_size",
@@ -247,7 +252,7 @@ class LSTM(AbstractRecurrent):
 
 
 @final
-class GRU(AbstractRecurrent):
+class GRU(AbstractPlainRecurrent):
     """Layers of gated recurrent units (Cho et al., 2014).
 
     With ``r, z, n = split(x @ w_ih.T + b_ih, 3)`` and ``r2, z2, n2 = split(h @ w_hh.T + b_hh, 3)``:
@@ -281,18 +286,3 @@ class GRU(AbstractRecurrent):
     """
 
     _kind = "gru"
-
-    def forward(
-        self, x: TensorLike, hx: TensorLike | None = None, *, lengths: TensorLike | None = None
-    ) -> tuple[ef.Tensor, ef.Tensor]:
-        """The outputs, and the last state of each layer and direction.
-
-        Args:
-            x: ``[time, batch, input_size]``, ``[batch, time, input_size]`` if the batch comes
-                first, or ``[time, input_size]``.
-            hx: the state to start from, ``[layers * directions, batch, hidden_size]``; zeros by
-                default.
-            lengths: how many steps each sequence has, as in `RNN`.
-        """
-        out, (h,) = self._run(x, hx, lengths)
-        return out, h

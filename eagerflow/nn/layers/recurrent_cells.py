@@ -6,10 +6,11 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.extending import TensorLike
-from eagerflow.nn.checks import check_nonlinearity, check_sizes
+from eagerflow.nn.checks import NONLINEARITY
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, StepWeights, make_weights, one_step
 from eagerflow.nn.sequences import check_rows, first_state
+from eagerflow.options import SIZE, check
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 
@@ -32,7 +33,7 @@ class AbstractCell(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
+        check(type(self).__name__, SIZE, input_size=input_size, hidden_size=hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -52,8 +53,22 @@ class AbstractCell(Module):
         return one_step(self._kind, w, x, state)
 
 
+class AbstractPlainCell(AbstractCell):
+    """Those whose state is one tensor."""
+
+    def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
+        """The next state.
+
+        Args:
+            x: ``[batch, input_size]`` or ``[input_size]``.
+            hx: the state, ``[batch, hidden_size]`` or ``[hidden_size]``; zeros by default.
+        """
+        (h,) = self._step(x, hx, 1)
+        return h
+
+
 @final
-class RNNCell(AbstractCell):
+class RNNCell(AbstractPlainCell):
     """``tanh(x @ w_ih.T + b_ih + h @ w_hh.T + b_hh)`` (Elman, 1990).
 
     Input ``[batch, input_size]`` or ``[input_size]``, output ``[batch, hidden_size]`` or
@@ -89,19 +104,9 @@ class RNNCell(AbstractCell):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check_nonlinearity("RNNCell", nonlinearity)
+        check("RNNCell", NONLINEARITY, nonlinearity=nonlinearity)
         self.nonlinearity = self._kind = nonlinearity
         super().__init__(input_size, hidden_size, bias, dtype=dtype, generator=generator)
-
-    def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
-        """The next state.
-
-        Args:
-            x: ``[batch, input_size]`` or ``[input_size]``.
-            hx: the state, ``[batch, hidden_size]`` or ``[hidden_size]``; zeros by default.
-        """
-        (h,) = self._step(x, hx, 1)
-        return h
 
 
 @final
@@ -148,7 +153,7 @@ class LSTMCell(AbstractCell):
 
 
 @final
-class GRUCell(AbstractCell):
+class GRUCell(AbstractPlainCell):
     """A step of a gated recurrent unit (Cho et al., 2014), as in `GRU`.
 
     Input ``[batch, input_size]`` or ``[input_size]``, output ``[batch, hidden_size]`` or
@@ -173,13 +178,3 @@ class GRUCell(AbstractCell):
     """
 
     _kind = "gru"
-
-    def forward(self, x: TensorLike, hx: TensorLike | None = None) -> ef.Tensor:
-        """The next state.
-
-        Args:
-            x: ``[batch, input_size]`` or ``[input_size]``.
-            hx: the state, ``[batch, hidden_size]`` or ``[hidden_size]``; zeros by default.
-        """
-        (h,) = self._step(x, hx, 1)
-        return h

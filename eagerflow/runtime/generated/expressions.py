@@ -15,7 +15,8 @@ from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
-from eagerflow.errors import GraphError, ShapeError
+from eagerflow.dims.polynomial import broadcast_sizes
+from eagerflow.errors import GraphError
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Node
 from eagerflow.graph.kinds import NumberType
@@ -352,18 +353,6 @@ def to_array(lane: Lane) -> Callable[[Any], Any]:
             return general(value)  # finds the words
 
     return make
-
-
-def broadcast_sizes(*sizes: int) -> int:
-    """The size that sizes broadcast to."""
-    stretched = sorted({s for s in sizes if s != 1})
-    if len(stretched) > 1:
-        raise ShapeError(
-            "sizes do not broadcast",
-            given=f"sizes {' and '.join(map(str, stretched))}",
-            expected="sizes that are equal or 1",
-        )
-    return stretched[0] if stretched else 1
 
 
 def is_own(op: Op, kernel: Callable[..., Any]) -> bool:

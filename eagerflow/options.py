@@ -1,0 +1,57 @@
+"""Checks of the options that classes and functions of libraries are made or called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, Final, NamedTuple
+
+from eagerflow.errors import TensorValueError
+
+
+class OptionKind(NamedTuple):
+    """What an option may be.
+
+    Attributes:
+        wrong: what is said of one that is something else, after its name.
+        expected: what it should be.
+        fits: whether a value is.
+    """
+
+    wrong: str
+    expected: str
+    fits: Callable[[Any], object]
+
+
+def _number(fits: Callable[[float], bool]) -> Callable[[Any], bool]:
+    return lambda x: isinstance(x, Real) and fits(float(x))
+
+
+NOT_NEGATIVE: Final = OptionKind(
+    "is negative or no number", "a number that is not negative", _number(lambda x: x >= 0)
+)
+POSITIVE: Final = OptionKind("is not positive", "a positive number", _number(lambda x: x > 0))
+FRACTION: Final = OptionKind(
+    "is no fraction", "a number from 0 to 1, 1 excluded", _number(lambda x: 0 <= x < 1)
+)
+PROBABILITY: Final = OptionKind(
+    "is no probability", "a number from 0 to 1", _number(lambda x: 0 <= x <= 1)
+)
+SIZE: Final = OptionKind("is no size", "an integer from 1", lambda x: type(x) is int and x > 0)
+COUNT: Final = SIZE._replace(wrong="is no count")
+
+
+def one_of(*choices: Any) -> OptionKind:
+    """One of some values."""
+    expected = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
+    return OptionKind("has no such value", expected, lambda x: x in choices)
+
+
+def check(who: str, kind: OptionKind, **options: Any) -> None:
+    """Raise if an option of a class or function, called ``who``, is not of its kind."""
+    for name, value in options.items():
+        if not kind.fits(value):
+            given = f"{name}={value!r}"
+            raise TensorValueError(
+                f"{who}: {name} {kind.wrong}", given=given, expected=kind.expected
+            )
