@@ -368,18 +368,16 @@ def _mover(source: Device) -> Callable[..., Any]:
             return copy(array, device)
 
     def copy(array: Any, device: Device) -> Tensor:
-        if source.backend.xp is None and device.backend.xp is None:
-            data = NullArray(array.dtype, array.shape)
-        else:
-            data = device.backend.from_host(source.backend.to_host(array, source), device)
-        return make_tensor(data, device.lanes[array.dtype])
+        return make_tensor(moved(array, source, device), device.lanes[array.dtype])
 
     return move
 
 
 def moved(array: Any, source: Device, device: Device) -> Any:
-    """An array of a device as one of another."""
-    return _mover(source)(array, device=device)._data
+    """An array of one device as one of another."""
+    if source.backend.xp is None and device.backend.xp is None:
+        return NullArray(array.dtype, array.shape)
+    return device.backend.from_host(source.backend.to_host(array, source), device)
 
 
 def _repeat(lanes: list[Lane], count: int) -> list[Lane]:

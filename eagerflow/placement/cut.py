@@ -235,15 +235,13 @@ class _Cutter:
             home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
             inputs = [self.value(what, home)] if isinstance(what, Value) else []
             waits = () if isinstance(what, Value) else (self.nodes[what, home],)
-            edge = f"{what.name} -> {device}" + (f" ({kind})" if kind != VALUE else "")
+            edge = name_of(what, device, kind)
             attrs: dict[str, Any] = {"edge": edge, "to": device}
             if kind == SHAPE:
                 attrs["shape"] = True
-            node = what.node if isinstance(what, Value) else what
             sent = self.add(
                 home, "Send", inputs, (), attrs=attrs, name="send", control_inputs=waits,
-                source=None if node is None else node.source,
-                scope="" if node is None else node.scope,
+                **self.line_of(what, device),
             )  # fmt: skip
             self.pairs[edge] = [sent]
             if kind == SHAPE:  # any node from here on may name the size
@@ -251,19 +249,25 @@ class _Cutter:
 
     def receive(self, what: Value | Node, device: Device, kind: str) -> Node:
         """The node that receives something in a partition."""
-        edge = f"{what.name} -> {device}" + (f" ({kind})" if kind != VALUE else "")
+        edge = name_of(what, device, kind)
         home = self.homes.of_value(what) if isinstance(what, Value) else self.homes.of(what)
         pivot = self.pivot(self.demand.path_of(what), device)
-        node = what.node if isinstance(what, Value) else what
         made = self.add(
             device, "Recv", (), [what.type] if isinstance(what, Value) else (),
             attrs={"edge": edge, "source": home}, name="recv",
-            control_inputs=() if pivot is None else (pivot,),
-            source=None if node is None else node.source,
-            scope="" if node is None else node.scope,
+            control_inputs=() if pivot is None else (pivot,), **self.line_of(what, device),
         )  # fmt: skip
         self.pairs[edge].append(made)
         return made
+
+    def line_of(self, what: Value | Node, device: Device) -> dict[str, Any]:
+        """The line that asks for something on a device, or else makes it, and its scope."""
+        node: Node | None
+        if isinstance(what, Value):
+            node = self.demand.moves.get((what, device), what.node)
+        else:
+            node = what
+        return {} if node is None else {"source": node.source, "scope": node.scope}
 
     def before(self, before: Node, node: Node, device: Device) -> Node | None:
         """What a node of a partition waits for, so that it runs after another node."""
@@ -364,6 +368,11 @@ class _Cutter:
         merge.attrs["back"] = made.name
         for port, value in enumerate(switch.outputs):
             self.tokens.setdefault(((*path, (predicate, port)), device), value)
+
+
+def name_of(what: Value | Node, device: Device, kind: str) -> str:
+    """What the edge is called by which something is sent."""
+    return f"{what.name} -> {device}" + (f" ({kind})" if kind != VALUE else "")
 
 
 def levels_of(cut: Cut) -> dict[Node, int]:

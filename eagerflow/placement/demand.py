@@ -42,6 +42,7 @@ class Demand:
         tokens: the frame paths for which a partition makes a token of its own, by device.
         loops: for each frame the devices that have a loop-carried value of their own in it.
         followers: for each frame those that take part in its iterations without one.
+        moves: for values and the devices that they are sent to the transfers that say so.
         tellers: for each node and device the values that tell sizes there, besides its operands.
     """
 
@@ -55,6 +56,7 @@ class Demand:
         self.loops: dict[str, set[Device]] = defaultdict(set)
         self.followers: dict[str, list[Device]] = defaultdict(list)
         self.tellers: dict[tuple[Node, Device], dict[Value, None]] = {}
+        self.moves: dict[tuple[Value, Device], Node] = {}
         self._all_tellers = self._find_tellers()
         self._positions = {node: i for i, node in enumerate(graph.nodes)}
         self._unsized: dict[Node, None] = {}  # nodes whose sizes were not looked at
@@ -102,7 +104,10 @@ class Demand:
             self._waiting.append((node, device))
 
     def _value(self, value: Value, device: Device) -> None:
-        value, node = source_of(value), source_of(value).node
+        transfer, value = value.node, source_of(value)
+        node = value.node
+        if transfer is not None and transfer.op == "transfer":
+            self.moves.setdefault((value, device), transfer)
         if node is None:
             if not isinstance(value.type, NumberType) and self.homes.of_value(value) is not device:
                 self._send(value, device)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 
+@final
 class Rendezvous:
     """Of one step."""
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagerflow.core.execute import moved
+from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import NullArray, as_device
+from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.types import TensorType
@@ -20,10 +22,23 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         (data,) = inputs
         if "shape" in node.attrs:
             data = NullArray(data.dtype, data.shape)
-        elif type(node.inputs[0].type) is TensorType:
-            data = moved(data, as_device(node.device), node.attrs["to"])
+        elif isinstance(kind := node.inputs[0].type, TensorType):
+            data = _move(data, kind, node, completion)
     completion.rendezvous.send((node.attrs["edge"], completion.path()), data)
     completion.done()
+
+
+def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
+    source, device = as_device(node.device), node.attrs["to"]
+    if not TransferEvent.listeners:
+        return moved(data, source, device)
+    event = TransferEvent(
+        name="transfer", device=str(device), origin=str(source),
+        nbytes=kind.like(shape=data.shape).nbytes, executable=completion.tier.number,
+        node=node.name, source=line_of(node), frames=step_of.frames,
+    )  # fmt: skip
+    with told(event):
+        return moved(data, source, device)
 
 
 def _receive(
