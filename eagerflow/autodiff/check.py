@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.autodiff.grad import check_function
+from eagerflow.autodiff.grad import check_function, described
 from eagerflow.autodiff.vjp_jvp import jvp, vjp
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
@@ -48,7 +48,7 @@ def check_grads(
     if not isinstance(args, (tuple, list)):
         raise GradientError(
             "check_grads: args must be a tuple, one entry for each argument",
-            given=str(args.type) if isinstance(args, AbstractArray) else repr(args),
+            given=described(args),
             hint="of one argument it is (x,)",
         )
     leaves, treedef = tree.flatten(tuple(args))
@@ -57,9 +57,7 @@ def check_grads(
     if not positions:
         raise GradientError(
             "check_grads: no argument is floating or complex",
-            given=", ".join(
-                str(x.type) if isinstance(x, AbstractArray) else repr(x) for x in leaves
-            ),
+            given=", ".join(map(described, leaves)),
         )
 
     def function(*xs: Tensor) -> list[Tensor]:

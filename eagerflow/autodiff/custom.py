@@ -13,17 +13,17 @@ from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.interpreter import Composite, Passed, current
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
-from eagerflow.ops.rules.type_rules import ALL, elementwise
+from eagerflow.ops.rules.type_rules import ALL, unary
 from eagerflow.types import TensorSpec
 
-_stop_gradient: Final = define(
+_stop_gradient: Final = unary(
     "stop_gradient",
-    infer=elementwise(ALL),
-    vjp=(None,),
+    ALL,
+    None,
     saved="none",
     precision="exact",
     takes_bytes=True,

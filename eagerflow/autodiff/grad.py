@@ -322,7 +322,7 @@ def check_function(what: str, f: Any) -> None:
     if not callable(f):
         raise GradientError(
             f"{what}: the first argument must be a function",
-            given=str(f.type) if isinstance(f, AbstractArray) else repr(f),
+            given=described(f),
             hint=f"{what}(f) gives a function; call that with the arguments",
         )
 
@@ -357,32 +357,20 @@ def _scalar_result(what: str, value: Any) -> Tensor:
     Raises:
         GradientError: it is not one.
     """
+    if isinstance(value, AbstractArray) and not value.shape and value.dtype.is_floating:
+        return value if type(value) is Tensor else tensor_of(value)
+    expected, hint = "a real scalar, such as f32[]", None
     if not isinstance(value, AbstractArray):
+        wrong = "is not a tensor"
         hint = "return the tensor itself: float(...), .item() and .numpy() cut the gradient"
         if isinstance(value, (tuple, list)):
             hint = "return the scalar alone, or (scalar, rest) with has_aux=True"
-        raise GradientError(
-            f"{what}: the result is not a tensor",
-            given=described(value), expected="a real scalar, such as f32[]", hint=hint,
-        )  # fmt: skip
-    if value.shape:
-        raise GradientError(
-            f"{what}: the result is not a scalar",
-            given=str(value.type),
-            expected=f"{value.dtype.short}[]",
-            hint="reduce it with .sum() or .mean(); ef.vjp and ef.jacobian take other shapes",
-        )
-    if value.dtype.is_complex:
-        raise GradientError(
-            f"{what}: the result is complex",
-            given=str(value.type),
-            expected="a real scalar",
-            hint="take .real, .imag or ef.abs(...) of it, or use ef.vjp",
-        )
-    if not value.dtype.is_inexact:
-        raise GradientError(
-            f"{what}: the result has an integer dtype",
-            given=str(value.type),
-            expected="a real scalar, such as f32[]",
-        )
-    return value if type(value) is Tensor else tensor_of(value)
+    elif value.shape:
+        wrong, expected = "is not a scalar", f"{value.dtype.short}[]"
+        hint = "reduce it with .sum() or .mean(); ef.vjp and ef.jacobian take other shapes"
+    elif value.dtype.is_complex:
+        wrong, hint = "is complex", "take .real, .imag or ef.abs(...) of it, or use ef.vjp"
+    else:
+        wrong = "has an integer dtype"
+    given = described(value)
+    raise GradientError(f"{what}: the result {wrong}", given=given, expected=expected, hint=hint)

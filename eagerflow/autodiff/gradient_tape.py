@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, final
 
 from eagerflow.autodiff.backward import Cotangent, add_at, full_like, gradients
-from eagerflow.autodiff.grad import check_inexact, finished, is_variable
+from eagerflow.autodiff.grad import check_inexact, described, finished, is_variable
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.interpreter import installed
@@ -138,7 +138,7 @@ class GradientTape:
             if not isinstance(y, AbstractArray) or not y.dtype.is_floating:
                 raise GradientError(
                     "GradientTape.gradient: the target is not a real tensor",
-                    given=str(y.type) if isinstance(y, AbstractArray) else type(y).__name__,
+                    given=described(y),
                     hint="take .real, .imag or ef.abs(...) of a complex tensor",
                 )
             if isinstance(y, Tensor):

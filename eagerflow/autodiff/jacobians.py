@@ -7,7 +7,7 @@ from functools import wraps
 from typing import Any
 
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
-from eagerflow.autodiff.grad import Arguments, check_function, differentiate
+from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
 from eagerflow.autodiff.tape import UNKNOWN, Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
@@ -112,7 +112,7 @@ def _real(what: str, y: Any) -> Tensor:
     if not isinstance(y, AbstractArray) or not y.dtype.is_floating:
         raise GradientError(
             f"{what}: the result is not a real tensor",
-            given=str(y.type) if isinstance(y, AbstractArray) else type(y).__name__,
+            given=described(y),
             hint=_not_real_hint(y),
         )
     return tensor_of(y)

@@ -9,7 +9,8 @@ from typing import Any, Final, final
 from eagerflow.errors import MutexError
 from eagerflow.events import QueueEvent
 from eagerflow.resources.attempt_events import tell_operation
-from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.meetings import AbstractMeeting
 
 _serial: Final = count(1)
 

@@ -23,7 +23,8 @@ from weakref import finalize
 from eagerflow.errors import CancelledError, FileError, QueueClosedError, RecordError
 from eagerflow.events import AbstractEvent, ElementEvent, SkipEvent, end
 from eagerflow.hardware import Device
-from eagerflow.resources.attempts import AbstractAttempt, AbstractMeeting
+from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.requests import check_count
 from eagerflow_kernels.records import read_record

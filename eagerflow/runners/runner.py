@@ -20,10 +20,8 @@ from eagerflow.errors import (
     hides_frames,
 )
 from eagerflow.events import RunEvent
-from eagerflow.resources.attempts import (
-    AbstractAttempt,
-    AbstractMeeting,
-)
+from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.resources.requests import check_seconds
 from eagerflow.runners.closing import Closing
 from eagerflow.runtime.threads import deadline

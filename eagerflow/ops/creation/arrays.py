@@ -17,7 +17,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.rules.arguments import as_index, as_shape, matrices_of
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import (
@@ -75,7 +75,7 @@ def copy(x: TensorLike, /) -> Tensor:
     return bind(_copy, tensor_of(x))
 
 
-def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+def tensor(data: TensorLike, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """A new tensor of ``data``, always copied.
 
     Args:
@@ -103,12 +103,7 @@ def tensor(data: TensorLike, dtype: Any = None, device: Device | str | None = No
 
 
 def asarray(
-    obj: TensorLike,
-    /,
-    *,
-    dtype: Any = None,
-    device: Device | str | None = None,
-    copy: bool | None = None,
+    obj: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
     """``obj`` as a tensor, sharing its memory where that is possible.
 
@@ -134,7 +129,7 @@ def asarray(
     return _convert(obj, dtype, device, copy)
 
 
-def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor:
+def _copied(data: TensorLike, dtype: Any, device: DeviceLike) -> Tensor:
     """A copy that an op makes, so that an interpreter sees which array the values are from."""
     target, host = as_device(device), as_device("cpu:0")
     where = target if target.backend.array_type is type(data) else host
@@ -149,9 +144,7 @@ def _copied(data: TensorLike, dtype: Any, device: Device | str | None) -> Tensor
     return made
 
 
-def _convert(
-    data: TensorLike, dtype: Any, device: Device | str | None, copy: bool | None
-) -> Tensor:
+def _convert(data: TensorLike, dtype: Any, device: DeviceLike, copy: bool | None) -> Tensor:
     return as_tensor(
         data,
         None if dtype is None else as_dtype(dtype),
@@ -178,7 +171,7 @@ _zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
 _full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
-def zeros(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+def zeros(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
     Args:
@@ -200,7 +193,7 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+def ones(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -220,7 +213,7 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: Device | str | None =
     )
 
 
-def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+def empty(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
     They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
@@ -237,11 +230,7 @@ def empty(shape: int | Shape, *, dtype: Any = None, device: Device | str | None 
 
 
 def full(
-    shape: int | Shape,
-    fill_value: TensorLike,
-    *,
-    dtype: Any = None,
-    device: Device | str | None = None,
+    shape: int | Shape, fill_value: TensorLike, *, dtype: Any = None, device: DeviceLike = None
 ) -> Tensor:
     """A tensor with one value everywhere.
 
@@ -278,9 +267,7 @@ def full(
     )
 
 
-def zeros_like(
-    x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
-) -> Tensor:
+def zeros_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """Zeros with the shape, dtype and device of another array.
 
     Args:
@@ -296,7 +283,7 @@ def zeros_like(
     return _zeros_of(like.shape, out_dtype, like.device if device is None else as_device(device))
 
 
-def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None) -> Tensor:
+def ones_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """Ones with the shape, dtype and device of another array.
 
     Args:
@@ -310,9 +297,7 @@ def ones_like(x: TensorLike, /, *, dtype: Any = None, device: Device | str | Non
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(
-    x: TensorLike, /, *, dtype: Any = None, device: Device | str | None = None
-) -> Tensor:
+def empty_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """A tensor like another array, whose values the caller does not care about (see `empty`).
 
     Args:
@@ -327,12 +312,7 @@ def empty_like(
 
 
 def full_like(
-    x: TensorLike,
-    /,
-    fill_value: TensorLike,
-    *,
-    dtype: Any = None,
-    device: Device | str | None = None,
+    x: TensorLike, /, fill_value: TensorLike, *, dtype: Any = None, device: DeviceLike = None
 ) -> Tensor:
     """One value everywhere, with the shape, dtype and device of another array.
 

@@ -12,6 +12,7 @@ from eagerflow.errors import DeviceError, InterchangeError, TensorValueError, Un
 from eagerflow.hardware import Device, as_device, current_device
 from eagerflow.ops.creation.capsule import relabel, relabelled_dtype
 from eagerflow.ops.creation.devices import to_device
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.types import BYTES, DType
 
 __all__ = ["from_dlpack"]
@@ -19,6 +20,15 @@ __all__ = ["from_dlpack"]
 #: kinds of our devices by DLDeviceType: CPU, CUDA, CUDA managed
 _KINDS: Final = {1: "cpu", 2: "gpu", 13: "gpu"}
 _UNSIGNED: Final = {1: "uint8", 2: "uint16"}
+
+
+def _kind_of(name: str, number: Any, given: str) -> str:
+    kind = _KINDS.get(int(number))
+    if kind is None:
+        wrong = f"{name}: there is no device of DLPack type {int(number)}"
+        raise InterchangeError(wrong, given=given)
+    return kind
+
 
 # --- giving ---------------------------------------------------------------------------------
 
@@ -65,12 +75,7 @@ def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) 
     own = _device_of(x)
     if dl_device is None or (int(dl_device[0]), dl_device[1]) == own:
         return x
-    kind = _KINDS.get(int(dl_device[0]))
-    if kind is None:
-        raise InterchangeError(
-            f"__dlpack__: there is no device of DLPack type {int(dl_device[0])}",
-            given=str(x.type),
-        )
+    kind = _kind_of("__dlpack__", dl_device[0], str(x.type))
     if copy is False:
         raise InterchangeError(
             "__dlpack__: another device needs a copy", given=f"{x.type}, copy=False"
@@ -137,9 +142,7 @@ class _Producer:
         return self.array.__dlpack_device__()
 
 
-def from_dlpack(
-    x: Any, /, *, device: Device | str | None = None, copy: bool | None = None
-) -> Tensor:
+def from_dlpack(x: Any, /, *, device: DeviceLike = None, copy: bool | None = None) -> Tensor:
     """A tensor that shares the memory of another library's array, through DLPack.
 
     eagerflow never writes there; if the other library does, the tensor changes, and with it its
@@ -212,12 +215,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
 def _reader_of(x: Any, target: Device | None) -> tuple[Device, dict[str, Any]]:
     """The device that reads the memory of ``x``, and what to ask of the producer."""
     number, index = x.__dlpack_device__()
-    kind = _KINDS.get(int(number))
-    if kind is None:
-        raise InterchangeError(
-            f"from_dlpack: there is no device of DLPack type {int(number)}",
-            given=type(x).__name__,
-        )
+    kind = _kind_of("from_dlpack", number, type(x).__name__)
     if kind == "cpu":
         here = current_device()
         cpu = next((d for d in (target, here) if d is not None and d.kind == "cpu"), None)

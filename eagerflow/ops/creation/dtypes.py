@@ -12,9 +12,9 @@ from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import DTypeError, TensorValueError
-from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.creation.devices import to_device
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
 from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
@@ -24,9 +24,7 @@ __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 # --- conversion -----------------------------------------------------------------------------
 
 
-def astype(
-    x: TensorLike, dtype: Any, /, *, copy: bool = True, device: Device | str | None = None
-) -> Tensor:
+def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: DeviceLike = None) -> Tensor:
     """``x`` with another dtype.
 
     Floats become integers by rounding towards zero, anything but 0 becomes True.
@@ -218,14 +216,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if dtype.is_complex:
         dtype = DTYPES["float64" if dtype.itemsize == 16 else "float32"]
     info: Any = ml_dtypes.finfo(dtype.dtype)  # type: ignore[no-untyped-call]  # it has no types
-    return FloatInfo(
-        8 * dtype.itemsize,
-        float(info.eps),
-        float(info.max),
-        float(info.min),
-        float(info.smallest_normal),
-        dtype,
-    )
+    eps, most, least, normal = map(float, (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(8 * dtype.itemsize, eps, most, least, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntInfo:

@@ -14,7 +14,7 @@ from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.creation.arrays import creating
-from eagerflow.ops.rules.arguments import as_index, as_number, as_shape
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_number, as_shape, check_choice
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast, promote_floating
 from eagerflow.ops.rules.type_rules import REAL
@@ -57,13 +57,7 @@ _arange = creating("arange", _arange_type)
 
 
 def arange(
-    start: Any,
-    /,
-    stop: Any = None,
-    step: Any = 1,
-    *,
-    dtype: Any = None,
-    device: Device | str | None = None,
+    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: DeviceLike = None
 ) -> Tensor:
     """Values from ``start`` up to, not including, ``stop``.
 
@@ -143,7 +137,7 @@ def linspace(
     num: int = 50,
     *,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``.
@@ -161,8 +155,6 @@ def linspace(
     Tensor([0.  , 0.25, 0.5 , 0.75, 1.  ], f32[5]@cpu:0)
     """
     count = as_index("linspace", "num", num)
-    if type(count) is int and count < 0:
-        raise ShapeError("linspace: num cannot be negative", given=f"num={count}")
     if isinstance(start, AbstractArray) or isinstance(stop, AbstractArray):
         return _between(start, stop, count, dtype, endpoint)
     first, last = _number("linspace", "start", start), _number("linspace", "stop", stop)
@@ -189,8 +181,8 @@ def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint
     lead = (num, *(1 for _ in broadcast_shapes(first.shape, last.shape)))
     part = functions["reshape"](ramp, lead)
     # weights of both bounds: the last value is exactly `stop`
-    rest = functions["subtract"](1, part)
-    result = functions["add"](functions["multiply"](first, rest), functions["multiply"](last, part))
+    rest = 1 - part
+    result = first * rest + last * part
     if dtype is None:
         return result
     out_dtype = number_dtype(dtype)
@@ -205,7 +197,7 @@ def logspace(
     *,
     base: float = 10.0,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values from ``base**start`` to ``base**stop``, evenly spaced on a log scale.
@@ -226,7 +218,7 @@ def logspace(
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     wide = DTYPES["complex128" if is_complex else "float64"] if numbers else None
     exponents = linspace(start, stop, num, device=device, endpoint=endpoint, dtype=wide)
-    powers = functions["pow"](base, exponents)
+    powers = base**exponents
     if dtype is not None:
         return cast(powers, number_dtype(dtype))
     return cast(powers, _COMPLEX if is_complex else _FLOAT) if numbers else powers
@@ -253,10 +245,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     Tensor([[3, 4, 5],
             [3, 4, 5]], i64[2,3]@cpu:0)
     """
-    if indexing not in ("xy", "ij"):
-        raise TensorValueError(
-            f"meshgrid: {indexing!r} is not an indexing", expected="'xy' or 'ij'"
-        )
+    check_choice("meshgrid", indexing, ("xy", "ij"), "an indexing")
     vectors = [tensor_of(x) for x in arrays]
     for x in vectors:
         if x.ndim > 1:
@@ -288,7 +277,7 @@ def eye(
     *,
     k: int = 0,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.
 

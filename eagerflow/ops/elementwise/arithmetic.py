@@ -9,22 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
-from eagerflow.core.cost_rules import FREE, per_output
+from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import neutral
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.logic import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    logical_and,
-    logical_or,
-)
+from eagerflow.ops.elementwise.logic import greater, less, logical_and, logical_or
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like, where
 from eagerflow.ops.rules.promotion import floating, pair, promote, promote_floating
-from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, elementwise, unary
+from eagerflow.ops.rules.type_rules import ANY, INEXACT, NUMERIC, REAL, binary, elementwise, unary
 
 __all__ = [
     "add",
@@ -44,13 +36,11 @@ __all__ = [
     "true_divide",
 ]
 
-_add = define(
+_add = binary(
     "add",
-    infer=elementwise(ANY),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: sum_to_like(g, x2),
-    ),
+    ANY,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: sum_to_like(g, x2),
     saved="none",
     ieee=True,
     commutative=True,
@@ -72,13 +62,11 @@ def add(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_add, *pair(x1, x2))
 
 
-_subtract = define(
+_subtract = binary(
     "subtract",
-    infer=elementwise(NUMERIC),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: negative(sum_to_like(g, x2)),
-    ),
+    NUMERIC,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: -sum_to_like(g, x2),
     saved="none",
     ieee=True,
     neutral=neutral(None, 0, 0.0),
@@ -98,13 +86,11 @@ def subtract(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_subtract, *pair(x1, x2))
 
 
-_multiply = define(
+_multiply = binary(
     "multiply",
-    infer=elementwise(ANY),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(x1)), x2),
-    ),
+    ANY,
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(x2), x1),
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(x1), x2),
     saved="inputs",
     ieee=True,
     commutative=True,
@@ -126,14 +112,12 @@ def multiply(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_multiply, *pair(x1, x2))
 
 
-_divide = define(
+_divide = binary(
     "divide",
-    infer=elementwise(INEXACT),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(divide(g, conjugate(x2)), x1),
-        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, conjugate(divide(out, x2))), x2)),
-    ),
-    cost=per_output(40),
+    INEXACT,
+    lambda g, out, x1, x2: sum_to_like(g / conjugate(x2), x1),
+    lambda g, out, x1, x2: -sum_to_like(g * conjugate(out / x2), x2),
+    flops=40,
     ieee=True,
     neutral=neutral(None, None, 1.0),
 )
@@ -172,13 +156,11 @@ def floor_divide(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_floor_divide, *pair(x1, x2))
 
 
-_remainder = define(
+_remainder = binary(
     "remainder",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, floor_divide(x1, x2)), x2)),
-    ),
+    REAL,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    lambda g, out, x1, x2: -sum_to_like(g * (x1 // x2), x2),
     saved="inputs",
 )
 
@@ -198,16 +180,12 @@ def remainder(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 mod = remainder
 
-_fmod = define(
+_fmod = binary(
     "fmod",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(g, x1),
-        # x1 - out is a whole multiple of x2
-        lambda g, out, x1, x2: negative(
-            sum_to_like(multiply(g, divide(subtract(x1, out), x2)), x2)
-        ),
-    ),
+    REAL,
+    lambda g, out, x1, x2: sum_to_like(g, x1),
+    # x1 - out is a whole multiple of x2
+    lambda g, out, x1, x2: -sum_to_like(g * ((x1 - out) / x2), x2),
 )
 
 
@@ -227,7 +205,7 @@ def fmod(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 _negative = unary(
     "negative",
     NUMERIC,
-    lambda g, out, x: negative(g),
+    lambda g, out, x: -g,
     saved="none",
     linear_rows=True,
     ieee=True,
@@ -247,10 +225,10 @@ def negative(x: TensorLike, /) -> Tensor:
     return bind(_negative, tensor_of(x))
 
 
-_positive = define(
+_positive = unary(
     "positive",
-    infer=elementwise(NUMERIC),
-    vjp=(lambda g, out, x: g,),
+    NUMERIC,
+    lambda g, out, x: g,
     saved="none",
     precision="exact",
     cost=FREE,
@@ -275,7 +253,7 @@ def positive(x: TensorLike, /) -> Tensor:
 _reciprocal = unary(
     "reciprocal",
     INEXACT,
-    lambda g, out, x: negative(multiply(g, conjugate(multiply(out, out)))),
+    lambda g, out, x: -(g * conjugate(out * out)),
     saved="outputs",
 )
 
@@ -302,15 +280,13 @@ def _extreme(name: str, wins: Callable[..., Tensor], loses: Callable[..., Tensor
     """
 
     def share(g: Tensor, taken: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
-        return where(taken, g, where(equal(x1, x2), multiply(g, 0.5), 0.0))
+        return where(taken, g, where(x1 == x2, g * 0.5, 0.0))
 
-    return define(
+    return binary(
         name,
-        infer=elementwise(REAL),
-        vjp=(
-            lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
-            lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
-        ),
+        REAL,
+        lambda g, out, x1, x2: sum_to_like(share(g, wins(x1, x2), x1, x2), x1),
+        lambda g, out, x1, x2: sum_to_like(share(g, loses(x1, x2), x1, x2), x2),
         saved="inputs",
         idempotent=True,
     )
@@ -353,36 +329,32 @@ _clip = define(
     infer=elementwise(REAL),
     vjp=(
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0.0), x
+            where(logical_and(x >= low, x <= high), g, 0.0), x
         ),
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_and(less(x, low), less_equal(low, high)), g, 0.0), low
+            where(logical_and(x < low, low <= high), g, 0.0), low
         ),
         lambda g, out, x, low, high: sum_to_like(
-            where(logical_or(greater(x, high), greater(low, high)), g, 0.0), high
+            where(logical_or(x > high, low > high), g, 0.0), high
         ),
     ),
     saved="inputs",
 )
 
 
-_clip_min = define(
+_clip_min = binary(
     "clip_min",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x, low: sum_to_like(where(greater_equal(x, low), g, 0.0), x),
-        lambda g, out, x, low: sum_to_like(where(less(x, low), g, 0.0), low),
-    ),
+    REAL,
+    lambda g, out, x, low: sum_to_like(where(x >= low, g, 0.0), x),
+    lambda g, out, x, low: sum_to_like(where(x < low, g, 0.0), low),
     saved="inputs",
 )
 
-_clip_max = define(
+_clip_max = binary(
     "clip_max",
-    infer=elementwise(REAL),
-    vjp=(
-        lambda g, out, x, high: sum_to_like(where(less_equal(x, high), g, 0.0), x),
-        lambda g, out, x, high: sum_to_like(where(greater(x, high), g, 0.0), high),
-    ),
+    REAL,
+    lambda g, out, x, high: sum_to_like(where(x <= high, g, 0.0), x),
+    lambda g, out, x, high: sum_to_like(where(x > high, g, 0.0), high),
     saved="inputs",
 )
 

@@ -7,15 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import neutral
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
-from eagerflow.ops.elementwise.logic import equal
+from eagerflow.ops.elementwise.arithmetic import positive
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, known_number, pair, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, elementwise, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, NUMERIC, binary, unary
 
 __all__ = [
     "cbrt",
@@ -36,7 +34,7 @@ __all__ = [
 
 # --- powers ---------------------------------------------------------------------------------
 
-_square = unary("square", NUMERIC, times(lambda out, x: multiply(x, 2)), saved="inputs", ieee=True)
+_square = unary("square", NUMERIC, times(lambda out, x: x * 2), saved="inputs", ieee=True)
 
 
 def square(x: TensorLike, /) -> Tensor:
@@ -54,7 +52,7 @@ def square(x: TensorLike, /) -> Tensor:
 _sqrt = unary(
     "sqrt",
     INEXACT,
-    lambda g, out, x: divide(multiply(g, 0.5), conjugate(out)),
+    lambda g, out, x: g * 0.5 / conjugate(out),
     saved="outputs",
     ieee=True,
 )
@@ -72,12 +70,7 @@ def sqrt(x: TensorLike, /) -> Tensor:
     return bind(_sqrt, floating(x))
 
 
-_rsqrt = unary(
-    "rsqrt",
-    INEXACT,
-    times(lambda out, x: multiply(multiply(out, square(out)), -0.5)),
-    saved="outputs",
-)
+_rsqrt = unary("rsqrt", INEXACT, times(lambda out, x: out * square(out) * -0.5), saved="outputs")
 
 
 def rsqrt(x: TensorLike, /) -> Tensor:
@@ -92,9 +85,7 @@ def rsqrt(x: TensorLike, /) -> Tensor:
     return bind(_rsqrt, floating(x))
 
 
-_cbrt = unary(
-    "cbrt", FLOATING, over(lambda out, x: multiply(square(out), 3.0)), saved="outputs", flops=40
-)
+_cbrt = unary("cbrt", FLOATING, over(lambda out, x: square(out) * 3.0), saved="outputs", flops=40)
 
 
 def cbrt(x: TensorLike, /) -> Tensor:
@@ -111,20 +102,16 @@ def cbrt(x: TensorLike, /) -> Tensor:
 
 def _slope(x1: Tensor, x2: Tensor) -> Tensor:
     """The derivative of ``x1 ** x2`` by ``x1``; 0 for ``x2 == 0``, also where ``x1`` is 0."""
-    return multiply(x2, pow(x1, subtract(where(equal(x2, 0), 1, x2), 1)))
+    return x2 * x1 ** (where(x2 == 0, 1, x2) - 1)
 
 
-_pow = define(
+_pow = binary(
     "pow",
-    infer=elementwise(NUMERIC),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, conjugate(_slope(x1, x2))), x1),
-        # by x2; for x1 == 0 the power is 0 (or 1, or infinite) and stays so
-        lambda g, out, x1, x2: sum_to_like(
-            multiply(g, conjugate(multiply(out, log(where(equal(x1, 0), 1, x1))))), x2
-        ),
-    ),
-    cost=per_output(40),
+    NUMERIC,
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(_slope(x1, x2)), x1),
+    # by x2; for x1 == 0 the power is 0 (or 1, or infinite) and stays so
+    lambda g, out, x1, x2: sum_to_like(g * conjugate(out * log(where(x1 == 0, 1, x1))), x2),
+    flops=40,
     neutral=neutral(None, 1, None),
     fails_on="values",
 )
@@ -177,9 +164,7 @@ def exp(x: TensorLike, /) -> Tensor:
     return bind(_exp, floating(x))
 
 
-_exp2 = unary(
-    "exp2", INEXACT, times(lambda out, x: multiply(out, math.log(2))), saved="outputs", flops=32
-)
+_exp2 = unary("exp2", INEXACT, times(lambda out, x: out * math.log(2)), saved="outputs", flops=32)
 
 
 def exp2(x: TensorLike, /) -> Tensor:
@@ -227,7 +212,7 @@ def log(x: TensorLike, /) -> Tensor:
     return bind(_log, floating(x))
 
 
-_log1p = unary("log1p", INEXACT, over(lambda out, x: add(x, 1)), saved="inputs", flops=32)
+_log1p = unary("log1p", INEXACT, over(lambda out, x: x + 1), saved="inputs", flops=32)
 
 
 def log1p(x: TensorLike, /) -> Tensor:
@@ -242,9 +227,7 @@ def log1p(x: TensorLike, /) -> Tensor:
     return bind(_log1p, floating(x))
 
 
-_log2 = unary(
-    "log2", INEXACT, over(lambda out, x: multiply(x, math.log(2))), saved="inputs", flops=32
-)
+_log2 = unary("log2", INEXACT, over(lambda out, x: x * math.log(2)), saved="inputs", flops=32)
 
 
 def log2(x: TensorLike, /) -> Tensor:
@@ -259,9 +242,7 @@ def log2(x: TensorLike, /) -> Tensor:
     return bind(_log2, floating(x))
 
 
-_log10 = unary(
-    "log10", INEXACT, over(lambda out, x: multiply(x, math.log(10))), saved="inputs", flops=32
-)
+_log10 = unary("log10", INEXACT, over(lambda out, x: x * math.log(10)), saved="inputs", flops=32)
 
 
 def log10(x: TensorLike, /) -> Tensor:
@@ -278,18 +259,16 @@ def log10(x: TensorLike, /) -> Tensor:
 
 def _weight(out: Tensor, x: Tensor) -> Tensor:
     """exp(x - out), 1 where they are equal, infinities too."""
-    same = equal(x, out)
-    return exp(subtract(where(same, 0.0, x), where(same, 0.0, out)))
+    same = x == out
+    return exp(where(same, 0.0, x) - where(same, 0.0, out))
 
 
-_logaddexp = define(
+_logaddexp = binary(
     "logaddexp",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x1)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _weight(out, x2)), x2),
-    ),
-    cost=per_output(80),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _weight(out, x1), x1),
+    lambda g, out, x1, x2: sum_to_like(g * _weight(out, x2), x2),
+    flops=80,
 )
 
 

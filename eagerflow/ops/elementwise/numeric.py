@@ -8,10 +8,10 @@ from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.facts import ELEMENTWISE, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, positive, subtract
-from eagerflow.ops.elementwise.logic import equal, isfinite
+from eagerflow.ops.elementwise.arithmetic import positive
+from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.gradients import conjugate as _conjugate
-from eagerflow.ops.rules.gradients import sum_to_like, where
+from eagerflow.ops.rules.gradients import safe_quotient, sum_to_like, where
 from eagerflow.ops.rules.promotion import cast, known_number, pair, promote_floating
 from eagerflow.ops.rules.type_rules import (
     COMPLEX,
@@ -19,6 +19,7 @@ from eagerflow.ops.rules.type_rules import (
     INEXACT,
     INTEGER,
     NUMERIC,
+    binary,
     check_kind,
     elementwise,
     real_dtype,
@@ -59,7 +60,7 @@ def _magnitude_type(x: TensorType) -> TensorType:
 _abs = define(
     "abs",
     infer=_magnitude_type,
-    vjp=(lambda g, out, x: multiply(g, sign(x)),),
+    vjp=(lambda g, out, x: g * sign(x),),
     saved="inputs",
     fails_on="nothing",
     ieee=True,
@@ -86,10 +87,8 @@ def _sign_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor | None:
     """Of a complex number, the sign rotates with the part of x's change that is across x."""
     if not x.dtype.is_complex:
         return None
-    size = abs(x)
-    zero = equal(size, 0)
-    along = multiply(real(multiply(_conjugate(g), out)), out)
-    return where(zero, 0.0, divide(subtract(g, along), where(zero, 1.0, size)))
+    along = real(_conjugate(g) * out) * out
+    return safe_quotient(g - along, abs(x))
 
 
 _sign = unary("sign", NUMERIC, _sign_vjp)
@@ -107,13 +106,8 @@ def sign(x: TensorLike, /) -> Tensor:
     return bind(_sign, tensor_of(x))
 
 
-_copysign = define(
-    "copysign",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, multiply(sign(x1), sign(out))), x1),
-        None,
-    ),
+_copysign = binary(
+    "copysign", FLOATING, lambda g, out, x1, x2: sum_to_like(g * (sign(x1) * sign(out)), x1), None
 )
 
 
@@ -132,16 +126,14 @@ def copysign(x1: TensorLike, x2: TensorLike, /) -> Tensor:
 
 def _part(x: Tensor, hypotenuse: Tensor) -> Tensor:
     """The quotient x / hypotenuse, 0 where both are 0."""
-    return divide(x, where(equal(hypotenuse, 0), 1.0, hypotenuse))
+    return x / where(hypotenuse == 0, 1.0, hypotenuse)
 
 
-_hypot = define(
+_hypot = binary(
     "hypot",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x1, out)), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _part(x2, out)), x2),
-    ),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _part(x1, out), x1),
+    lambda g, out, x1, x2: sum_to_like(g * _part(x2, out), x2),
 )
 
 
@@ -158,10 +150,11 @@ def hypot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     return bind(_hypot, *promote_floating(x1, x2))
 
 
-_heaviside = define(
+_heaviside = binary(
     "heaviside",
-    infer=elementwise(FLOATING),
-    vjp=(None, lambda g, out, x1, x2: sum_to_like(where(equal(x1, 0), g, 0.0), x2)),
+    FLOATING,
+    None,
+    lambda g, out, x1, x2: sum_to_like(where(x1 == 0, g, 0.0), x2),
     saved="inputs",
 )
 
@@ -258,9 +251,9 @@ def round(x: TensorLike, /, decimals: int = 0) -> Tensor:
     Tensor([ 2.,  2., -2.], f32[3]@cpu:0)
     """
     if decimals > 0:
-        return divide(_rounded(_round, multiply(x, 10.0**decimals)), 10.0**decimals)
+        return _rounded(_round, x * 10.0**decimals) / 10.0**decimals
     if decimals < 0:
-        return multiply(_rounded(_round, divide(x, 10.0**-decimals)), 10.0**-decimals)
+        return _rounded(_round, x / 10.0**-decimals) * 10.0**-decimals
     return _rounded(_round, x)
 
 
@@ -318,7 +311,7 @@ def real(x: TensorLike, /) -> Tensor:
     return bind(_real, tensor)
 
 
-_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: multiply(cast(g, x.dtype), 1j),))
+_imag = define("imag", infer=_part_type, vjp=(lambda g, out, x: cast(g, x.dtype) * 1j,))
 
 
 def imag(x: TensorLike, /) -> Tensor:
@@ -344,7 +337,7 @@ def _finite_part(g: Tensor, x: Tensor) -> Tensor:
     if not x.dtype.is_complex:
         return where(isfinite(x), g, 0.0)
     parts = [where(isfinite(part(x)), part(g), 0.0) for part in (real, imag)]
-    return add(parts[0], multiply(cast(parts[1], x.dtype), 1j))
+    return parts[0] + cast(parts[1], x.dtype) * 1j
 
 
 _nan_to_num = unary(

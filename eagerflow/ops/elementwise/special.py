@@ -9,9 +9,8 @@ from eagerflow.core.cost_rules import per_output
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, negative, subtract
 from eagerflow.ops.elementwise.exponential import exp, log, log1p, square
-from eagerflow.ops.elementwise.logic import equal, greater, less, logical_and, logical_not
+from eagerflow.ops.elementwise.logic import logical_and, logical_not
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.elementwise.trigonometric import cos
 from eagerflow.ops.rules.arguments import as_index
@@ -40,7 +39,7 @@ _erf = unary("erf", FLOATING, times(lambda out, x: _bell(x)), saved="inputs", fl
 
 def _bell(x: Tensor) -> Tensor:
     """The derivative of erf."""
-    return multiply(exp(negative(square(x))), 2 / math.sqrt(math.pi))
+    return exp(-square(x)) * (2 / math.sqrt(math.pi))
 
 
 def erf(x: TensorLike, /) -> Tensor:
@@ -55,9 +54,7 @@ def erf(x: TensorLike, /) -> Tensor:
     return bind(_erf, floating(x))
 
 
-_erfc = unary(
-    "erfc", FLOATING, lambda g, out, x: negative(multiply(g, _bell(x))), saved="inputs", flops=100
-)
+_erfc = unary("erfc", FLOATING, lambda g, out, x: -(g * _bell(x)), saved="inputs", flops=100)
 
 
 def erfc(x: TensorLike, /) -> Tensor:
@@ -75,7 +72,7 @@ def erfc(x: TensorLike, /) -> Tensor:
 _erfinv = unary(
     "erfinv",
     FLOATING,
-    times(lambda out, x: multiply(exp(square(out)), math.sqrt(math.pi) / 2)),
+    times(lambda out, x: exp(square(out)) * (math.sqrt(math.pi) / 2)),
     saved="outputs",
     flops=100,
 )
@@ -118,7 +115,7 @@ def _polygamma_type(x: TensorType, *, n: int) -> TensorType:
 _polygamma = define(
     "polygamma",
     infer=_polygamma_type,
-    vjp=(lambda g, out, x, *, n: multiply(g, polygamma(n + 1, x)),),
+    vjp=(lambda g, out, x, *, n: g * polygamma(n + 1, x),),
     saved="inputs",
     cost=per_output(100),
 )
@@ -160,7 +157,7 @@ def digamma(x: TensorLike, /) -> Tensor:
 _sigmoid = unary(
     "sigmoid",
     FLOATING,
-    times(lambda out, x: multiply(out, subtract(1, out))),
+    times(lambda out, x: out * (1 - out)),
     saved="outputs",
     flops=40,
 )
@@ -188,7 +185,7 @@ def logit(x: TensorLike, /) -> Tensor:
     Tensor([0.   , 1.099], f32[2]@cpu:0)
     """
     tensor = floating(x)
-    return subtract(log(tensor), log1p(negative(tensor)))
+    return log(tensor) - log1p(-tensor)
 
 
 def xlogy(x1: TensorLike, x2: TensorLike, /) -> Tensor:
@@ -203,24 +200,24 @@ def xlogy(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """
     x, y = promote_floating(x1, x2)
     # within (0, inf) nothing is special, and the derivative by x1 is log(x2) at 0 as well
-    ordinary = logical_and(greater(y, 0), less(y, math.inf))
-    special = logical_and(equal(x, 0), logical_and(logical_not(ordinary), equal(y, y)))
-    return multiply(x, log(where(special, 1.0, y)))
+    ordinary = logical_and(y > 0, y < math.inf)
+    special = logical_and(x == 0, logical_and(logical_not(ordinary), y == y))
+    return x * log(where(special, 1.0, y))
 
 
 def _sinc_slope(x: Tensor, out: Tensor) -> Tensor:
     """The derivative of sinc; near 0 by its series, so that its own derivatives are right too."""
-    square_x = square(multiply(x, math.pi))
+    square_x = square(x * math.pi)
     series: Tensor | float = 0.0
     for k in range(9, 0, -1):
-        series = add(multiply(series, square_x), (-1) ** k * 2 * k / math.factorial(2 * k + 1))
-    near = less(abs(x), 0.3)
+        series = series * square_x + (-1) ** k * 2 * k / math.factorial(2 * k + 1)
+    near = abs(x) < 0.3
     safe = where(near, 1.0, x)
-    far = divide(subtract(cos(multiply(safe, math.pi)), where(near, 0.0, out)), safe)
-    return where(near, multiply(multiply(x, math.pi**2), series), far)
+    far = (cos(safe * math.pi) - where(near, 0.0, out)) / safe
+    return where(near, x * math.pi**2 * series, far)
 
 
-_sinc = unary("sinc", FLOATING, lambda g, out, x: multiply(g, _sinc_slope(x, out)), flops=40)
+_sinc = unary("sinc", FLOATING, lambda g, out, x: g * _sinc_slope(x, out), flops=40)
 
 
 def sinc(x: TensorLike, /) -> Tensor:

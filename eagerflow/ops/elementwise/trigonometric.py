@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 
 from eagerflow.core.convert import TensorLike
-from eagerflow.core.cost_rules import per_output
-from eagerflow.core.op import bind, define
+from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, negative, subtract
 from eagerflow.ops.elementwise.exponential import sqrt, square
-from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import imag, real
 from eagerflow.ops.rules.gradients import conjugate, over, sum_to_like, times, where
 from eagerflow.ops.rules.promotion import floating, promote_floating
-from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, elementwise, unary
+from eagerflow.ops.rules.type_rules import FLOATING, INEXACT, binary, unary
 
 __all__ = [
     "acos",
@@ -61,13 +58,7 @@ def sin(x: TensorLike, /) -> Tensor:
     return bind(_sin, floating(x))
 
 
-_cos = unary(
-    "cos",
-    INEXACT,
-    lambda g, out, x: negative(multiply(g, conjugate(sin(x)))),
-    saved="inputs",
-    flops=40,
-)
+_cos = unary("cos", INEXACT, lambda g, out, x: -(g * conjugate(sin(x))), saved="inputs", flops=40)
 
 
 def cos(x: TensorLike, /) -> Tensor:
@@ -82,7 +73,7 @@ def cos(x: TensorLike, /) -> Tensor:
     return bind(_cos, floating(x))
 
 
-_tan = unary("tan", INEXACT, times(lambda out, x: add(square(out), 1)), saved="outputs", flops=40)
+_tan = unary("tan", INEXACT, times(lambda out, x: square(out) + 1), saved="outputs", flops=40)
 
 
 def tan(x: TensorLike, /) -> Tensor:
@@ -99,7 +90,7 @@ def tan(x: TensorLike, /) -> Tensor:
 
 def _one_minus_square(x: Tensor) -> Tensor:
     """(1 - x) (1 + x), precise near 1 and -1."""
-    return multiply(subtract(1, x), add(x, 1))
+    return (1 - x) * (x + 1)
 
 
 _asin = unary(
@@ -122,7 +113,7 @@ def asin(x: TensorLike, /) -> Tensor:
 _acos = unary(
     "acos",
     INEXACT,
-    lambda g, out, x: negative(divide(g, conjugate(sqrt(_one_minus_square(x))))),
+    lambda g, out, x: -(g / conjugate(sqrt(_one_minus_square(x)))),
     saved="inputs",
     flops=80,
 )
@@ -140,7 +131,7 @@ def acos(x: TensorLike, /) -> Tensor:
     return bind(_acos, floating(x))
 
 
-_atan = unary("atan", INEXACT, over(lambda out, x: add(square(x), 1)), saved="inputs", flops=80)
+_atan = unary("atan", INEXACT, over(lambda out, x: square(x) + 1), saved="inputs", flops=80)
 
 
 def atan(x: TensorLike, /) -> Tensor:
@@ -157,19 +148,17 @@ def atan(x: TensorLike, /) -> Tensor:
 
 def _over_square(x: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     """The quotient x / (x1**2 + x2**2), 0 at the origin."""
-    size = add(square(x1), square(x2))
-    return divide(x, where(equal(size, 0), 1.0, size))
+    size = square(x1) + square(x2)
+    return x / where(size == 0, 1.0, size)
 
 
-_atan2 = define(
+_atan2 = binary(
     "atan2",
-    infer=elementwise(FLOATING),
-    vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(g, _over_square(x2, x1, x2)), x1),
-        lambda g, out, x1, x2: negative(sum_to_like(multiply(g, _over_square(x1, x1, x2)), x2)),
-    ),
+    FLOATING,
+    lambda g, out, x1, x2: sum_to_like(g * _over_square(x2, x1, x2), x1),
+    lambda g, out, x1, x2: -sum_to_like(g * _over_square(x1, x1, x2), x2),
     saved="inputs",
-    cost=per_output(80),
+    flops=80,
 )
 
 
@@ -218,9 +207,7 @@ def cosh(x: TensorLike, /) -> Tensor:
     return bind(_cosh, floating(x))
 
 
-_tanh = unary(
-    "tanh", INEXACT, times(lambda out, x: subtract(1, square(out))), saved="outputs", flops=32
-)
+_tanh = unary("tanh", INEXACT, times(lambda out, x: 1 - square(out)), saved="outputs", flops=32)
 
 
 def tanh(x: TensorLike, /) -> Tensor:
@@ -235,9 +222,7 @@ def tanh(x: TensorLike, /) -> Tensor:
     return bind(_tanh, floating(x))
 
 
-_asinh = unary(
-    "asinh", INEXACT, over(lambda out, x: sqrt(add(square(x), 1))), saved="inputs", flops=80
-)
+_asinh = unary("asinh", INEXACT, over(lambda out, x: sqrt(square(x) + 1)), saved="inputs", flops=80)
 
 
 def asinh(x: TensorLike, /) -> Tensor:
@@ -256,7 +241,7 @@ def asinh(x: TensorLike, /) -> Tensor:
 _acosh = unary(
     "acosh",
     INEXACT,
-    over(lambda out, x: multiply(sqrt(subtract(x, 1)), sqrt(add(x, 1)))),
+    over(lambda out, x: sqrt(x - 1) * sqrt(x + 1)),
     saved="inputs",
     flops=80,
 )
@@ -320,7 +305,7 @@ def deg2rad(x: TensorLike, /) -> Tensor:
     >>> ef.round(ef.deg2rad(ef.tensor([180.0, 90.0])), 3)
     Tensor([3.142, 1.571], f32[2]@cpu:0)
     """
-    return multiply(floating(x), math.pi / 180)
+    return floating(x) * (math.pi / 180)
 
 
 def rad2deg(x: TensorLike, /) -> Tensor:
@@ -332,7 +317,7 @@ def rad2deg(x: TensorLike, /) -> Tensor:
     >>> ef.rad2deg(ef.tensor([0.0, 3.1415927]))
     Tensor([  0., 180.], f32[2]@cpu:0)
     """
-    return multiply(floating(x), 180 / math.pi)
+    return floating(x) * (180 / math.pi)
 
 
 radians, degrees = deg2rad, rad2deg

@@ -10,8 +10,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.elementwise.arithmetic import divide
-from eagerflow.ops.rules.arguments import as_index, axes_of
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, axes_of
 from eagerflow.ops.shape.movement import roll
 from eagerflow.types import DType, TensorType, default_dtype, number_dtype
 
@@ -35,12 +34,10 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
     if not chosen.is_floating:
         raise DTypeError(f"{name}: {chosen.name} is not a real floating dtype")
     numbers = bind(_numbers, n=count, half=half, dtype=chosen, device=as_device(device))
-    return divide(numbers, count * d)
+    return numbers / (count * d)
 
 
-def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
-) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """The frequencies that the points of `fft` stand for.
 
     Args:
@@ -58,9 +55,7 @@ def fftfreq(
     return _frequencies("fftfreq", n, False, d, dtype, device)
 
 
-def rfftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Any = None, device: Device | str | None = None
-) -> Tensor:
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """The frequencies that the points of `rfft` stand for.
 
     Args:

@@ -14,7 +14,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.arrays import full
-from eagerflow.ops.elementwise.arithmetic import multiply
 from eagerflow.ops.elementwise.numeric import real
 from eagerflow.ops.linalg.matrices import complex_dtype
 from eagerflow.ops.rules.extents import with_size
@@ -70,7 +69,7 @@ def _weighted(x: Tensor, weight: float, n: int, axis: int) -> Tensor:
     weights = concat(
         [full((k,), w, dtype=dtype, device=device) for k, w in sizes if not same(k, 0)]
     )
-    return multiply(x, reshape(weights, (n // 2 + 1,) + (1,) * (x.ndim - axis - 1)))
+    return x * reshape(weights, (n // 2 + 1,) + (1,) * (x.ndim - axis - 1))
 
 
 def _rfft_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int, norm: str) -> Tensor:

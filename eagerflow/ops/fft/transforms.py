@@ -8,26 +8,23 @@ from typing import Literal
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError
+from eagerflow.errors import AxisError, DTypeError, ShapeError
 from eagerflow.ops.fft.spectra import FFT, IRFFT, RFFT, SWAPPED
 from eagerflow.ops.linalg.matrices import complex_dtype
-from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
+from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of, check_choice
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.sizes import surely_at_most
 from eagerflow.ops.shape.padding import pad
 
 Norm = Literal["backward", "ortho", "forward"]
+Ints = Sequence[int] | None
 
 # --- arguments ------------------------------------------------------------------------------
 
 
 def _check_norm(name: str, norm: object) -> None:
-    if norm not in SWAPPED:
-        raise TensorValueError(
-            f"{name}: {norm!r} is not a way to scale",
-            expected=", ".join(repr(k) for k in SWAPPED),
-        )
+    check_choice(name, norm, SWAPPED, "a way to scale")
 
 
 def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | None]) -> Tensor:
@@ -51,12 +48,14 @@ def _resized(name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | No
 
 
 def _several(
-    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
+    name: str, x: Tensor, s: Ints, axes: Ints, *, some: bool = False
 ) -> tuple[tuple[int, ...], list[int | None]]:
     """The axes counted from the front, and the number of points wanted along each, if given."""
     if axes is None and s is not None:
         axes = tuple(range(-len(s), 0))
     numbers = axes_of(name, x, axes)
+    if some and not numbers:
+        raise AxisError(f"{name}: there is no axis to transform", given=f"x={type_of(x)}")
     if s is None:
         return numbers, [None] * len(numbers)
     if len(s) != len(numbers):
@@ -67,30 +66,16 @@ def _several(
     return numbers, [None if type(k) is int and k == -1 else k for k in sizes]
 
 
-def _at_least_one(
-    name: str, x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None
-) -> tuple[tuple[int, ...], list[int | None]]:
-    axes, sizes = _several(name, x, s, axes)
-    if not axes:
-        raise AxisError(f"{name}: there is no axis to transform", given=f"x={type_of(x)}")
-    return axes, sizes
-
-
 def _points(name: str, n: int | None) -> int | None:
     return None if n is None else as_index(name, "n", n)
 
 
-def _complex_transform(
-    name: str,
-    x: Tensor,
-    axes: tuple[int, ...],
-    sizes: Sequence[int | None],
-    norm: str,
-    inverse: bool,
+def _transform(
+    name: str, x: Tensor, axes: Sequence[int], sizes: Sequence[int | None], norm: str, inverse: bool
 ) -> Tensor:
     _check_norm(name, norm)
     x = _resized(name, x, axes, sizes)
-    return bind(FFT, x, axes=axes, norm=norm, inverse=inverse)
+    return bind(FFT, x, axes=tuple(axes), norm=norm, inverse=inverse)
 
 
 def _real_transform(name: str, x: TensorLike, axis: int, size: int | None, norm: str) -> Tensor:
@@ -146,7 +131,7 @@ def fft(
     """
     tensor = floating(x)
     one = (axis_of("fft", tensor, axis),), [_points("fft", n)]
-    return _complex_transform("fft", tensor, *one, norm, inverse=False)
+    return _transform("fft", tensor, *one, norm, inverse=False)
 
 
 def ifft(
@@ -168,17 +153,10 @@ def ifft(
     """
     tensor = floating(x)
     one = (axis_of("ifft", tensor, axis),), [_points("ifft", n)]
-    return _complex_transform("ifft", tensor, *one, norm, inverse=True)
+    return _transform("ifft", tensor, *one, norm, inverse=True)
 
 
-def fftn(
-    x: TensorLike,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
-) -> Tensor:
+def fftn(x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """The discrete Fourier transform along several axes.
 
     Args:
@@ -195,18 +173,11 @@ def fftn(
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
     tensor = floating(x)
-    return _complex_transform(
-        "fftn", tensor, *_several("fftn", tensor, s, axes), norm, inverse=False
-    )
+    return _transform("fftn", tensor, *_several("fftn", tensor, s, axes), norm, inverse=False)
 
 
 def ifftn(
-    x: TensorLike,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
 ) -> Tensor:
     """The inverse of `fftn`.
 
@@ -224,9 +195,7 @@ def ifftn(
             [1.+0.j, 1.+0.j]], c64[2,2]@cpu:0)
     """
     tensor = floating(x)
-    return _complex_transform(
-        "ifftn", tensor, *_several("ifftn", tensor, s, axes), norm, inverse=True
-    )
+    return _transform("ifftn", tensor, *_several("ifftn", tensor, s, axes), norm, inverse=True)
 
 
 # --- real data ------------------------------------------------------------------------------
@@ -274,12 +243,7 @@ def irfft(
 
 
 def rfftn(
-    x: TensorLike,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
 ) -> Tensor:
     """The Fourier transform of real data along several axes, of which the last is halved.
 
@@ -298,18 +262,13 @@ def rfftn(
             [-4.+0.j,  0.+0.j]], c64[2,2]@cpu:0)
     """
     tensor = tensor_of(x)
-    axes, sizes = _at_least_one("rfftn", tensor, s, axes)
+    axes, sizes = _several("rfftn", tensor, s, axes, some=True)
     tensor = _real_transform("rfftn", tensor, axes[-1], sizes[-1], norm)
-    return _complex_transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
+    return _transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
 
 
 def irfftn(
-    x: TensorLike,
-    /,
-    *,
-    s: Sequence[int] | None = None,
-    axes: Sequence[int] | None = None,
-    norm: Norm = "backward",
+    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
 ) -> Tensor:
     """The inverse of `rfftn`: real data from a spectrum of which the last axis is halved.
 
@@ -328,8 +287,8 @@ def irfftn(
             [3., 4.]], f32[2,2]@cpu:0)
     """
     tensor = floating(x)
-    axes, sizes = _at_least_one("irfftn", tensor, s, axes)
-    tensor = _complex_transform("irfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=True)
+    axes, sizes = _several("irfftn", tensor, s, axes, some=True)
+    tensor = _transform("irfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=True)
     return _hermitian_transform("irfftn", tensor, axes[-1], sizes[-1], norm)
 
 

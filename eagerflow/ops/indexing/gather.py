@@ -11,13 +11,15 @@ from eagerflow.core.facts import ELEMENTWISE, MOVING, OpFacts, of_family
 from eagerflow.core.op import bind, bind_several, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import same, unknown
+from eagerflow.dims import same
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
 from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatter
 from eagerflow.ops.rules.arguments import as_index, axis_of
+from eagerflow.ops.rules.extents import WITH_WHERE, unknown_size
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
+from eagerflow.ops.rules.type_rules import check_same_dtype
 from eagerflow.types import DTYPES, INT64, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
@@ -45,8 +47,7 @@ _BOOL = DTYPES["bool"]
 def _where_type(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     if condition.dtype is not _BOOL:
         raise DTypeError("the condition is not of dtype bool")
-    if x1.dtype is not x2.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for both")
+    check_same_dtype(x1, x2)
     return x1.like(shape=broadcast_shapes(condition.shape, x1.shape, x2.shape))
 
 
@@ -69,7 +70,7 @@ def _truth(x: TensorLike) -> Tensor:
     tensor = tensor_of(x)
     if tensor._lane.dtype is _BOOL:
         return tensor
-    return functions["not_equal"](tensor, 0)
+    return tensor != 0
 
 
 def where(condition: TensorLike, x1: TensorLike, x2: TensorLike, /) -> Tensor:
@@ -135,12 +136,7 @@ def select(
 
 
 def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
-    count = unknown(
-        "k",
-        "how many elements are not zero depends on the data",
-        "the values of x are not known here: call it on a device that holds data, or use where(), "
-        "which keeps the shape",
-    )
+    count = unknown_size("how many elements are not zero depends on the data", "x", WITH_WHERE)
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
@@ -260,7 +256,7 @@ def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: i
     kind = tensor.dtype if tensor.dtype.name == "uint64" else INT64
     classes = functions["arange"](size, dtype=kind, device=tensor.device)
     classes = functions["reshape"](classes, (-1,) + (1,) * (len(tensor.shape) - axis))
-    hot = functions["equal"](functions["expand_dims"](tensor, axis=axis), classes)
+    hot = functions["expand_dims"](tensor, axis=axis) == classes
     return cast(hot, as_dtype("float32" if dtype is None else dtype))
 
 

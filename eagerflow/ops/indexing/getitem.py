@@ -13,7 +13,7 @@ from eagerflow.core import interpreter
 from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import picking
-from eagerflow.core.facts import FailsOn, Raised, RowSum
+from eagerflow.core.facts import RowSum
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
@@ -30,7 +30,7 @@ from eagerflow.ops.rules.promotion import (
     weak_fits,
 )
 from eagerflow.ops.rules.subscripts import ARRAY, Index, Key, index_shape, parse
-from eagerflow.ops.rules.type_rules import repeats_to
+from eagerflow.ops.rules.type_rules import check_same_dtype, repeats_to
 from eagerflow.types import DTYPES, DType, Shape, TensorType, same_shape
 
 __all__ = ["index_add", "index_scatter", "index_update"]
@@ -46,35 +46,17 @@ _INDEXING: Final = frozenset(
 # --- ops ------------------------------------------------------------------------------------
 
 
-def _getitem_type(x: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    return x.like(shape=index_shape(x.shape, key, indices))
-
-
-def _raised(attrs: Mapping[str, Any]) -> Raised:
-    return (TensorIndexError,) if ARRAY in attrs["key"] else ()
-
-
-def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
-    return "values" if ARRAY in attrs["key"] else "sizes"
-
-
-def _getitem_vjp(
-    i: int, g: Tensor, out: Tensor, x: Tensor, *indices: Tensor, key: Key
-) -> Tensor | None:
-    return None if i else scatter(g, indices, key, x.shape)
-
-
 _getitem = define(
     "getitem",
-    infer=_getitem_type,
-    vjp=_getitem_vjp,
+    infer=lambda x, *indices, key: x.like(shape=index_shape(x.shape, key, indices)),
+    vjp=lambda i, g, out, x, *indices, key: None if i else scatter(g, indices, key, x.shape),
     jvp=lambda t, out, x, *indices, key: pick(t[0], indices, key),
     saved="indices",
     precision="exact",
     takes_bytes=True,
     cost=picking,
-    raises=_raised,
-    fails_on=_fails_on,
+    raises=lambda attrs: (TensorIndexError,) if ARRAY in attrs["key"] else (),
+    fails_on=lambda attrs: "values" if ARRAY in attrs["key"] else "sizes",
 )
 
 
@@ -97,18 +79,12 @@ def _scatter_type(value: TensorType, *indices: TensorType, key: Key, shape: Shap
     return value.like(shape=shape)
 
 
-def _scatter_vjp(
-    i: int, g: Tensor, out: Tensor, value: Tensor, *indices: Tensor, key: Key, shape: Shape
-) -> Tensor | None:
-    return None if i else sum_to_like(pick(g, indices, key), value)
-
-
 def rows(g: Tensor, indices: Tensor, shape: Shape) -> IndexedSlices:
     """The cotangent of an array of ``shape`` from that of its rows, kept sparse."""
     # a narrow dtype may not hold the number of rows
     flat = cast(functions["reshape"](indices, (-1,)), DTYPES["int64"])
     if indices.dtype.kind == "signed integer":
-        flat = functions["remainder"](flat, shape[0])
+        flat = flat % shape[0]
     values = functions["reshape"](g, (flat.shape[0], *shape[1:]))
     return IndexedSlices(values, flat, shape)
 
@@ -121,7 +97,9 @@ def _is_rows(value: Shape, indices: Shape, shape: Shape, attrs: Mapping[str, Any
 _scatter = define(
     "index_scatter",
     infer=_scatter_type,
-    vjp=_scatter_vjp,
+    vjp=lambda i, g, out, value, *indices, key, shape: (
+        None if i else sum_to_like(pick(g, indices, key), value)
+    ),
     jvp=lambda t, out, value, *indices, key, shape: scatter(t[0], indices, key, shape),
     saved="indices",
     precision="accumulate",
@@ -137,8 +115,7 @@ def scatter(value: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
 def _update_type(
     x: TensorType, value: TensorType, *indices: TensorType, key: Key, **attrs: object
 ) -> TensorType:
-    if value.dtype is not x.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x.dtype.short} for both")
+    check_same_dtype(x, value)
     _check_value(index_shape(x.shape, key, indices), value)
     return x
 
@@ -164,7 +141,7 @@ def _winners(picked: Tensor, indices: Any, key: Key, shape: Shape) -> Tensor:
     numbers = functions["reshape"](functions["arange"](picked.size, device=device), picked.shape)
     board = functions["zeros"](shape, dtype=numbers.dtype, device=device)
     board = bind(_update, board, numbers, *indices, key=key, unique=False)
-    return functions["equal"](pick(board, indices, key), numbers)
+    return pick(board, indices, key) == numbers
 
 
 _update = define(
@@ -177,10 +154,6 @@ _update = define(
 )
 
 
-def _add_type(x: TensorType, value: TensorType, *indices: TensorType, key: Key) -> TensorType:
-    return _update_type(x, value, *indices, key=key)
-
-
 def _add_vjp(
     i: int, g: Tensor, out: Tensor, x: Tensor, value: Tensor, *indices: Tensor, key: Key
 ) -> Tensor | None:
@@ -189,7 +162,9 @@ def _add_vjp(
     return sum_to_like(pick(g, indices, key), value) if i == 1 else None
 
 
-_add = define("index_add", infer=_add_type, vjp=_add_vjp, saved="indices", precision="accumulate")
+_add = define(
+    "index_add", infer=_update_type, vjp=_add_vjp, saved="indices", precision="accumulate"
+)
 
 # --- reading --------------------------------------------------------------------------------
 

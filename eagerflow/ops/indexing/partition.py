@@ -8,11 +8,11 @@ from operator import index
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.ops.indexing.gather import flatnonzero, take
 from eagerflow.ops.indexing.getitem import index_update
 from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.extents import unknown_size
 from eagerflow.ops.rules.promotion import operands
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.types import DType, Shape, TensorType
@@ -21,11 +21,8 @@ __all__ = ["dynamic_partition", "dynamic_stitch"]
 
 
 def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> TensorType:
-    count = unknown(
-        "k",
-        "how many rows there are depends on the largest index",
-        "the values of the indices are not known here: say how many, with size=...",
-    )
+    why = "how many rows there are depends on the largest index"
+    count = unknown_size(why, "the indices", "say how many, with size=...")
     return indices.like(shape=(count, *shape), dtype=dtype)
 
 
@@ -72,7 +69,7 @@ def dynamic_partition(
     tensor, parts = operands(x, partitions)
     rows = _rows("dynamic_partition", tensor, parts)
     count = index(as_index("dynamic_partition", "num_partitions", num_partitions))
-    return [take(rows, flatnonzero(functions["equal"](parts, i)), axis=0) for i in range(count)]
+    return [take(rows, flatnonzero(parts == i), axis=0) for i in range(count)]
 
 
 def dynamic_stitch(

@@ -59,9 +59,9 @@ _sum = define(
 def _extreme_vjp(
     g: Tensor, out: Tensor, values: Tensor, ids: Tensor, *, num_segments: int
 ) -> Tensor:
-    hit = functions["equal"](values, take(out, ids, axis=0))
+    hit = values == take(out, ids, axis=0)
     ties = segment_sum(cast(hit, g.dtype), ids, num_segments)
-    share = functions["divide"](g, functions["maximum"](ties, 1))
+    share = g / functions["maximum"](ties, 1)
     return where(hit, take(share, ids, axis=0), 0)
 
 
@@ -225,7 +225,7 @@ def segment_mean(
     ones = functions["ones"](ids.shape, dtype=INT64, device=ids.device)
     sizes = functions["maximum"](segment_sum(ones, ids, total.shape[0]), 1)
     sizes = functions["reshape"](sizes, (-1,) + (1,) * (len(total.shape) - 1))
-    return functions["divide"](total, sizes)
+    return total / sizes
 
 
 def bincount(x: TensorLike, /, weights: TensorLike | None = None, minlength: int = 0) -> Tensor:

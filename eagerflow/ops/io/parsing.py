@@ -13,6 +13,7 @@ from eagerflow.core.op import bind, bind_several, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
+from eagerflow.ops.rules.arguments import check_choice
 from eagerflow.ops.rules.promotion import known_number
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
@@ -75,10 +76,7 @@ def decode_raw(
     Tensor([[ 97,  98],
             [ 99, 100]], u8[2,2]@cpu:0)
     """
-    if byte_order not in ("little", "big"):
-        raise TensorValueError(
-            f"decode_raw: byte_order={byte_order!r}", expected="'little' or 'big'"
-        )
+    check_choice("decode_raw", byte_order, ("little", "big"), "a byte order")
     big = byte_order == "big"
     return bind(_decode_raw, tensor_of(x), dtype=number_dtype(dtype), big_endian=big)
 

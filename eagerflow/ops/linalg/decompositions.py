@@ -14,7 +14,6 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.ops.creation.arrays import tril, triu
-from eagerflow.ops.elementwise.arithmetic import add, multiply, subtract
 from eagerflow.ops.elementwise.numeric import real
 from eagerflow.ops.linalg.matrices import (
     add_if,
@@ -30,8 +29,8 @@ from eagerflow.ops.linalg.matrices import (
     scale_columns,
     scale_rows,
 )
-from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.linalg.solvers import solve, square_type, triangular_solve
+from eagerflow.ops.rules.arguments import check_choice
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import real_dtype
@@ -42,8 +41,8 @@ from eagerflow.types import TensorType
 
 def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """``x`` with another diagonal."""
-    off = multiply(x, subtract(1, identity_like(x)))
-    return add(off, diag_embed(cast(diagonal, x.dtype)))
+    off = x * (1 - identity_like(x))
+    return off + diag_embed(cast(diagonal, x.dtype))
 
 
 # --- Cholesky -------------------------------------------------------------------------------
@@ -51,11 +50,11 @@ def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
 
 def _halved_lower(x: Tensor) -> Tensor:
     """The lower triangle, with half of the diagonal."""
-    return subtract(tril(x), multiply(diag_embed(matrix_diagonal(x)), 0.5))
+    return tril(x) - diag_embed(matrix_diagonal(x)) * 0.5
 
 
 def _cholesky_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
-    middle = hermitian_part(_halved_lower(matmul(conj_transpose(out), g)))
+    middle = hermitian_part(_halved_lower(conj_transpose(out) @ g))
     left = triangular_solve(out, middle, adjoint=True)
     return conj_transpose(triangular_solve(out, conj_transpose(left), adjoint=True))
 
@@ -115,11 +114,11 @@ def _qr_type(x: TensorType, *, mode: str) -> tuple[TensorType, TensorType]:
 
 def _tall_qr_vjp(gq: Tensor, gr: Tensor, q: Tensor, r: Tensor) -> Tensor:
     """The rule for at least as many rows as columns (``r`` is square)."""
-    moment = subtract(matmul(gr, conj_transpose(r)), matmul(conj_transpose(q), gq))
+    moment = gr @ conj_transpose(r) - conj_transpose(q) @ gq
     above = triu(moment, k=1)
     diagonal = diag_embed(cast(real(matrix_diagonal(moment)), q.dtype))
-    middle = add(add(above, conj_transpose(above)), diagonal)
-    left = add(gq, matmul(q, middle))
+    middle = above + conj_transpose(above) + diagonal
+    left = gq + q @ middle
     return conj_transpose(triangular_solve(r, conj_transpose(left), lower=False))
 
 
@@ -137,9 +136,9 @@ def _qr_vjp(
     # q and the left part of r factor the left part of x; the right part of r, if there is one,
     # is conj(q).mT times the right part of x
     right, right_g = r[..., inner:], gr[..., inner:]
-    gq = add_if(gq, matmul(matmul(q, right), conj_transpose(right_g)), columns - inner)
+    gq = add_if(gq, q @ right @ conj_transpose(right_g), columns - inner)
     left_g = _tall_qr_vjp(gq, gr[..., :inner], q, r[..., :inner])
-    return (concat([left_g, matmul(q, right_g)], axis=-1),)
+    return (concat([left_g, q @ right_g], axis=-1),)
 
 
 _qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, outputs=2)
@@ -163,8 +162,7 @@ def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") ->
             [4., 2.],
             [0., 2.]], f32[3,2]@cpu:0)
     """
-    if mode not in ("reduced", "complete"):
-        raise TensorValueError(f"qr: {mode!r} is not a mode", expected="'reduced' or 'complete'")
+    check_choice("qr", mode, ("reduced", "complete"), "a mode")
     return QRResult(*bind(_qr, floating(x), mode=mode))
 
 
@@ -196,9 +194,9 @@ def _eigh_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eigh_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    rotation = quotient(matmul(adjoint, g_vectors), gaps(values))
+    rotation = quotient(adjoint @ g_vectors, gaps(values))
     middle = _with_diagonal(rotation, g_values)
-    return (hermitian_part(matmul(matmul(vectors, middle), adjoint)),)
+    return (hermitian_part(vectors @ middle @ adjoint),)
 
 
 _eigh = matrix_op("eigh", _eigh_type, joint(_eigh_vjp), saved="outputs", flops=9, outputs=2)
@@ -224,7 +222,7 @@ def eigh(x: TensorLike, /) -> EighResult:
 
 def _eigvalsh_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     vectors = eigh(x).eigenvectors
-    return matmul(scale_columns(vectors, g), conj_transpose(vectors))
+    return scale_columns(vectors, g) @ conj_transpose(vectors)
 
 
 _eigvalsh = matrix_op("eigvalsh", _eigvalsh_type, (_eigvalsh_vjp,), saved="inputs", flops=4)
@@ -274,12 +272,12 @@ def _eig_type(x: TensorType) -> tuple[TensorType, TensorType]:
 def _eig_vjp(gs: tuple[Tensor, Tensor], outs: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor]:
     (g_values, g_vectors), (values, vectors) = gs, outs
     adjoint = conj_transpose(vectors)
-    rotation = matmul(adjoint, g_vectors)
+    rotation = adjoint @ g_vectors
     # eigenvectors keep their length
-    lengths = matmul(adjoint, scale_columns(vectors, real(matrix_diagonal(rotation))))
-    rotation = quotient(subtract(rotation, lengths), conjugate(gaps(values)))
+    lengths = adjoint @ scale_columns(vectors, real(matrix_diagonal(rotation)))
+    rotation = quotient(rotation - lengths, conjugate(gaps(values)))
     middle = _with_diagonal(rotation, g_values)
-    return (cast(solve(adjoint, matmul(middle, adjoint)), x.dtype),)
+    return (cast(solve(adjoint, middle @ adjoint), x.dtype),)
 
 
 _eig = matrix_op("eig", _eig_type, joint(_eig_vjp), saved="outputs", flops=25, outputs=2)

@@ -21,9 +21,10 @@ from eagerflow.core.cost_rules import Cost, Types, bytes_of
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
+from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
+from eagerflow.ops.rules.type_rules import check_same_dtype
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, moveaxis, permute_dims
 from eagerflow.ops.shape.diagonals import diag_embed
 from eagerflow.types import Shape, TensorType, same_shape
@@ -168,8 +169,7 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, Any]:
 def _einsum_type(
     first: TensorType, *rest: TensorType, subscripts: str, optimize: bool | str = "auto"
 ) -> TensorType:
-    for other in rest:
-        check_same_dtype(first, other)
+    check_same_dtype(first, *rest)
     terms, output = _split(subscripts)
     sizes = _sizes(terms, [x.shape for x in (first, *rest)])
     return first.like(shape=tuple(sizes[label] for label in output))

@@ -10,10 +10,9 @@ from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, may_equal, minimum
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import ShapeError
 from eagerflow.ops.creation.ranges import eye
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
-from eagerflow.ops.elementwise.logic import equal, logical_and
+from eagerflow.ops.elementwise.logic import logical_and
 from eagerflow.ops.rules.gradients import conjugate, where
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose
@@ -48,12 +47,6 @@ def complex_dtype(dtype: DType) -> DType:
     return DTYPES[_COMPLEX.get(dtype.name, "complex64")]
 
 
-def check_same_dtype(x1: TensorType, x2: TensorType) -> None:
-    """Refuse two inputs of different dtypes."""
-    if x1.dtype is not x2.dtype:
-        raise DTypeError("the dtypes differ", expected=f"{x1.dtype.short} for all")
-
-
 def check_matrix(x: TensorType, what: str = "x") -> None:
     """Refuse what is no floating or complex matrix or stack of matrices."""
     check_kind(x, INEXACT)
@@ -81,7 +74,7 @@ def conj_transpose(x: Tensor) -> Tensor:
 
 def hermitian_part(x: Tensor) -> Tensor:
     """The mean of each matrix and its conjugate transpose."""
-    return multiply(add(x, conj_transpose(x)), 0.5)
+    return (x + conj_transpose(x)) * 0.5
 
 
 def identity_like(x: Tensor) -> Tensor:
@@ -91,20 +84,20 @@ def identity_like(x: Tensor) -> Tensor:
 
 def gaps(values: Tensor) -> Tensor:
     """``values[j] - values[i]`` at row i and column j, but 1 on the diagonal."""
-    differences = subtract(expand_dims(values, -2), expand_dims(values, -1))
-    return add(differences, identity_like(values))
+    differences = expand_dims(values, -2) - expand_dims(values, -1)
+    return differences + identity_like(values)
 
 
 def quotient(x: Tensor, y: Tensor) -> Tensor:
     """``x / y``, with 0 for 0 / 0."""
-    nothing = logical_and(equal(x, 0), equal(y, 0))
-    return divide(x, where(nothing, 1, y))
+    nothing = logical_and(x == 0, y == 0)
+    return x / where(nothing, 1, y)
 
 
 def add_if(x: Tensor, y: Tensor, count: Size) -> Tensor:
     """``x + y``, but ``x`` where ``count`` is 0: adding a 0 instead would turn -0 into 0."""
     if type(count) is int:
-        return add(x, y) if count else x
+        return x + y if count else x
     both = functions["concat"]([expand_dims(x), expand_dims(y)[: minimum(count, 1)]])
     return functions["sum"](both, axis=0)
 
@@ -117,15 +110,15 @@ def multilinear_jvp(
     for i, t in enumerate(tangents):
         if t is not None:
             term = bind(op, *xs[:i], t, *xs[i + 1 :], **attrs)
-            total = term if total is None else add(total, term)
+            total = term if total is None else total + term
     return total
 
 
 def scale_columns(x: Tensor, scale: Tensor) -> Tensor:
     """Each matrix with its columns multiplied by numbers."""
-    return multiply(x, expand_dims(scale, -2))
+    return x * expand_dims(scale, -2)
 
 
 def scale_rows(x: Tensor, scale: Tensor) -> Tensor:
     """Each matrix with its rows multiplied by numbers."""
-    return multiply(x, expand_dims(scale, -1))
+    return x * expand_dims(scale, -1)

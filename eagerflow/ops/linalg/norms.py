@@ -10,14 +10,11 @@ from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import divide, multiply
-from eagerflow.ops.elementwise.exponential import pow
-from eagerflow.ops.elementwise.logic import equal
 from eagerflow.ops.elementwise.numeric import abs, sign
 from eagerflow.ops.linalg.singular import svdvals
 from eagerflow.ops.reduction import totals as reduction
-from eagerflow.ops.rules.arguments import axes_of
-from eagerflow.ops.rules.gradients import spread, where
+from eagerflow.ops.rules.arguments import axes_of, check_choice, matrices_of
+from eagerflow.ops.rules.gradients import safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import cast, floating
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind, real_dtype, reduced_shape
 from eagerflow.ops.shape.axes import expand_dims, moveaxis, reshape
@@ -36,12 +33,6 @@ def _vector_norm_type(
     return x.like(shape=reduced_shape(x.shape, axis, keepdims), dtype=real_dtype(x.dtype))
 
 
-def _quotient(x: Tensor, divisor: Tensor) -> Tensor:
-    """``x / divisor``, but 0 where the divisor is."""
-    zero = equal(divisor, 0)
-    return where(zero, 0, divide(x, where(zero, 1, divisor)))
-
-
 def _vector_norm_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], ord: float, keepdims: bool
 ) -> Tensor | None:
@@ -49,18 +40,18 @@ def _vector_norm_vjp(
     if ord == 0:
         return None
     if ord == 2:
-        return multiply(x, _quotient(g, out))
+        return x * safe_quotient(g, out)
     if ord == 1:
-        return multiply(g, sign(x))
+        return g * sign(x)
     size = abs(x)
     if ord in (_INF, -_INF):
-        ties = cast(equal(size, out), g.dtype)
-        share = divide(ties, reduction.sum(ties, axis=axis, keepdims=True))
-        return multiply(multiply(g, share), sign(x))
-    ratio = _quotient(size, out)
-    zero = equal(ratio, 0)
-    slope = where(zero, 0, pow(where(zero, 1, ratio), ord - 1))
-    return multiply(multiply(g, slope), sign(x))
+        ties = cast(size == out, g.dtype)
+        share = ties / reduction.sum(ties, axis=axis, keepdims=True)
+        return g * share * sign(x)
+    ratio = safe_quotient(size, out)
+    zero = ratio == 0
+    slope = where(zero, 0, where(zero, 1, ratio) ** (ord - 1))
+    return g * slope * sign(x)
 
 
 _vector_norm = define(
@@ -160,16 +151,9 @@ def matrix_norm(
     >>> ef.linalg.matrix_norm(ef.tensor([[3.0, 0.0], [0.0, 4.0]]))
     Tensor(5., f32[]@cpu:0)
     """
-    tensor = floating(x)
-    if tensor.ndim < 2:
-        raise ShapeError(
-            "matrix_norm: x is not a matrix or a stack of matrices", given=f"x={tensor.type}"
-        )
+    tensor = matrices_of("matrix_norm", floating(x))
     ord = "fro" if ord is None else ord
-    if ord not in _MATRIX_ORDERS:
-        raise TensorValueError(
-            f"matrix_norm: {ord!r} is not an order", expected=", ".join(map(str, _MATRIX_ORDERS))
-        )
+    check_choice("matrix_norm", ord, _MATRIX_ORDERS, "an order")
     result = _kept_matrix_norm(tensor, ord)
     return result if keepdims else reshape(result, tensor.shape[:-2])
 

@@ -13,13 +13,12 @@ from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, may_equal
 from eagerflow.errors import AxisError, ShapeError
-from eagerflow.ops.elementwise.arithmetic import multiply
-from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
+from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.rules.arguments import as_index, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, elementwise
+from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, check_same_dtype, elementwise
 from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 
@@ -70,26 +69,26 @@ def _rows(x: Tensor) -> Tensor:
 def _matmul_vjp_x1(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     factor = conjugate(x2)
     if x2.ndim == 1:
-        return multiply(expand_dims(g, -1) if x1.ndim > 1 else g, factor)
+        return (expand_dims(g, -1) if x1.ndim > 1 else g) * factor
     if x1.ndim == 1:
         if x2.ndim == 2:
-            return matmul(factor, g)
-        columns = matmul(factor, expand_dims(g, -1))
+            return factor @ g
+        columns = factor @ expand_dims(g, -1)
         return sum_to_like(reshape(columns, x2.shape[:-1]), x1)
-    return sum_to_like(matmul(g, matrix_transpose(factor)), x1)
+    return sum_to_like(g @ matrix_transpose(factor), x1)
 
 
 def _matmul_vjp_x2(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     factor = conjugate(x1)
     if x1.ndim == 1:
         if x2.ndim == 1:
-            return multiply(g, factor)
-        return multiply(expand_dims(factor, -1), expand_dims(g, -2))
+            return g * factor
+        return expand_dims(factor, -1) * expand_dims(g, -2)
     if x2.ndim == 1:
-        return matmul(reshape(g, (prod(g.shape),)), _rows(factor))
+        return reshape(g, (prod(g.shape),)) @ _rows(factor)
     if x2.ndim == 2:  # one product over all of the batch, not a product each and their sum
         return bind(_matmul_like, matrix_transpose(_rows(factor)), _rows(g), x2)
-    return sum_to_like(matmul(matrix_transpose(factor), g), x2)
+    return sum_to_like(matrix_transpose(factor) @ g, x2)
 
 
 @of_family(_PRODUCT)
@@ -103,8 +102,8 @@ _matmul_like = define(
     "matmul_like",
     infer=_matmul_like_type,
     vjp=(
-        lambda g, out, x1, x2, like: matmul(g, matrix_transpose(conjugate(x2))),
-        lambda g, out, x1, x2, like: matmul(matrix_transpose(conjugate(x1)), g),
+        lambda g, out, x1, x2, like: g @ matrix_transpose(conjugate(x2)),
+        lambda g, out, x1, x2, like: matrix_transpose(conjugate(x1)) @ g,
         None,
     ),
     jvp=lambda t, out, x1, x2, like: multilinear_jvp(_matmul, t[:2], (x1, x2), {}),
@@ -155,8 +154,8 @@ _vecdot = define(
     "vecdot",
     infer=_vecdot_type,
     vjp=(
-        lambda g, out, x1, x2: sum_to_like(multiply(expand_dims(conjugate(g), -1), x2), x1),
-        lambda g, out, x1, x2: sum_to_like(multiply(expand_dims(g, -1), x1), x2),
+        lambda g, out, x1, x2: sum_to_like(expand_dims(conjugate(g), -1) * x2, x1),
+        lambda g, out, x1, x2: sum_to_like(expand_dims(g, -1) * x1, x2),
     ),
     saved="inputs",
     precision="accumulate",
@@ -337,8 +336,8 @@ def tensordot(
     columns = tuple(i for i in range(b.ndim) if i not in second)
     shape: Shape = tuple(a.shape[i] for i in rows) + tuple(b.shape[i] for i in columns)
     if not first:
-        return multiply(reshape(a, a.shape + (1,) * b.ndim), b)
-    product = matmul(_flat(a, rows, first), _flat(b, second, columns))
+        return reshape(a, a.shape + (1,) * b.ndim) * b
+    product = _flat(a, rows, first) @ _flat(b, second, columns)
     return product if same_shape(product.shape, shape) else reshape(product, shape)
 
 
@@ -354,7 +353,7 @@ def outer(x1: TensorLike, x2: TensorLike, /) -> Tensor:
             [6., 8.]], f32[2,2]@cpu:0)
     """
     a, b = promote(x1, x2)
-    return multiply(reshape(a, (a.size, 1)), reshape(b, (b.size,)))
+    return reshape(a, (a.size, 1)) * reshape(b, (b.size,))
 
 
 def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
@@ -369,7 +368,7 @@ def inner(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """
     a, b = promote(x1, x2)
     if not a.shape or not b.shape:
-        return multiply(a, b)
+        return a * b
     return tensordot(a, b, axes=((-1,), (-1,)))
 
 
@@ -385,9 +384,9 @@ def dot(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     """
     a, b = promote(x1, x2)
     if not a.shape or not b.shape:
-        return multiply(a, b)
+        return a * b
     if b.ndim < 3:
-        return matmul(a, b)
+        return a @ b
     return tensordot(a, b, axes=((-1,), (b.ndim - 2,)))
 
 
@@ -407,4 +406,4 @@ def kron(x1: TensorLike, x2: TensorLike, /) -> Tensor:
     blocks = reshape(a, tuple(d for size in large for d in (size, 1)))
     block = reshape(b, tuple(d for size in small for d in (1, size)))
     shape = tuple(i * j for i, j in zip(large, small, strict=True))
-    return reshape(multiply(blocks, block), shape)
+    return reshape(blocks * block, shape)

@@ -6,12 +6,10 @@ from typing import Any, NamedTuple, final
 
 from eagerflow.core.convert import TensorLike, scalar
 from eagerflow.core.op import bind, joint
-from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum, minimum, same
-from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.errors import DTypeError
 from eagerflow.ops.creation.dtypes import finfo
-from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
-from eagerflow.ops.elementwise.logic import greater
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.linalg.matrices import (
     add_if,
@@ -23,8 +21,8 @@ from eagerflow.ops.linalg.matrices import (
     scale_columns,
     scale_rows,
 )
-from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.reduction import totals as reduction
+from eagerflow.ops.rules.arguments import matrices_of
 from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.rules.type_rules import real_dtype
@@ -64,7 +62,7 @@ def _svd_type(x: TensorType, *, full_matrices: bool) -> tuple[TensorType, ...]:
 
 
 def _skew(x: Tensor) -> Tensor:
-    return subtract(x, conj_transpose(x))
+    return x - conj_transpose(x)
 
 
 def _svd_vjp(
@@ -78,26 +76,26 @@ def _svd_vjp(
     k = s.shape[-1]  # the vectors that full_matrices adds are constants
     u, gu = u[..., :k], gs[0][..., :k]
     vh, gvh = vh[..., :k, :], gs[2][..., :k, :]
-    u_rotation = _skew(matmul(conj_transpose(u), gu))
-    v_rotation = _skew(matmul(vh, conj_transpose(gvh)))
-    rotation = add(scale_columns(u_rotation, s), scale_rows(v_rotation, s))
-    middle = add(quotient(rotation, gaps(multiply(s, s))), diag_embed(cast(gs[1], x.dtype)))
+    u_rotation = _skew(conj_transpose(u) @ gu)
+    v_rotation = _skew(vh @ conj_transpose(gvh))
+    rotation = scale_columns(u_rotation, s) + scale_rows(v_rotation, s)
+    middle = quotient(rotation, gaps(s * s)) + diag_embed(cast(gs[1], x.dtype))
     if x.dtype.is_complex:
-        phase = quotient(matrix_diagonal(u_rotation), multiply(s, 2))
-        middle = add(middle, diag_embed(phase))
-    result = matmul(matmul(u, middle), vh)
+        phase = quotient(matrix_diagonal(u_rotation), s * 2)
+        middle = middle + diag_embed(phase)
+    result = u @ middle @ vh
     more = u.shape[-2] - k
     if not same(more, 0):
         m: Any = minimum(k, k * more)  # all columns or none, so that no 0 divides for nothing
         away = quotient(gu[..., :m], expand_dims(s[..., :m], -2))
-        away = subtract(away, matmul(u, matmul(conj_transpose(u), away)))
-        result = add_if(result, matmul(away, vh[..., :m, :]), more)
+        away = away - u @ (conj_transpose(u) @ away)
+        result = add_if(result, away @ vh[..., :m, :], more)
     more = vh.shape[-1] - k
     if not same(more, 0):
         m = minimum(k, k * more)
         away = quotient(gvh[..., :m, :], expand_dims(s[..., :m], -1))
-        away = subtract(away, matmul(matmul(away, conj_transpose(vh)), vh))
-        result = add_if(result, matmul(u[..., :m], away), more)
+        away = away - away @ conj_transpose(vh) @ vh
+        result = add_if(result, u[..., :m] @ away, more)
     return (result,)
 
 
@@ -126,7 +124,7 @@ def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
 
 def _svdvals_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     u, _, vh = svd(x, full_matrices=False)
-    return matmul(scale_columns(u, g), vh)
+    return scale_columns(u, g) @ vh
 
 
 _svdvals = matrix_op("svdvals", _svdvals_type, (_svdvals_vjp,), saved="inputs", flops=6)
@@ -162,10 +160,10 @@ def _pinv_type(x: TensorType, rtol: TensorType) -> TensorType:
 def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     adjoint, g_adjoint = conj_transpose(out), conj_transpose(g)
     # d(out) = -out dx out + (1 - out x) dx^H adjoint out + out adjoint dx^H (1 - x out)
-    inner = negative(matmul(matmul(adjoint, g), adjoint))
-    rows = matmul(matmul(adjoint, out), subtract(g_adjoint, matmul(matmul(g_adjoint, out), x)))
-    columns = matmul(matmul(subtract(g_adjoint, matmul(x, matmul(out, g_adjoint))), out), adjoint)
-    return sum_to_like(add(inner, add(rows, columns)), x)
+    inner = -(adjoint @ g @ adjoint)
+    rows = adjoint @ out @ (g_adjoint - g_adjoint @ out @ x)
+    columns = (g_adjoint - x @ (out @ g_adjoint)) @ out @ adjoint
+    return sum_to_like(inner + (rows + columns), x)
 
 
 _pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
@@ -174,10 +172,7 @@ _pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:
     """``rtol`` as a tensor; by default the larger size times the spacing of numbers at 1."""
     dtype = real_dtype(x.dtype)
-    if x.ndim < 2:
-        raise ShapeError(
-            f"{name}: x is not a matrix or a stack of matrices", given=f"x={type_of(x)}"
-        )
+    matrices_of(name, x)
     if rtol is None:
         rtol = maximum(*x.shape[-2:]) * finfo(dtype).eps
     if isinstance(rtol, (int, float)):
@@ -222,8 +217,8 @@ def matrix_rank(x: TensorLike, /, *, rtol: TensorLike | None = None) -> Tensor:
     tensor = floating(x)
     tolerance = _tolerance("matrix_rank", tensor, rtol)
     values = svdvals(tensor)
-    limit = multiply(values[..., :1], expand_dims(tolerance, -1))
-    return reduction.count_nonzero(greater(values, limit), axis=-1)
+    limit = values[..., :1] * expand_dims(tolerance, -1)
+    return reduction.count_nonzero(values > limit, axis=-1)
 
 
 @final
@@ -260,9 +255,9 @@ def lstsq(a: TensorLike, b: TensorLike, /, *, rtol: TensorLike | None = None) ->
     """
     x1, x2 = promote_floating(a, b)
     columns = expand_dims(x2, -1) if x2.ndim == 1 else x2
-    solution = matmul(pinv(x1, rtol=rtol), columns)
-    missed = abs(subtract(matmul(x1, solution), columns))
-    residuals = reduction.sum(multiply(missed, missed), axis=-2)
+    solution = pinv(x1, rtol=rtol) @ columns
+    missed = abs(x1 @ solution - columns)
+    residuals = reduction.sum(missed * missed, axis=-2)
     if x2.ndim == 1:
         solution, residuals = squeeze(solution, -1), squeeze(residuals, -1)
     return LstsqResult(solution, residuals, matrix_rank(x1, rtol=rtol), svdvals(x1))

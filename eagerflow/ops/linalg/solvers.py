@@ -12,21 +12,14 @@ from eagerflow.dims import may_equal
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.arrays import tril, triu, zeros_like
 from eagerflow.ops.creation.ranges import eye
-from eagerflow.ops.elementwise.arithmetic import add, multiply, negative, subtract
 from eagerflow.ops.elementwise.numeric import imag
-from eagerflow.ops.linalg.matrices import (
-    check_same_dtype,
-    check_square,
-    conj_transpose,
-    matrix_op,
-)
-from eagerflow.ops.linalg.products import matmul
+from eagerflow.ops.linalg.matrices import check_square, conj_transpose, matrix_op
 from eagerflow.ops.reduction import totals as reduction
-from eagerflow.ops.rules.arguments import as_index
+from eagerflow.ops.rules.arguments import as_index, matrices_of
 from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.sizes import matched
-from eagerflow.ops.rules.type_rules import real_dtype
+from eagerflow.ops.rules.type_rules import check_same_dtype, real_dtype
 from eagerflow.ops.shape.axes import broadcast_to, expand_dims, reshape, squeeze
 from eagerflow.ops.shape.joining import concat
 from eagerflow.types import TensorType, broadcast_shapes
@@ -48,7 +41,7 @@ def each(scalars: Tensor) -> Tensor:
 
 def _inv_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     factor = conj_transpose(out)
-    return negative(matmul(matmul(factor, g), factor))
+    return -(factor @ g @ factor)
 
 
 _inv = matrix_op(
@@ -88,13 +81,14 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     Tensor([[1., 5.],
             [0., 1.]], f32[2,2]@cpu:0)
     """
-    base, count = floating(x), operator.index(as_index("matrix_power", "n", n))
-    refusal = "matrix_power: x is not a square matrix or a stack of them"
-    shape = base.shape
-    given = type_of(base)
-    if len(shape) < 2:
-        raise ShapeError(refusal, given=f"x={given}")
+    base = matrices_of("matrix_power", floating(x))
+    count, shape, given = (
+        operator.index(as_index("matrix_power", "n", n)),
+        base.shape,
+        type_of(base),
+    )
     if shape[-2] is not shape[-1]:
+        refusal = "matrix_power: the matrices of x are not square"
         base = matched(base, shape[-2:-1], shape[-1:], refusal, lambda: f"x={given}")
     if count == 0:
         return broadcast_to(eye(shape[-1], dtype=base.dtype, device=base.device), shape)
@@ -103,12 +97,12 @@ def matrix_power(x: TensorLike, n: int, /) -> Tensor:
     result, count = None, abs(count)
     while True:
         if count & 1:
-            result = base if result is None else matmul(result, base)
+            result = base if result is None else result @ base
         count >>= 1
         if not count:
             assert result is not None
             return reshape(result, shape) if result is base else result
-        base = matmul(base, base)
+        base = base @ base
 
 
 def _expm_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
@@ -155,7 +149,7 @@ def _system_type(x1: TensorType, x2: TensorType, **attrs: object) -> TensorType:
 
 def _solve_vjp(g: Tensor, out: Tensor, x1: Tensor, x2: Tensor) -> tuple[Tensor, Tensor]:
     g2 = solve(conj_transpose(x1), g)
-    return negative(sum_to_like(matmul(g2, conj_transpose(out)), x1)), sum_to_like(g2, x2)
+    return -sum_to_like(g2 @ conj_transpose(out), x1), sum_to_like(g2, x2)
 
 
 _solve = matrix_op("solve", _system_type, joint(_solve_vjp), flops=2, raises=(TensorValueError,))
@@ -199,7 +193,7 @@ def _triangular_vjp(
 ) -> tuple[Tensor, Tensor]:
     g2 = triangular_solve(a, g, lower=lower, adjoint=not adjoint, unit_diagonal=unit_diagonal)
     left, right = (out, g2) if adjoint else (g2, out)
-    full = negative(sum_to_like(matmul(left, conj_transpose(right)), a))
+    full = -sum_to_like(left @ conj_transpose(right), a)
     part = tril(full, k=-int(unit_diagonal)) if lower else triu(full, k=int(unit_diagonal))
     return part, sum_to_like(g2, b)
 
@@ -256,7 +250,7 @@ def _number_type(x: TensorType) -> TensorType:
 _det = matrix_op(
     "det",
     _number_type,
-    (lambda g, out, x: multiply(each(g), conj_transpose(adjugate(x))),),
+    (lambda g, out, x: each(g) * conj_transpose(adjugate(x)),),
     saved="inputs",
     flops=0.7,
 )
@@ -279,9 +273,9 @@ def det(x: TensorLike, /) -> Tensor:
 
 def _adjugate_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     factor = conj_transpose(inv(x))
-    share = reduction.sum(multiply(g, conjugate(out)), axis=(-2, -1))
-    rest = matmul(matmul(factor, g), conj_transpose(out))
-    return subtract(multiply(each(share), factor), rest)
+    share = reduction.sum(g * conjugate(out), axis=(-2, -1))
+    rest = factor @ g @ conj_transpose(out)
+    return each(share) * factor - rest
 
 
 _adjugate = matrix_op("adjugate", square_type, (_adjugate_vjp,), flops=20)
@@ -329,9 +323,9 @@ def _slogdet_vjp(
     g_sign, growth = gs
     weight = cast(growth, x.dtype)
     if x.dtype.is_complex:
-        angle = cast(imag(multiply(g_sign, conjugate(outs[0]))), x.dtype)
-        weight = add(weight, multiply(1j, angle))
-    return (multiply(each(weight), conj_transpose(inv(x))),)
+        angle = cast(imag(g_sign * conjugate(outs[0])), x.dtype)
+        weight = weight + 1j * angle
+    return (each(weight) * conj_transpose(inv(x)),)
 
 
 _slogdet = matrix_op("slogdet", _slogdet_type, joint(_slogdet_vjp), flops=0.7, outputs=2)

@@ -10,6 +10,7 @@ from eagerflow.core.op import functions
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import Device, as_device, current_device, devices
 from eagerflow.ops.creation.dtypes import dtypes_of
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.types import DTYPES, DType, default_dtype
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
@@ -39,7 +40,7 @@ class NamespaceInfo:
         """The device on which new tensors are made."""
         return current_device()
 
-    def default_dtypes(self, *, device: Device | str | None = None) -> dict[str, DType]:
+    def default_dtypes(self, *, device: DeviceLike = None) -> dict[str, DType]:
         """The dtypes that new tensors get when nothing else says one."""
         as_device(device)
         return {
@@ -54,10 +55,7 @@ class NamespaceInfo:
         return devices()
 
     def dtypes(
-        self,
-        *,
-        device: Device | str | None = None,
-        kind: str | tuple[str, ...] | None = None,
+        self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
         """The standard's dtypes by name, of one kind or several."""
         as_device(device)

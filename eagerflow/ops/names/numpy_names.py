@@ -13,27 +13,18 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor
 from eagerflow.ops.creation.ranges import arange, linspace
-from eagerflow.ops.elementwise.arithmetic import (
-    add,
-    divide,
-    floor_divide,
-    multiply,
-    remainder,
-    subtract,
-)
+from eagerflow.ops.elementwise.arithmetic import floor_divide, remainder
 from eagerflow.ops.elementwise.exponential import sqrt, square
-from eagerflow.ops.elementwise.logic import bitwise_invert, equal, greater, isnan, logical_not
+from eagerflow.ops.elementwise.logic import bitwise_invert, isnan, logical_not
 from eagerflow.ops.elementwise.numeric import abs, round
 from eagerflow.ops.indexing.gather import where
-from eagerflow.ops.linalg.products import matmul
 from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_values
 from eagerflow.ops.ordering.sort import searchsorted
 from eagerflow.ops.reduction.statistics import nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
-from eagerflow.ops.rules.arguments import axis_of, sequence_of
+from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat
@@ -134,7 +125,7 @@ def geomspace(
     num: int = 50,
     *,
     dtype: Any = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
     """``num`` values from ``start`` to ``stop``, each a constant multiple of the one before.
@@ -161,11 +152,11 @@ def geomspace(
         )
     low, high = (math.log10(math.fabs(v)) for v in (first, last))
     exponents = linspace(low, high, num, dtype=DTYPES["float64"], device=device, endpoint=endpoint)
-    values = multiply(10.0**exponents, math.copysign(1.0, first))
+    values = 10.0**exponents * math.copysign(1.0, first)
     index = arange(num, device=device)
     if endpoint:  # the ends exactly, the first one if there is no other
-        values = where(equal(index, num - 1), last, values)
-    values = where(equal(index, 0), first, values)
+        values = where(index == num - 1, last, values)
+    values = where(index == 0, first, values)
     return cast(values, DTYPES["float32"] if dtype is None else as_dtype(dtype))
 
 
@@ -190,10 +181,10 @@ def trapezoid(
         values, points = promote_floating(y, x)
         if len(points.shape) != 1:
             points = moveaxis(points, axis_of("trapezoid", points, axis), -1)
-        width = subtract(points[..., 1:], points[..., :-1])
+        width = points[..., 1:] - points[..., :-1]
     values = moveaxis(values, axis_of("trapezoid", values, axis), -1)
-    heights = multiply(add(values[..., 1:], values[..., :-1]), 0.5)
-    return sum(multiply(heights, width), -1)
+    heights = (values[..., 1:] + values[..., :-1]) * 0.5
+    return sum(heights * width, -1)
 
 
 # --- statistics -----------------------------------------------------------------------------
@@ -224,7 +215,7 @@ def percentile(
             )
         return quantile(x, q / 100, axis, keepdims=keepdims)
     (percent,) = promote(q, dtype=DTYPES["float64"])
-    return quantile(x, divide(percent, 100.0), axis, keepdims=keepdims)
+    return quantile(x, percent / 100.0, axis, keepdims=keepdims)
 
 
 def cov(
@@ -251,16 +242,16 @@ def cov(
     """
     parts = promote_floating(x) if y is None else promote_floating(x, y)
     rows = concat([_variables(part, rowvar) for part in parts], axis=0)
-    rows = subtract(rows, mean(rows, 1, keepdims=True))
-    covariance = multiply(matmul(rows, transpose(rows.conj())), _reciprocal(rows, correction))
+    rows = rows - mean(rows, 1, keepdims=True)
+    covariance = rows @ transpose(rows.conj()) * _reciprocal(rows, correction)
     return reshape(covariance, ()) if covariance.shape == (1, 1) else covariance
 
 
 def _reciprocal(rows: Tensor, correction: Any) -> Tensor:
     """One over the degrees of freedom, NaN if there are none."""
     freedom = as_tensor(rows.shape[1] - correction, DTYPES["float64"], rows.device)
-    some = greater(freedom, 0.0)
-    return cast(where(some, divide(1.0, where(some, freedom, 1.0)), math.nan), rows.dtype)
+    some = freedom > 0.0
+    return cast(where(some, 1.0 / where(some, freedom, 1.0), math.nan), rows.dtype)
 
 
 def _variables(x: Tensor, rowvar: bool) -> Tensor:
@@ -291,12 +282,12 @@ def nanvar(
     values = floating(x)
     lost = isnan(values)
     kept = cast(sum(logical_not(lost), axis, keepdims=True), values.dtype)
-    middle = divide(nansum(values, axis, keepdims=True), where(equal(kept, 0), 1.0, kept))
-    off = where(lost, 0.0, subtract(values, middle))
+    middle = nansum(values, axis, keepdims=True) / where(kept == 0, 1.0, kept)
+    off = where(lost, 0.0, values - middle)
     total = sum(square(abs(off) if off.dtype.is_complex else off), axis, keepdims=keepdims)
     count = sum(logical_not(lost), axis, keepdims=keepdims)
-    freedom = cast(subtract(count, correction), total.dtype)
-    return divide(total, where(greater(freedom, 0), freedom, math.nan))
+    freedom = cast(count - correction, total.dtype)
+    return total / where(freedom > 0, freedom, math.nan)
 
 
 def nanstd(
@@ -317,7 +308,7 @@ def nanstd(
     Tensor(1., f32[]@cpu:0)
     """
     variance = nanvar(x, axis, correction=correction, keepdims=keepdims)
-    zero = equal(variance, 0)  # its derivative is 0 there, as that of `std`
+    zero = variance == 0  # its derivative is 0 there, as that of `std`
     return where(zero, 0.0, sqrt(where(zero, 1.0, variance)))
 
 

@@ -8,18 +8,12 @@ from typing import Literal
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add, clip, multiply, subtract
+from eagerflow.ops.elementwise.arithmetic import clip
 from eagerflow.ops.elementwise.exponential import exp, square
-from eagerflow.ops.elementwise.logic import (
-    greater,
-    greater_equal,
-    less_equal,
-    logical_or,
-)
+from eagerflow.ops.elementwise.logic import logical_or
 from eagerflow.ops.elementwise.special import sigmoid
 from eagerflow.ops.elementwise.trigonometric import tanh
-from eagerflow.ops.rules.arguments import as_number
+from eagerflow.ops.rules.arguments import as_number, check_choice
 from eagerflow.ops.rules.gradients import times, where
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
@@ -27,7 +21,7 @@ from eagerflow.ops.rules.type_rules import FLOATING, REAL, unary
 __all__ = ["elu", "gelu", "hardtanh", "leaky_relu", "relu", "silu", "softplus"]
 
 # what is not a number passes g
-_relu = unary("relu", REAL, lambda g, out, x: where(less_equal(out, 0), 0, g), saved="outputs")
+_relu = unary("relu", REAL, lambda g, out, x: where(out <= 0, 0, g), saved="outputs")
 
 
 def relu(x: TensorLike, /) -> Tensor:
@@ -45,7 +39,7 @@ def relu(x: TensorLike, /) -> Tensor:
 _leaky_relu = unary(
     "leaky_relu",
     FLOATING,
-    lambda g, out, x, *, slope: where(greater(x, 0), g, multiply(g, slope)),
+    lambda g, out, x, *, slope: where(x > 0, g, g * slope),
     saved="inputs",
 )
 
@@ -67,9 +61,7 @@ def leaky_relu(x: TensorLike, /, *, slope: float = 0.01) -> Tensor:
 _hardtanh = unary(
     "hardtanh",
     FLOATING,
-    lambda g, out, x, *, low, high: where(
-        logical_or(less_equal(x, low), greater_equal(x, high)), 0, g
-    ),
+    lambda g, out, x, *, low, high: where(logical_or(x <= low, x >= high), 0, g),
     saved="inputs",
 )
 
@@ -90,10 +82,10 @@ def hardtanh(x: TensorLike, /, *, low: float = -1.0, high: float = 1.0) -> Tenso
 
 
 def _elu_vjp(g: Tensor, out: Tensor, x: Tensor, *, alpha: float) -> Tensor:
-    above = greater(x, 0)
+    above = x > 0
     # the exponential itself: of small ones, `out + alpha` would leave rounding errors alone
-    slope = multiply(exp(where(above, 0, x)), alpha)
-    return where(above, g, multiply(g, slope))
+    slope = exp(where(above, 0, x)) * alpha
+    return where(above, g, g * slope)
 
 
 _elu = unary("elu", FLOATING, _elu_vjp, saved="inputs", flops=32)
@@ -132,10 +124,10 @@ def softplus(x: TensorLike, /) -> Tensor:
 
 def _silu_vjp(g: Tensor, out: Tensor, x: Tensor, *, order: int) -> Tensor:
     if order == 0:
-        return multiply(g, bind(_silu, x, order=1))
+        return g * bind(_silu, x, order=1)
     s = sigmoid(x)
-    bend = add(multiply(x, subtract(1, multiply(s, 2))), 2)
-    return multiply(g, multiply(multiply(s, subtract(1, s)), bend))
+    bend = x * (1 - s * 2) + 2
+    return g * (s * (1 - s) * bend)
 
 
 _silu = unary("silu", FLOATING, _silu_vjp, saved="inputs", flops=40)
@@ -157,21 +149,21 @@ def _gelu_bend(x: Tensor, approximate: str) -> Tensor:
     """The second derivative of gelu; 0 far out, where squares could overflow."""
     if approximate == "none":
         x = clip(x, -40.0, 40.0)
-        bell = multiply(exp(multiply(square(x), -0.5)), 1 / math.sqrt(2 * math.pi))
-        return multiply(bell, subtract(2, square(x)))
+        bell = exp(square(x) * -0.5) * (1 / math.sqrt(2 * math.pi))
+        return bell * (2 - square(x))
     x = clip(x, -10.0, 10.0)
     a, c = 0.044715, math.sqrt(2 / math.pi)
-    t = tanh(multiply(x, add(multiply(square(x), a * c), c)))
-    slope = add(multiply(square(x), 3 * a * c), c)
-    inner = add(slope, multiply(square(x), 3 * a * c))
-    inner = subtract(inner, multiply(multiply(x, t), square(slope)))
-    return multiply(subtract(1, square(t)), inner)
+    t = tanh(x * (square(x) * (a * c) + c))
+    slope = square(x) * (3 * a * c) + c
+    inner = slope + square(x) * (3 * a * c)
+    inner = inner - x * t * square(slope)
+    return (1 - square(t)) * inner
 
 
 def _gelu_vjp(g: Tensor, out: Tensor, x: Tensor, *, approximate: str, order: int) -> Tensor:
     if order == 0:
-        return multiply(g, bind(_gelu, x, approximate=approximate, order=1))
-    return multiply(g, _gelu_bend(x, approximate))
+        return g * bind(_gelu, x, approximate=approximate, order=1)
+    return g * _gelu_bend(x, approximate)
 
 
 _gelu = unary("gelu", FLOATING, _gelu_vjp, saved="inputs", flops=40, order="unknown")
@@ -190,8 +182,5 @@ def gelu(x: TensorLike, /, *, approximate: Literal["none", "tanh"] = "none") -> 
     >>> ef.round(ef.gelu(ef.tensor([-1.0, 0.0, 2.0])), 3)
     Tensor([-0.159,  0.   ,  1.954], f32[3]@cpu:0)
     """
-    if approximate not in ("none", "tanh"):
-        raise TensorValueError(
-            f"gelu: {approximate!r} is not a way to approximate", expected="'none' or 'tanh'"
-        )
+    check_choice("gelu", approximate, ("none", "tanh"), "a way to approximate")
     return bind(_gelu, floating(x), approximate=approximate, order=0)

@@ -15,13 +15,13 @@ from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Size, exact_quotient, may_equal
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.linalg.matrices import check_same_dtype, multilinear_jvp
+from eagerflow.ops.linalg.matrices import multilinear_jvp
 from eagerflow.ops.nn.windows import Pairs, check_axes, joined, per_axis, positions
 from eagerflow.ops.rules.arguments import as_index
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote_floating
 from eagerflow.ops.rules.sizes import surely_less
-from eagerflow.ops.rules.type_rules import INEXACT, check_kind
+from eagerflow.ops.rules.type_rules import INEXACT, check_kind, check_same_dtype
 from eagerflow.ops.shape.padding import pad
 from eagerflow.types import Shape, TensorType
 
@@ -59,9 +59,7 @@ def _check_positions(counts: Shape, expected: Shape) -> None:
         _check_equal(a, b, "the sizes do not belong together", f"{expected} after the channels")
 
 
-def _convolution_type(
-    x: TensorType, w: TensorType, *, stride: Shape, padding: Pairs, dilation: Shape, groups: int
-) -> TensorType:
+def _convolution_type(x: TensorType, w: TensorType, *, groups: int, **sliding: Any) -> TensorType:
     _check_operands(x, w)
     _check_equal(
         x.shape[1],
@@ -70,19 +68,12 @@ def _convolution_type(
         f"x with w.shape[1] * groups = {w.shape[1] * groups} channels",
     )
     _check_groups(w.shape[0], groups, "the result")
-    counts = positions(x.shape[2:], w.shape[2:], stride, padding, dilation)
+    counts = positions(x.shape[2:], w.shape[2:], **sliding)
     return x.like(shape=(x.shape[0], w.shape[0], *counts))
 
 
 def _transpose_type(
-    y: TensorType,
-    w: TensorType,
-    *,
-    size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    groups: int,
+    y: TensorType, w: TensorType, *, size: Shape, groups: int, **sliding: Any
 ) -> TensorType:
     _check_operands(y, w)
     _check_equal(
@@ -94,25 +85,18 @@ def _transpose_type(
     _check_groups(w.shape[0], groups, "y")
     if any(surely_less(n, 1) for n in size):
         raise ShapeError(f"nothing is left of the result {size}", expected="less padding")
-    _check_positions(y.shape[2:], positions(size, w.shape[2:], stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(size, w.shape[2:], **sliding))
     return y.like(shape=(y.shape[0], w.shape[1] * groups, *size))
 
 
 def _weights_type(
-    x: TensorType,
-    y: TensorType,
-    *,
-    size: Shape,
-    stride: Shape,
-    padding: Pairs,
-    dilation: Shape,
-    groups: int,
+    x: TensorType, y: TensorType, *, size: Shape, groups: int, **sliding: Any
 ) -> TensorType:
     _check_operands(x, y)
     _check_equal(x.shape[0], y.shape[0], "the batches differ", "as many of x as of y")
     _check_groups(x.shape[1], groups, "x")
     _check_groups(y.shape[1], groups, "y")
-    _check_positions(y.shape[2:], positions(x.shape[2:], size, stride, padding, dilation))
+    _check_positions(y.shape[2:], positions(x.shape[2:], size, **sliding))
     channels: Any = exact_quotient(x.shape[1], groups)
     return x.like(shape=(y.shape[1], channels, *size))
 
@@ -192,8 +176,9 @@ _weights: Op = define(
 
 
 def _given(
-    name: str, a: Tensor, b: Tensor, window: Shape | None, **settings: Any
-) -> dict[str, Any]:
+    name: str, a: Tensor, b: Tensor, window: Shape | None, stride: Any, padding: Any,
+    dilation: Any, groups: Any,
+) -> dict[str, Any]:  # fmt: skip
     """The attributes, from what users write."""
     axes = check_axes(name, a)
     if a.ndim != b.ndim:
@@ -202,13 +187,12 @@ def _given(
             given=f"{type_of(a)} and {type_of(b)}",
             expected="two axes and those that the window slides over, in both",
         )
-    stride = per_axis(name, "stride", settings["stride"], axes)
-    dilation = per_axis(name, "dilation", settings["dilation"], axes)
-    groups = as_index(name, "groups", settings["groups"])
+    stride = per_axis(name, "stride", stride, axes)
+    dilation = per_axis(name, "dilation", dilation, axes)
+    groups = as_index(name, "groups", groups)
     if type(groups) is int and groups < 1:
         raise TensorValueError(f"{name}: there is no group", given=f"groups={groups}",
                                expected="at least 1")  # fmt: skip
-    padding = settings["padding"]
     if isinstance(padding, str):
         padding = _named_padding(name, padding, window or _sizes(b), stride, dilation)
     else:
@@ -271,8 +255,7 @@ def convolution(
     (2, 16, 8, 8)
     """
     a, b = promote_floating(x, w)
-    attrs = _given("convolution", a, b, None, stride=stride, padding=padding, dilation=dilation,
-                   groups=groups)  # fmt: skip
+    attrs = _given("convolution", a, b, None, stride, padding, dilation, groups)
     return bind(_convolution, a, b, **attrs)
 
 
@@ -318,8 +301,7 @@ def convolution_transpose(
     """
     name = "convolution_transpose"
     a, b = promote_floating(y, w)
-    attrs = _given(name, a, b, None, stride=stride, padding=padding, dilation=dilation,
-                   groups=groups)  # fmt: skip
+    attrs = _given(name, a, b, None, stride, padding, dilation, groups)
     added = per_axis(name, "output_padding", output_padding, a.ndim - 2, 0)
     _check_output_padding(added, attrs["stride"], attrs["dilation"])
     # what is at least the stride would hold another position of the window: it takes the place of
@@ -393,6 +375,5 @@ def convolution_weights(
     name = "convolution_weights"
     a, b = promote_floating(x, y)
     window = per_axis(name, "kernel_size", kernel_size, check_axes(name, a))
-    attrs = _given(name, a, b, window, stride=stride, padding=padding, dilation=dilation,
-                   groups=groups)  # fmt: skip
+    attrs = _given(name, a, b, window, stride, padding, dilation, groups)
     return bind(_weights, a, b, size=window, **attrs)

@@ -44,11 +44,8 @@ def _windows(
     return {"kernel": kernel, "stride": steps, "padding": around, "dilation": every}
 
 
-def _placed(
-    size: Shape, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil: bool
-) -> Shape:
-    pairs = tuple((p, p) for p in padding)
-    return positions(size, kernel, stride, pairs, dilation, ceil=ceil)
+def _placed(size: Shape, *, kernel: Shape, padding: Shape, **sliding: Any) -> Shape:
+    return positions(size, kernel, padding=tuple((p, p) for p in padding), **sliding)
 
 
 def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
@@ -184,18 +181,10 @@ def max_pool(
 
 
 def _avg_pool_type(
-    x: TensorType,
-    *,
-    kernel: Shape,
-    stride: Shape,
-    padding: Shape,
-    ceil: bool,
-    size: Shape,
-    back: bool,
-    **attrs: Any,
+    x: TensorType, *, size: Shape, back: bool, divisor: int | None, inside: bool, **sliding: Any
 ) -> TensorType:
     check_kind(x, INEXACT)
-    counts = _placed(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    counts = _placed(size, dilation=(1,) * len(size), **sliding)
     _check_shape(x.shape[2:], counts if back else size, "x")
     return x.like(shape=(*x.shape[:2], *(size if back else counts)))
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import Op, bind, define
-from eagerflow.core.tensor import Tensor, type_of
+from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.nn.windows import check_axes, per_axis
-from eagerflow.ops.rules.arguments import as_number
+from eagerflow.ops.rules.arguments import as_number, check_choice
 from eagerflow.ops.rules.promotion import floating
 from eagerflow.ops.rules.type_rules import INEXACT, check_kind
 from eagerflow.types import Shape, TensorType
@@ -79,12 +79,7 @@ def resize(
     tensor = floating(x)
     axes = check_axes("resize", tensor)
     places = per_axis("resize", "size", size, axes)
-    if mode not in _MODES:
-        raise TensorValueError(
-            f"resize: {mode!r} is not a mode",
-            given=f"x={type_of(tensor)}",
-            expected=", ".join(_MODES),
-        )
+    check_choice("resize", mode, _MODES, "a mode")
     return bind(
         _resize,
         tensor,

@@ -11,11 +11,9 @@ from eagerflow.core.op import bind, bind_several, define, functions, infer_specs
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
 from eagerflow.ops.elementwise.exponential import exp, rsqrt, sqrt
-from eagerflow.ops.elementwise.logic import not_equal
 from eagerflow.ops.reduction.totals import Axis, mean, sum
-from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of
+from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of, check_choice
 from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import count_of, where
 from eagerflow.ops.rules.promotion import cast, floating, operands
@@ -38,8 +36,8 @@ def _same_type(x: TensorType, *, axis: int) -> TensorType:
 
 
 def _softmax_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
-    weighted = multiply(g, out)
-    return subtract(weighted, multiply(out, sum(weighted, axis, keepdims=True)))
+    weighted = g * out
+    return weighted - out * sum(weighted, axis, keepdims=True)
 
 
 _softmax = define("softmax", infer=_same_type, vjp=(_softmax_vjp,))
@@ -67,7 +65,7 @@ def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
 _log_softmax = define(
     "log_softmax",
     infer=_same_type,
-    vjp=(lambda g, out, x, *, axis: subtract(g, multiply(exp(out), sum(g, axis, keepdims=True))),),
+    vjp=(lambda g, out, x, *, axis: g - exp(out) * sum(g, axis, keepdims=True),),
 )
 
 
@@ -194,20 +192,20 @@ def _loss_vjp(
     axis = attrs["axis"]
     if i == 2:  # the gradient is linear in what comes from above
         unit = bind(_loss, x, labels, functions["ones_like"](above[0]), **attrs)
-        return sum(multiply(g, unit), axis if attrs["reduction"] == "none" else None)
+        return sum(g * unit, axis if attrs["reduction"] == "none" else None)
     p = softmax(x, axis)
     scale = functions["expand_dims"](_share(x, labels, above[0], **attrs), axis)
-    weighted = multiply(multiply(g, scale), p)
-    return subtract(weighted, multiply(p, sum(weighted, axis, keepdims=True)))
+    weighted = g * scale * p
+    return weighted - p * sum(weighted, axis, keepdims=True)
 
 
 def _share(
     x: Tensor, labels: Tensor, g: Tensor, *, axis: int, ignore_index: int, reduction: str
 ) -> Tensor:
     """How much the loss of each sample counts, times ``g``."""
-    counted = not_equal(labels, ignore_index)
+    counted = labels != ignore_index
     if reduction == "mean":
-        g = divide(g, sum(cast(counted, x.dtype)))
+        g = g / sum(cast(counted, x.dtype))
     return where(counted, g, 0)
 
 
@@ -236,13 +234,11 @@ def _both_vjp(
     assert cotangent is not None
     first = _loss_vjp(0, g[0], out[0], x, labels, **attrs)
     assert first is not None
-    return add(first, cotangent)
+    return first + cotangent
 
 
 # What the pass `share` makes of a loss and its gradient, which need the same softmax.
 define("softmax_cross_entropy_with_gradient", infer=_both_types, vjp=_both_vjp, outputs=2)
-
-_REDUCTIONS = ("mean", "sum", "none")
 
 
 def softmax_cross_entropy(
@@ -273,11 +269,7 @@ def softmax_cross_entropy(
     >>> ef.round(ef.softmax_cross_entropy(x, ef.tensor([0, 1]), reduction="none"), 3)
     Tensor([0.24, 0.  ], f32[2]@cpu:0)
     """
-    if reduction not in _REDUCTIONS:
-        raise TensorValueError(
-            f"softmax_cross_entropy: {reduction!r} is not a reduction",
-            expected=", ".join(map(repr, _REDUCTIONS)),
-        )
+    check_choice("softmax_cross_entropy", reduction, ("mean", "sum", "none"), "a reduction")
     scores, classes = operands(x, labels)
     scores = floating(scores)
     if not classes.dtype.is_integer:
@@ -324,12 +316,12 @@ def _standardized_vjp(
     """What comes through mean and variance joins on the way, where arrays are small."""
     (g, g_mean, g_var), (out, _, var) = gs, outs
     count = count_of(x, axis, 1)
-    square = add(var, eps)
-    common = subtract(mean(g, axis, keepdims=True), divide(multiply(g_mean, sqrt(square)), count))
-    along = mean(multiply(g, out), axis, keepdims=True)
-    along = subtract(along, divide(multiply(multiply(g_var, square), 2), count))
-    rest = subtract(subtract(g, common), multiply(out, along))
-    return multiply(rest, rsqrt(square))
+    square = var + eps
+    common = mean(g, axis, keepdims=True) - g_mean * sqrt(square) / count
+    along = mean(g * out, axis, keepdims=True)
+    along = along - g_var * square * 2 / count
+    rest: Tensor = g - common - out * along
+    return rest * rsqrt(square)
 
 
 _standardize = define(

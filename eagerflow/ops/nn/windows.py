@@ -14,18 +14,17 @@ from eagerflow.types import Shape
 Pairs = tuple[tuple[int, int], ...]
 
 
-def check_axes(name: str, x: Tensor, least: int = 3) -> int:
+def check_axes(name: str, x: Tensor) -> int:
     """The number of axes that a window slides over: those after the batch and the channels.
 
     Args:
         name: of the public function, for messages.
         x: ``[n, channels, *sizes]``.
-        least: how many axes ``x`` has at least.
 
     Raises:
         ShapeError: it has none.
     """
-    if x.ndim < least:
+    if x.ndim < 3:
         raise ShapeError(
             f"{name}: there are no axes to slide over",
             given=f"x={type_of(x)}",

@@ -64,12 +64,12 @@ def _edges(x: Tensor, bins: int, limits: tuple[Any, Any] | None) -> Tensor:
     steps = at_least(steps, bins, 1, refusal, given)
     low, high = _ends(x) if limits is None else limits
     low, high = promote(x, low, high, dtype=x.dtype)[1:]
-    spread = functions["equal"](high, low)
-    low = where(spread, functions["subtract"](low, 0.5), low)
-    high = where(spread, functions["add"](high, 0.5), high)
-    width = bind(_width, functions["subtract"](high, low))
-    edges = functions["add"](low, functions["multiply"](steps, width))
-    return where(functions["equal"](steps, 1), high, edges)
+    spread = high == low
+    low = where(spread, low - 0.5, low)
+    high = where(spread, high + 0.5, high)
+    width = bind(_width, high - low)
+    edges = low + steps * width
+    return where(steps == 1, high, edges)
 
 
 def histogram(
@@ -119,12 +119,12 @@ def histogram(
     else:
         amounts = functions["reshape"](others[0], values.shape)
     bin = searchsorted(edges, values, side="right") - 1
-    bin = where(functions["equal"](values, edges[-1]), count - 1, bin)
+    bin = where(values == edges[-1], count - 1, bin)
     inside = functions["logical_and"](bin >= 0, bin < count)
     hist = segment_sum(where(inside, amounts, 0), where(inside, bin, 0), count)
     if density:
         widths = edges[1:] - edges[:-1]
-        hist = functions["divide"](hist, functions["multiply"](functions["sum"](hist), widths))
+        hist = hist / (functions["sum"](hist) * widths)
     return Histogram(hist, edges)
 
 
@@ -165,10 +165,10 @@ def interp(
     before = functions["maximum"](behind - 1, 0)
     x0, x1 = (take(points, i, axis=0) for i in (before, behind))
     f0, f1 = (take(values, i, axis=0) for i in (before, behind))
-    width = functions["subtract"](x1, x0)
-    flat = functions["equal"](width, 0)
-    share = functions["divide"](functions["subtract"](at, x0), where(flat, 1, width))
-    rise = functions["multiply"](share, where(flat, 0, functions["subtract"](f1, f0)))
-    result = functions["add"](f0, rise)
+    width = x1 - x0
+    flat = width == 0
+    share = (at - x0) / where(flat, 1, width)
+    rise = share * where(flat, 0, f1 - f0)
+    result = f0 + rise
     result = where(at < points[0], values[0] if left is None else left, result)
     return where(at > points[-1], values[-1] if right is None else right, result)

@@ -9,8 +9,8 @@ from eagerflow.core.cost_rules import searching, sorting
 from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import unknown
 from eagerflow.ops.indexing.getitem import scatter
+from eagerflow.ops.rules.extents import unknown_size
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.subscripts import ARRAY
 from eagerflow.ops.rules.type_rules import elementwise
@@ -87,11 +87,8 @@ _FACTS: Final[OpFacts] = {
 
 @of_family(_FACTS)
 def _values_type(x: TensorType) -> TensorType:
-    count = unknown(
-        "k",
-        "how many distinct values there are depends on the data",
-        "the values of x are not known here: call it in eager mode on a device that holds data",
-    )
+    why = "how many distinct values there are depends on the data"
+    count = unknown_size(why, "x", "call it in eager mode on a device that holds data")
     return x.like(shape=(count,))
 
 

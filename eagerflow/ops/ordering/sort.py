@@ -12,7 +12,7 @@ from eagerflow.dims import Size, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.indexing.gather import take, take_along_axis
 from eagerflow.ops.indexing.getitem import scatter
-from eagerflow.ops.rules.arguments import as_index, axis_of
+from eagerflow.ops.rules.arguments import as_index, axis_of, check_choice
 from eagerflow.ops.rules.promotion import cast, promote
 from eagerflow.ops.rules.sizes import matched, surely_less
 from eagerflow.ops.rules.subscripts import ARRAY, along
@@ -76,7 +76,7 @@ def _around_type(x: TensorType, *, q: float) -> TensorType:
 
 def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
     last = x.shape[-1] - 1
-    position = functions["multiply"](scalar(q, x.device.lanes[DTYPES["float64"]]), last)
+    position = scalar(q, x.device.lanes[DTYPES["float64"]]) * last
     ends = [functions["floor"](position), functions["ceil"](position), scalar(last, position._lane)]
     positions = functions["stack"](ends)
     order = take(argsort(x), cast(positions, INT64), axis=-1)
@@ -229,8 +229,7 @@ def searchsorted(
     >>> ef.searchsorted(ef.tensor([1.0, 2.0, 3.0]), ef.tensor([2.0, 5.0]))
     Tensor([1, 3], i64[2]@cpu:0)
     """
-    if side not in ("left", "right"):
-        raise TensorValueError(f"searchsorted: side is {side!r}", expected="'left' or 'right'")
+    check_choice("searchsorted", side, ("left", "right"), "a side")
     line, values = promote(x1, x2)
     if sorter is not None:
         line = _arranged(line, tensor_of(sorter))

@@ -8,8 +8,6 @@ from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TensorValueError
-from eagerflow.hardware import Device
-from eagerflow.ops.elementwise.arithmetic import subtract
 from eagerflow.ops.random.draws import (
     EXPONENTIAL,
     GUMBEL,
@@ -19,10 +17,10 @@ from eagerflow.ops.random.draws import (
     draw,
     in_range,
     is_number,
-    is_weak,
     parameters,
     uniform_draw,
 )
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def uniform(
     high: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Uniform random numbers, from ``low`` up to but without ``high``.
 
@@ -57,9 +55,8 @@ def uniform(
     Tensor([0.80898637, 0.7949013 ], f32[2]@cpu:0)
     """
     shape, dtype, where, (low, high) = parameters("uniform", shape, dtype, device, low, high)
-    width = high - low if is_weak(low) and is_weak(high) else subtract(high, low)
     refusal = "uniform: low is greater than high, or NaN"
-    width = in_range(width, "bounds", refusal, low, high, dtype=dtype, on=where)
+    width = in_range(high - low, "bounds", refusal, low, high, dtype=dtype, on=where)
     return affine(uniform_draw(shape, dtype, where, generator), low, width)
 
 
@@ -70,7 +67,7 @@ def normal(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Normally distributed random numbers.
 
@@ -97,7 +94,7 @@ def truncated_normal(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Normally distributed random numbers between two bounds.
 
@@ -136,7 +133,7 @@ def exponential(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Exponentially distributed random numbers.
 
@@ -160,7 +157,7 @@ def gumbel(
     scale: TensorLike = 1.0,
     dtype: Any = None,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random numbers of the Gumbel distribution (of largest values).
 

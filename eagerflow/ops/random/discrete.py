@@ -11,8 +11,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.ops.elementwise.arithmetic import add, subtract
-from eagerflow.ops.elementwise.logic import less
 from eagerflow.ops.indexing.gather import take
 from eagerflow.ops.ordering.sort import argsort
 from eagerflow.ops.random.draws import (
@@ -28,7 +26,7 @@ from eagerflow.ops.random.draws import (
     uniform_draw,
 )
 from eagerflow.ops.reduction.totals import argmax
-from eagerflow.ops.rules.arguments import as_index, as_shape, axis_of
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, axis_of
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.ops.shape.axes import moveaxis
 from eagerflow.types import FLOAT32, DType, as_dtype, broadcast_shapes
@@ -42,7 +40,7 @@ def bits(
     *,
     dtype: Any = "uint32",
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random bits.
 
@@ -73,7 +71,7 @@ def randint(
     *,
     dtype: Any = "int64",
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random integers from ``low`` up to but without ``high``, all equally likely.
 
@@ -137,7 +135,7 @@ def _bound(x: TensorLike, dtype: DType, device: Device, *, less: int = 0) -> Ten
     if not tensor.dtype.is_integer:
         raise DTypeError("randint: the bounds must be integers", given=str(type_of(tensor)))
     tensor = as_tensor(tensor, dtype, device)
-    return subtract(tensor, less) if less else tensor
+    return tensor - less if less else tensor
 
 
 def bernoulli(
@@ -145,7 +143,7 @@ def bernoulli(
     p: TensorLike = 0.5,
     *,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """True with probability ``p``, else False.
 
@@ -166,8 +164,8 @@ def bernoulli(
     p = in_range(p, "probability", refusal, p, dtype=dtype, on=where)
     if dtype.itemsize < 4:
         dtype = FLOAT32
-    values = uniform_draw(shape, dtype, where, generator)
-    return less(values, p)
+    drawn: Tensor = uniform_draw(shape, dtype, where, generator) < p
+    return drawn
 
 
 def categorical(
@@ -176,7 +174,7 @@ def categorical(
     *,
     axis: int = -1,
     generator: Generator | None = None,
-    device: Device | str | None = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Random indices along an axis of ``logits``, index i with a probability of softmax(logits)[i].
 
@@ -206,14 +204,11 @@ def categorical(
     tensor = in_range(tensor, "logits", refusal, tensor, dtype=dtype, on=where)
     sizes = broadcast_shapes(as_shape("categorical", shape), tensor.shape[:-1])
     noise = draw(GUMBEL, (*sizes, tensor.shape[-1]), dtype, where, generator)
-    return argmax(add(noise, tensor), axis=-1)
+    return argmax(noise + tensor, axis=-1)
 
 
 def permutation(
-    x: TensorLike,
-    *,
-    generator: Generator | None = None,
-    device: Device | str | None = None,
+    x: TensorLike, *, generator: Generator | None = None, device: DeviceLike = None
 ) -> Tensor:
     """The integers from 0 to ``x`` - 1, or the entries of ``x`` along its first axis, shuffled.
 

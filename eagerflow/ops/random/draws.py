@@ -17,10 +17,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device, as_device, current_device
-from eagerflow.ops.elementwise.arithmetic import add, multiply
-from eagerflow.ops.elementwise.logic import not_equal
 from eagerflow.ops.indexing.gather import where
-from eagerflow.ops.rules.arguments import as_index, as_shape
+from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape
 from eagerflow.ops.rules.promotion import cast, host_check
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.types import (
@@ -133,7 +131,7 @@ def is_weak(x: TensorLike) -> bool:
     return is_number(x) or is_deferred(x)
 
 
-def device_of(device: Device | str | None, tensors: list[Tensor]) -> Device:
+def device_of(device: DeviceLike, tensors: list[Tensor]) -> Device:
     """The device of a draw: the one asked for, else that of its parameters, else the current."""
     if device is not None:
         return as_device(device)
@@ -152,7 +150,7 @@ def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
 
 
 def parameters(
-    name: str, shape: Any, dtype: Any, device: Device | str | None, *values: TensorLike
+    name: str, shape: Any, dtype: Any, device: DeviceLike, *values: TensorLike
 ) -> tuple[Shape, DType, Device, list[Any]]:
     """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
     tensors = [tensor_of(v) for v in values if not is_weak(v)]
@@ -180,15 +178,15 @@ def uniform_draw(shape: Shape, dtype: DType, device: Device, generator: Generato
 def affine(values: Tensor, loc: Any, scale: Any) -> Tensor:
     """``loc + scale * values``, without what changes nothing."""
     if not (is_number(scale) and scale == 1):
-        values = multiply(values, scale)
+        values = values * scale
     if is_number(loc) and loc == 0:
         return values
-    moved = add(values, loc)
+    moved: Tensor = values + loc
     if not is_deferred(loc):
         return moved
     # adding 0 makes 0 of -0, and of a number that is 0 nothing is added
     exact = scalar(loc, values.device.lanes[FLOAT64])
-    return where(not_equal(exact, 0.0), moved, values)
+    return where(exact != 0.0, moved, values)
 
 
 # --- parameters in range ----------------------------------------------------------------------

@@ -5,15 +5,7 @@ from __future__ import annotations
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import minimum
-from eagerflow.ops.elementwise.arithmetic import add, multiply, subtract
-from eagerflow.ops.elementwise.logic import (
-    equal,
-    isfinite,
-    isnan,
-    less_equal,
-    logical_and,
-    logical_or,
-)
+from eagerflow.ops.elementwise.logic import isfinite, isnan, logical_and, logical_or
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.reduction.totals import all
 from eagerflow.ops.rules.extents import may_be
@@ -48,9 +40,9 @@ def isclose(
     a, b = promote_floating(x1, x2)
     finite = logical_and(isfinite(a), isfinite(b))
     # the difference of two infinities would be NaN, with a warning
-    difference = abs(subtract(where(finite, a, 0.0), where(finite, b, 0.0)))
-    near = logical_and(finite, less_equal(difference, add(multiply(abs(b), rtol), atol)))
-    close = logical_or(near, equal(a, b))
+    difference = abs(where(finite, a, 0.0) - where(finite, b, 0.0))
+    near = logical_and(finite, difference <= abs(b) * rtol + atol)
+    close = logical_or(near, a == b)
     if equal_nan:
         close = logical_or(close, logical_and(isnan(a), isnan(b)))
     return close
@@ -97,7 +89,7 @@ def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -
     truth = None
     if not same_shape(a.shape, b.shape):
         a, b, truth = _common(a, b)
-    equals = equal(a, b)
+    equals = a == b
     if equal_nan:
         equals = logical_or(equals, logical_and(isnan(a), isnan(b)))
     return all(equals) if truth is None else logical_and(all(equals), truth)
@@ -111,4 +103,4 @@ def _common(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         for size, part in zip(x.shape, shape, strict=True):
             missing = missing + (size - part)
     key = tuple([slice(None, part) for part in shape])
-    return a[key], b[key], equal(as_tensor(missing, device=a.device), 0)
+    return a[key], b[key], as_tensor(missing, device=a.device) == 0

@@ -11,7 +11,7 @@ from eagerflow.core.facts import of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import AxisError, ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import multiply, subtract
+from eagerflow.ops.elementwise.arithmetic import subtract
 from eagerflow.ops.elementwise.logic import not_equal
 from eagerflow.ops.reduction.totals import in_dtype, wide
 from eagerflow.ops.rules.arguments import as_index, axis_of
@@ -84,7 +84,7 @@ def _cumulative_prod_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Ten
     before = _shifted(out, axis, 1)
     factors = functions["flip"](_shifted(functions["flip"](x, axis=axis), axis, 1), axis=axis)
     after = _reverse(linear_recurrence, conjugate(factors), g, axis=axis)
-    return multiply(after, conjugate(before))
+    return after * conjugate(before)
 
 
 def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
@@ -191,8 +191,8 @@ _linear_recurrence = define(
     "linear_recurrence",
     infer=_recurrence_type,
     vjp=(
-        lambda g, out, a, b, *, axis: multiply(
-            _recurrence_transposed(g, a, axis), conjugate(_shifted(out, axis, 0))
+        lambda g, out, a, b, *, axis: (
+            _recurrence_transposed(g, a, axis) * conjugate(_shifted(out, axis, 0))
         ),
         lambda g, out, a, b, *, axis: _recurrence_transposed(g, a, axis),
     ),

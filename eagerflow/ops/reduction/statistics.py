@@ -17,12 +17,11 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import maximum as largest
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
-from eagerflow.ops.elementwise.arithmetic import add, divide, multiply, subtract
-from eagerflow.ops.elementwise.logic import equal, isnan, logical_not, not_equal
+from eagerflow.ops.elementwise.logic import isnan, logical_not
 from eagerflow.ops.elementwise.numeric import ceil, floor
 from eagerflow.ops.reduction.totals import Axis, all, lines, max, mean, min, sum
 from eagerflow.ops.rules.arguments import axes_of
-from eagerflow.ops.rules.gradients import count_of, spread, where
+from eagerflow.ops.rules.gradients import count_of, safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import (
     cast,
     floating,
@@ -36,9 +35,9 @@ from eagerflow.ops.rules.type_rules import (
     FLOATING,
     INEXACT,
     check_kind,
-    elementwise,
     real_dtype,
     reduced_shape,
+    unary,
 )
 from eagerflow.types import DTYPES, TensorType
 
@@ -70,7 +69,7 @@ def _slope(x: Tensor, axis: tuple[int, ...], correction: float) -> Tensor:
     """Half the derivative of the variance."""
     count = count_of(x, axis)
     scale = _share(count, correction) if type(count) is int else _share_in(x, count, correction)
-    return multiply(subtract(x, mean(x, axis, keepdims=True)), scale)
+    return (x - mean(x, axis, keepdims=True)) * scale
 
 
 def _share(count: int, correction: float) -> float:
@@ -86,15 +85,15 @@ def _share_in(x: Tensor, count: Any, correction: float) -> Tensor | float:
     share = 1 / (largest(count, enough) - correction)
     free: Any = minimum(largest(count - enough + 1, 0), 1)
     lane = x._lane
-    return where(not_equal(scalar(free, lane), 0), scalar(share, lane), math.nan)
+    return where(scalar(free, lane) != 0, scalar(share, lane), math.nan)
 
 
 _var = define(
     "var",
     infer=_variance_type,
     vjp=(
-        lambda g, out, x, *, axis, keepdims, correction: multiply(
-            spread(multiply(g, 2), x, axis, keepdims), _slope(x, axis, correction)
+        lambda g, out, x, *, axis, keepdims, correction: (
+            spread(g * 2, x, axis, keepdims) * _slope(x, axis, correction)
         ),
     ),
     saved="inputs",
@@ -128,9 +127,7 @@ def _std_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool, correction: float
 ) -> Tensor:
     """0 where all elements are equal, as for `abs`."""
-    zero = equal(out, 0)
-    share = where(zero, 0.0, divide(g, where(zero, 1.0, out)))
-    return multiply(spread(share, x, axis, keepdims), _slope(x, axis, correction))
+    return spread(safe_quotient(g, out), x, axis, keepdims) * _slope(x, axis, correction)
 
 
 _std = define("std", infer=_variance_type, vjp=(_std_vjp,))
@@ -175,7 +172,7 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     Tensor(3., f32[]@cpu:0)
     """
     tensor = tensor_of(x)
-    return subtract(max(tensor, axis, keepdims=keepdims), min(tensor, axis, keepdims=keepdims))
+    return max(tensor, axis, keepdims=keepdims) - min(tensor, axis, keepdims=keepdims)
 
 
 def average(
@@ -203,8 +200,8 @@ def average(
     if len(w.shape) == 1 and len(axes) == 1:
         w = functions["reshape"](w, (-1, *(1,) * (len(tensor.shape) - 1 - axes[0])))
     w = functions["broadcast_to"](w, tensor.shape)
-    total = sum(multiply(tensor, w), axes, keepdims=keepdims)
-    return divide(total, sum(w, axes, keepdims=keepdims))
+    total = sum(tensor * w, axes, keepdims=keepdims)
+    return total / sum(w, axes, keepdims=keepdims)
 
 
 # --- order ----------------------------------------------------------------------------------
@@ -226,10 +223,10 @@ def _around_one(flat: Tensor, q: float) -> tuple[Tensor, ...]:
     return tuple(statistics[..., i : i + 1] for i in range(3))
 
 
-_fraction = define(
+_fraction = unary(
     "fraction",
-    infer=elementwise(FLOATING),
-    vjp=(lambda g, out, x: g,),
+    FLOATING,
+    lambda g, out, x: g,
     saved="none",
     precision="exact",
     storage="view",
@@ -279,11 +276,11 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
         fraction = bind(_fraction, cast(q, wide))
     else:
         fraction = scalar(number, tensor.device.lanes[wide])
-    position = multiply(functions["reshape"](fraction, (-1,)), count - 1)
+    position = functions["reshape"](fraction, (-1,)) * (count - 1)
     below, above, last = _around(flat, position) if number is None else _around_one(flat, number)
-    tie = equal(below, above)  # as infinities may be, whose difference is NaN
-    step = subtract(where(tie, 0.0, above), where(tie, 0.0, below))
-    between = add(below, multiply(step, cast(subtract(position, floor(position)), tensor.dtype)))
+    tie = below == above  # as infinities may be, whose difference is NaN
+    step = where(tie, 0.0, above) - where(tie, 0.0, below)
+    between = below + step * cast(position - floor(position), tensor.dtype)
     values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
@@ -345,7 +342,7 @@ def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> T
     """
     tensor = floating(x)
     count = sum(logical_not(isnan(tensor)), axis, keepdims=keepdims)
-    return divide(nansum(tensor, axis, keepdims=keepdims), cast(count, tensor.dtype))
+    return nansum(tensor, axis, keepdims=keepdims) / cast(count, tensor.dtype)
 
 
 def nanmax(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:

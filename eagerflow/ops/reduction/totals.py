@@ -12,9 +12,9 @@ from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.ops.elementwise.arithmetic import divide, maximum, multiply, subtract
+from eagerflow.ops.elementwise.arithmetic import maximum
 from eagerflow.ops.elementwise.exponential import exp
-from eagerflow.ops.elementwise.logic import equal, isfinite
+from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
 from eagerflow.ops.rules.promotion import cast, floating
@@ -163,7 +163,7 @@ def _product_of_others(x: Tensor, axis: tuple[int, ...]) -> Tensor:
     order, moved_shape, flat = lines(x, axis)
     before = _products_before(flat)
     after = functions["flip"](_products_before(functions["flip"](flat, axis=-1)), axis=-1)
-    others = functions["reshape"](multiply(before, after), moved_shape)
+    others = functions["reshape"](before * after, moved_shape)
     inverse = tuple(order.index(i) for i in range(len(order)))
     return functions["permute_dims"](others, inverse)
 
@@ -185,8 +185,8 @@ _prod = define(
     "prod",
     infer=_total_type,
     vjp=(
-        lambda g, out, x, *, axis, keepdims: multiply(
-            spread(g, x, axis, keepdims), conjugate(_product_of_others(x, axis))
+        lambda g, out, x, *, axis, keepdims: (
+            spread(g, x, axis, keepdims) * conjugate(_product_of_others(x, axis))
         ),
     ),
     saved="inputs",
@@ -219,11 +219,7 @@ def prod(
 _mean = define(
     "mean",
     infer=reduction(INEXACT),
-    vjp=(
-        lambda g, out, x, *, axis, keepdims: spread(
-            divide(g, count_of(x, axis, 1)), x, axis, keepdims
-        ),
-    ),
+    vjp=(lambda g, out, x, *, axis, keepdims: spread(g / count_of(x, axis, 1), x, axis, keepdims),),
     saved="none",
     precision="accumulate",
 )
@@ -251,9 +247,9 @@ _logsumexp = define(
     "logsumexp",
     infer=reduction(INEXACT),
     vjp=(
-        lambda g, out, x, *, axis, keepdims: multiply(
-            spread(g, x, axis, keepdims),
-            conjugate(exp(subtract(x, spread(where(isfinite(out), out, 0.0), x, axis, keepdims)))),
+        lambda g, out, x, *, axis, keepdims: (
+            spread(g, x, axis, keepdims)
+            * conjugate(exp(x - spread(where(isfinite(out), out, 0.0), x, axis, keepdims)))
         ),
     ),
     precision="accumulate",
@@ -287,9 +283,9 @@ def _extreme_vjp(
     g: Tensor, out: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool
 ) -> Tensor:
     """Elements that are equal to the extreme share the cotangent equally."""
-    chosen = equal(x, spread(out, x, axis, keepdims))
+    chosen = x == spread(out, x, axis, keepdims)
     count = maximum(sum(chosen, axis, keepdims=True), 1)
-    share = divide(spread(g, x, axis, keepdims), cast(count, x.dtype))
+    share = spread(g, x, axis, keepdims) / cast(count, x.dtype)
     return where(chosen, share, 0.0)
 
 

@@ -6,7 +6,7 @@ Errors name the function and show what it was given, as those of type rules do.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
@@ -15,20 +15,19 @@ from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import (
     AxisError,
-    DimError,
     DTypeError,
     EagerflowError,
-    LeakedTensorError,
     ShapeError,
-    TraceError,
+    TensorValueError,
     strip,
 )
-from eagerflow.ops.rules.extents import is_symbolic
+from eagerflow.hardware import Device
+from eagerflow.ops.rules.extents import UNKNOWN, is_symbolic
 from eagerflow.ops.rules.type_rules import normalize_axes, normalize_axis
 from eagerflow.types import Shape
 
-#: what Python is told that asks for an integer which is not known while tracing
-_UNKNOWN = (TraceError, LeakedTensorError, DimError)
+#: what a function takes that makes something on a device; None is that of the block around it
+DeviceLike = Device | str | None
 
 #: all axes of arrays of so many axes; NumPy has at most 64
 _ALL = [tuple(range(ndim)) for ndim in range(65)]
@@ -49,7 +48,7 @@ def as_index(name: str, what: str, value: Any) -> int:
         return value  # type: ignore[no-any-return]  # a Dim does arithmetic as an int does
     try:
         return operator.index(value)
-    except _UNKNOWN:
+    except UNKNOWN:
         raise
     except (TypeError, EagerflowError):
         raise DTypeError(f"{name}: {what} must be an integer", given=f"{what}={value!r}") from None
@@ -58,6 +57,24 @@ def as_index(name: str, what: str, value: Any) -> int:
 def as_number(value: Any) -> Any:
     """A Python number as it is; a number of a trace becomes static, a size stays one."""
     return value.kind(value) if issubclass(type(value), AbstractNumber) else value
+
+
+def check_choice(name: str, value: object, choices: Collection[Any], what: str) -> None:
+    """Refuse what is none of the choices there are.
+
+    Args:
+        name: of the function, for the error.
+        value: what was given.
+        choices: what there is.
+        what: they are, with an article.
+
+    Raises:
+        TensorValueError: it is none of them.
+    """
+    if value not in choices:
+        raise TensorValueError(
+            f"{name}: {value!r} is not {what}", expected=", ".join(map(repr, choices))
+        )
 
 
 def _sizes(name: str, what: str, value: Any) -> Shape:

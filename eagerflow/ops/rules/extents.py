@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.dims import Dim, maximum, may_equal, minimum, same
-from eagerflow.errors import ShapeError
+from eagerflow.dims import Dim, maximum, may_equal, minimum, same, unknown
+from eagerflow.errors import DimError, LeakedTensorError, ShapeError, TraceError
 from eagerflow.types import Shape
+
+#: what Python is told that asks for an integer which is not known while tracing
+UNKNOWN = (TraceError, LeakedTensorError, DimError)
+
+#: what to do where the values of a condition are not known
+WITH_WHERE = "call it on a device that holds data, or use where(), which keeps the shape"
 
 Slice = tuple[int | None, int | None, int | None]
 
@@ -24,6 +30,17 @@ def is_symbolic(size: Any) -> bool:
 def may_be(a: Shape, b: Shape) -> bool:
     """Whether two shapes may be the same."""
     return len(a) == len(b) and all(map(may_equal, a, b))
+
+
+def unknown_size(why: str, whose: str, instead: str = "call it on a device that holds data") -> Any:
+    """A size that the elements of an input say.
+
+    Args:
+        why: says so.
+        whose: the input.
+        instead: what to do where they are not known.
+    """
+    return unknown("k", why, f"the values of {whose} are not known here: {instead}")
 
 
 def joined_shape(shapes: Sequence[Shape]) -> Shape:

@@ -87,11 +87,17 @@ def where(condition: Tensor, x1: TensorLike, x2: TensorLike) -> Tensor:
     return functions["where"](condition, x1, x2)
 
 
+def safe_quotient(x: Tensor, y: Tensor) -> Tensor:
+    """``x / y``, but 0 where ``y`` is."""
+    zero = y == 0
+    return where(zero, 0, x / where(zero, 1, y))
+
+
 def times(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The vjp rule of a function of one input whose derivative is ``slope(out, x)``."""
-    return lambda g, out, x: functions["multiply"](g, conjugate(slope(out, x)))
+    return lambda g, out, x: g * conjugate(slope(out, x))
 
 
 def over(slope: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """The vjp rule of a function of one input whose derivative is ``1 / slope(out, x)``."""
-    return lambda g, out, x: functions["divide"](g, conjugate(slope(out, x)))
+    return lambda g, out, x: g / conjugate(slope(out, x))

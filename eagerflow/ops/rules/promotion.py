@@ -16,6 +16,7 @@ from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
+from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
 from eagerflow.types import BYTES, DTYPES, DType, TensorType, default_dtype, promote_dtypes
@@ -24,6 +25,7 @@ _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "comple
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
 _KIND_ORDER = dict(zip(_KINDS, (0, 2, 1, 3, 4), strict=True))
 _WEAK_DTYPES = (DTYPES["bool"], *(default_dtype(k) for k in _KINDS[1:] if k != _KINDS[2]))
+_WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
 _WEAK_RANK: dict[type, int] = {bool: 0, int: 1, Dim: 1, float: 2, complex: 3}
 
 
@@ -31,10 +33,6 @@ def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
     if dtype is BYTES:
         raise DTypeError("numbers cannot be cast to bytes", hint=OPS_OF_BYTES)
     return x.like(dtype=dtype)
-
-
-def _cast_vjp(g: Tensor, out: Tensor, x: Tensor, *, dtype: DType) -> Tensor | None:
-    return cast(g, x.dtype) if x.dtype.is_inexact else None
 
 
 def _inline(at: InlineSite) -> tuple[str, str] | None:
@@ -46,7 +44,7 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
 _cast = define(
     "cast",
     infer=_cast_type,
-    vjp=(_cast_vjp,),
+    vjp=(lambda g, out, x, *, dtype: cast(g, x.dtype) if x.dtype.is_inexact else None,),
     jvp=lambda t, out, x, *, dtype: cast(t[0], dtype) if dtype.is_inexact else None,
     saved="none",
     precision="exact",
@@ -107,6 +105,35 @@ def weak_fits(value: TensorLike, into: DType) -> bool:
     except TensorValueError:  # a sequence with an integer that only uint64 holds, or none does
         rank = 1
     return rank <= _RANK[into.kind]
+
+
+def kept_tensor(
+    value: TensorLike, dtype: DType, device: Device, whose: str, owner: object = None
+) -> Tensor:
+    """The tensor that state keeps of a value: numbers and sequences take its dtype.
+
+    Args:
+        value: a tensor, which stays as it is, or what becomes one.
+        dtype: of the state.
+        device: of the state.
+        whose: what holds values of the dtype, for the error.
+        owner: the state, for the error.
+
+    Raises:
+        DTypeError: the dtype cannot hold these numbers.
+    """
+    if isinstance(value, AbstractArray):
+        return tensor_of(value)
+    if type(value) not in _WEAK and not issubclass(type(value), AbstractAsked):
+        # an array of another library could be written into later
+        return as_tensor(value, None, device, copy=True)
+    if not weak_fits(value, dtype):
+        raise DTypeError(
+            f"{whose} {dtype.short} cannot hold {promoted_dtype((value,)).short}",
+            given=repr(value) if owner is None else f"{owner!r}, value={value!r}",
+            hint="convert the value first",
+        )
+    return as_tensor(value, dtype, device)
 
 
 def known_number(x: TensorLike) -> TensorLike:

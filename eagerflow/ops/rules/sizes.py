@@ -6,6 +6,7 @@ Nothing here asks a resolver: a trace never gets tied to a size by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from eagerflow import dims
 from eagerflow.core.facts import MOVING, of_family
@@ -76,7 +77,8 @@ def matched(
     """
     if all(map(dims.same, sizes, expected)):
         return x
-    return _checked(x, sizes, expected, False, refusal, given)
+    sizes, expected = tuple(sizes), tuple(expected)
+    return _checked(x, refusal, given, sizes=sizes, expected=expected, least=False)
 
 
 def at_least(x: Tensor, size: Size, least: int, refusal: str, given: Given) -> Tensor:
@@ -94,24 +96,10 @@ def at_least(x: Tensor, size: Size, least: int, refusal: str, given: Given) -> T
     """
     if surely_at_most(least, size):
         return x
-    return _checked(x, (size,), (least,), True, refusal, given)
+    return _checked(x, refusal, given, sizes=(size,), expected=(least,), least=True)
 
 
-def _checked(
-    x: Tensor,
-    sizes: Sequence[Size],
-    expected: Sequence[Size],
-    least: bool,
-    refusal: str,
-    given: Given,
-) -> Tensor:
-    if _refuted(sizes, expected, least):
+def _checked(x: Tensor, refusal: str, given: Given, **claim: Any) -> Tensor:
+    if _refuted(**claim):
         raise ShapeError(refusal, given=given if isinstance(given, str) else given())
-    return bind(
-        _check_sizes,
-        x,
-        sizes=tuple(sizes),
-        expected=tuple(expected),
-        least=least,
-        refusal=refusal,
-    )
+    return bind(_check_sizes, x, **claim, refusal=refusal)

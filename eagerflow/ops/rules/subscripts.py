@@ -19,17 +19,16 @@ from typing import Any, Final, NamedTuple
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.dims import may_equal, same, unknown
-from eagerflow.errors import (
-    DimError,
-    EagerflowError,
-    LeakedTensorError,
-    ShapeError,
-    TensorIndexError,
-    TensorValueError,
-    TraceError,
+from eagerflow.dims import may_equal, same
+from eagerflow.errors import EagerflowError, ShapeError, TensorIndexError, TensorValueError
+from eagerflow.ops.rules.extents import (
+    UNKNOWN,
+    WITH_WHERE,
+    Slice,
+    is_symbolic,
+    slice_size,
+    unknown_size,
 )
-from eagerflow.ops.rules.extents import Slice, is_symbolic, slice_size
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import INT64, Shape, TensorSpec, TensorType, broadcast_shapes
 
@@ -83,7 +82,7 @@ def parse(x: TensorSpec, key: Any) -> Index:
             static += [ARRAY] * len(index_arrays)
             axis += len(index_arrays)
             continue
-        if type(item) is int and type(shape[axis]) is int:
+        if type(item) is int:
             _check_range(item, shape[axis], axis, x)
         static.append(ELLIPSIS if item is Ellipsis else item)
         axis += spare if item is Ellipsis else _axes_of(item)
@@ -145,7 +144,7 @@ def _slice(part: slice) -> Item:
         return FULL
     try:
         bounds = (_bound(start), _bound(stop), None if step is None else operator.index(step))
-    except (TraceError, LeakedTensorError, DimError):
+    except UNKNOWN:
         raise
     except (TypeError, EagerflowError):
         raise TensorIndexError(
@@ -175,11 +174,11 @@ def _miscounted(x: TensorSpec, used: int) -> TensorIndexError:
     )
 
 
-def _check_range(index: int, size: int, axis: int, x: TensorSpec) -> None:
-    if not -size <= index < size:
+def _check_range(index: Item, size: int, axis: int, x: TensorSpec | None = None) -> None:
+    if type(index) is int and type(size) is int and not -size <= index < size:
         raise TensorIndexError(
             f"index {index} is out of range for axis {axis} with size {size}",
-            given=str(x),
+            given=None if x is None else str(x),
         )
 
 
@@ -209,11 +208,8 @@ def _mask_fits(size: int, whole: int) -> bool:
 def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
     if not all(map(_mask_fits, mask.shape, shape)):
         raise TensorIndexError(f"the mask does not fit where the shape is {shape}")
-    count = unknown(
-        "k",
-        "how many elements a mask selects depends on the data",
-        "the values of the mask are not known here: call it on a device that holds data, or use "
-        "where(), which keeps the shape",
+    count = unknown_size(
+        "how many elements a mask selects depends on the data", "the mask", WITH_WHERE
     )
     return tuple([mask.like(shape=(count,), dtype=INT64)] * mask.ndim)
 
@@ -247,7 +243,7 @@ def index_shape(shape: Shape, key: Key, indices: Sequence[TensorType]) -> Shape:
             dims += shape[axis : axis + spare]
             axis += spare
         elif type(item) is int or is_symbolic(item) or item == ARRAY:
-            _check_static(item, shape[axis], axis)
+            _check_range(item, shape[axis], axis)
             if advanced and not positions:
                 front = len(dims)
             positions.append(position)
@@ -267,11 +263,6 @@ def _check_kinds(indices: Sequence[TensorType]) -> None:
     for t in indices:
         if not t.dtype.is_integer:
             raise TensorIndexError(f"values of {t.dtype.short} cannot be indices")
-
-
-def _check_static(item: Item, size: int, axis: int) -> None:
-    if type(item) is int and type(size) is int and not -size <= item < size:
-        raise TensorIndexError(f"index {item} is out of range for axis {axis} with size {size}")
 
 
 def _slice_size(item: Any, size: int) -> Any:

@@ -20,6 +20,8 @@ from eagerflow.types import DTYPES, DType, Shape, TensorType, broadcast_shapes
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
 
+    Vjp = Callable[..., Tensor | None] | None
+
 BOOL: Final = frozenset({"bool"})
 INTEGER: Final = frozenset({"signed integer", "unsigned integer"})
 INTEGER_OR_BOOL: Final = INTEGER | BOOL
@@ -80,6 +82,13 @@ def check_kind(type_: TensorType, kinds: frozenset[str]) -> None:
         raise DTypeError(f"no rule for {type_.dtype.short}", expected=", ".join(names))
 
 
+def check_same_dtype(first: TensorType, *others: TensorType) -> None:
+    """Refuse inputs of several dtypes."""
+    for other in others:
+        if other.dtype is not first.dtype:
+            raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
+
+
 def elementwise(
     kinds: frozenset[str] = ANY, dtype: DType | None = None
 ) -> Callable[..., TensorType]:
@@ -93,9 +102,7 @@ def elementwise(
     @of_family(ELEMENTWISE)
     def rule(first: TensorType, *rest: TensorType, **attrs: object) -> TensorType:
         check_kind(first, kinds)
-        for other in rest:
-            if other.dtype is not first.dtype:
-                raise DTypeError("the dtypes differ", expected=f"{first.dtype.short} for all")
+        check_same_dtype(first, *rest)
         shape = first.shape
         if rest:
             shape = broadcast_shapes(shape, *(t.shape for t in rest))
@@ -105,12 +112,7 @@ def elementwise(
 
 
 def unary(
-    name: str,
-    kinds: frozenset[str],
-    vjp: Callable[..., Tensor | None],
-    *,
-    flops: float = 1,
-    **facts: Unpack[OpFacts],
+    name: str, kinds: frozenset[str], vjp: Vjp, *, flops: float = 1, **facts: Unpack[OpFacts]
 ) -> Op:
     """An op that works element by element on one input.
 
@@ -123,6 +125,24 @@ def unary(
     """
     costly: OpFacts = {"cost": per_output(flops), **facts}
     return define(name, infer=elementwise(kinds), vjp=(vjp,), **costly)
+
+
+def binary(
+    name: str, kinds: frozenset[str], by_x1: Vjp, by_x2: Vjp, *, flops: float = 1,
+    **facts: Unpack[OpFacts],
+) -> Op:  # fmt: skip
+    """An op that works element by element on two inputs of one dtype, which broadcast.
+
+    Args:
+        name: of the op.
+        kinds: of dtypes that it takes, of which the output is as well.
+        by_x1: the rule of the first input, None if nothing flows to it.
+        by_x2: that of the second.
+        flops: what it costs for each element of the output.
+        facts: what the rules read, and all else.
+    """
+    costly: OpFacts = {"cost": per_output(flops), **facts}
+    return define(name, infer=elementwise(kinds), vjp=(by_x1, by_x2), **costly)
 
 
 def real_dtype(dtype: DType) -> DType:

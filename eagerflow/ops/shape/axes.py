@@ -5,12 +5,12 @@ Joining and cutting is in `joining`, reversing and repeating in `movement`, padd
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import FREE
-from eagerflow.core.facts import MOVING, VIEW, FailsOn, InlineSite, of_family
+from eagerflow.core.facts import MOVING, VIEW, InlineSite, of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor
@@ -72,11 +72,6 @@ def _reshape_type(
     return x.like(shape=shape)
 
 
-def _fails_on(attrs: Mapping[str, Any]) -> FailsOn:
-    """What fails if a view is asked for and there is none."""
-    return "values" if attrs.get("copy") is False else "sizes"
-
-
 def _may_be_negative(size: int) -> bool:
     return is_symbolic(size) and not same(maximum(size, 0), size)
 
@@ -92,7 +87,7 @@ _reshape = define(
     vjp=(lambda g, out, x, **attrs: reshape(g, x.shape),),
     cost=FREE,
     order="joined",
-    fails_on=_fails_on,
+    fails_on=lambda attrs: "values" if attrs.get("copy") is False else "sizes",
 )
 
 

@@ -11,11 +11,11 @@ from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import may_equal, unknown
+from eagerflow.dims import may_equal
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, strip
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
-from eagerflow.ops.rules.extents import is_symbolic, with_size
+from eagerflow.ops.rules.extents import is_symbolic, unknown_size, with_size
 from eagerflow.ops.rules.promotion import operands
 from eagerflow.ops.shape.axes import broadcast_to, moveaxis, ravel, reshape, swapaxes
 from eagerflow.types import TensorType
@@ -153,11 +153,7 @@ def _repeat_each_type(x: TensorType, repeats: TensorType, *, axis: int) -> Tenso
     size, count = x.shape[axis], repeats.shape[0]
     if repeats.ndim != 1 or not (may_equal(count, size) or may_equal(count, 1)):
         raise ShapeError("there must be a number for each position on the axis, or one for all")
-    total = unknown(
-        "k",
-        "how many elements the result has depends on the data",
-        "the values of repeats are not known here: call it on a device that holds data",
-    )
+    total = unknown_size("how many elements the result has depends on the data", "repeats")
     return x.like(shape=with_size(x.shape, axis, total))
 
 

@@ -9,8 +9,8 @@ from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
-from eagerflow.errors import DTypeError, ShapeError, TensorValueError
-from eagerflow.ops.rules.arguments import as_index
+from eagerflow.errors import DTypeError, ShapeError
+from eagerflow.ops.rules.arguments import as_index, check_choice
 from eagerflow.ops.rules.extents import with_size
 from eagerflow.types import TensorType
 
@@ -112,8 +112,7 @@ def pad(
     """
     tensor = tensor_of(x)
     widths = _widths(tensor, pad_width)
-    if mode not in _MODES:
-        raise TensorValueError(f"pad: {mode!r} is not a mode", expected=", ".join(_MODES))
+    check_choice("pad", mode, _MODES, "a mode")
     if mode == "constant":
         return _with_number(tensor, widths, constant_values)
     for axis, (before, after) in enumerate(widths):

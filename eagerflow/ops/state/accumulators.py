@@ -12,6 +12,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError
 from eagerflow.hardware import Device
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op
 from eagerflow.ops.state.elements import Elements, check_part, checked, part_of
 from eagerflow.ops.state.waits import (
@@ -116,7 +117,7 @@ class Accumulator:
     __slots__ = ("__weakref__", "_elements", "resource")
 
     def __init__(
-        self, like: Any, *, sparse: bool = False, device: Device | str | None = None,
+        self, like: Any, *, sparse: bool = False, device: DeviceLike = None,
         name: str | None = None,
     ) -> None:  # fmt: skip
         self._elements = elements = Elements("Accumulator", like, device)
@@ -299,7 +300,7 @@ class Barrier:
     __slots__ = ("__weakref__", "resource")
 
     def __init__(
-        self, like: Any, *, key_dtype: Any = "int64", device: Device | str | None = None,
+        self, like: Any, *, key_dtype: Any = "int64", device: DeviceLike = None,
         name: str | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(like, (tuple, list)):

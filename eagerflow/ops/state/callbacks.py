@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.op import bind, common_device
+from eagerflow.core.op import Op, bind, common_device
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts
@@ -241,30 +241,23 @@ def py_call(function: Callable[..., Any], out_types: Any, /, *args: Any) -> Any:
     >>> f(ef.tensor([1.0, 2.0]))
     Tensor(6., f32[]@cpu:0)
     """
-    return _py_called(function, out_types, args)
+    return _py_called(function, out_types, args, _py_call)
 
 
 def check(function: Callable[..., Any], *args: Any) -> None:
     """`py_call` of a function that does nothing but raise an exception, or not."""
-    _py_called(function, None, args, checks=True)
+    _py_called(function, None, args, _py_call, checks=True)
 
 
-def _py_called(
-    function: Callable[..., Any], out_types: Any, args: Any, *, checks: bool = False
-) -> Any:
+def _py_called(function: Callable[..., Any], out_types: Any, args: Any, op: Op, **more: Any) -> Any:
     tensors, template, argument_tree = _split(args)
     device = tensors[0].device if tensors else current_device()
     kinds, treedef = tree.flatten(out_types)
     specs = [as_spec("py_call", kind, device) for kind in kinds]
-    resource = PyFunction(function, template, argument_tree, treedef, specs, checks=checks)
-    result = _call(_py_call, tensors, resource, device)
+    resource = PyFunction(function, template, argument_tree, treedef, specs, **more)
+    where = {} if tensors else {"device": device}
+    result = bind(op, *tensors, resource=resource, **where)
     return tree.unflatten(treedef, result) if specs else None
-
-
-def _call(op: Any, tensors: Sequence[Tensor], resource: PyFunction, device: Device) -> Any:
-    if tensors:
-        return bind(op, *tensors, resource=resource)
-    return bind(op, resource=resource, device=device)
 
 
 @hides_frames
@@ -291,13 +284,9 @@ def print(
     >>> y = f(ef.tensor([1.0, 2.0]))
     x is [1. 2.]
     """
-    tensors, template, argument_tree = _split((args, sep, end))
-    device = tensors[0].device if tensors else current_device()
 
     def show(values: Any, sep: str | None, end: str | None) -> None:
         builtins.print(*values, sep=sep, end=end, file=file, flush=flush)
 
     show.__name__ = "print"
-    none = tree.flatten(None)[1]
-    shown = PyFunction(show, template, argument_tree, none, (), title="print()")
-    _call(_print, tensors, shown, device)
+    _py_called(show, None, (args, sep, end), _print, title="print()")

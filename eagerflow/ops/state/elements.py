@@ -12,17 +12,15 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import Op, bind, infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
-from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.extents import may_be
-from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
+from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
 _PRINTED: Final = {d.short: d for d in DTYPES.values()}  # here "u8" is no dtype of NumPy
-_WEAK: Final = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
 
 
 def as_spec(what: str, kind: Any, device: Device) -> TensorSpec:
@@ -213,16 +211,8 @@ def part_of(what: str, value: Any, kind: TensorSpec, *, many: bool = False) -> T
         sizes = [size if type(size) is int else 0 for size in kind.shape]
         x = as_tensor(value, kind.dtype, kind.device)
         x = x.reshape((0, *sizes)) if many and not value else x
-    elif type(value) in _WEAK or issubclass(type(value), AbstractAsked):
-        if not weak_fits(value, kind.dtype):
-            raise DTypeError(
-                f"{what}: {kind.dtype.short} cannot hold {promoted_dtype((value,)).short}",
-                given=repr(value),
-                hint="convert the value first",
-            )
-        x = as_tensor(value, kind.dtype, kind.device)
-    else:  # an array of another library could be written into later
-        x = as_tensor(value, None, kind.device, copy=True)
+    else:
+        x = kept_tensor(value, kind.dtype, kind.device, f"{what}:")
     if x.dtype is not kind.dtype:
         raise DTypeError(
             f"{what}: another dtype",

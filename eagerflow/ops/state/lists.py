@@ -13,7 +13,7 @@ from typing import Any
 
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
-from eagerflow.core.op import bind, bind_several, define, functions, joint
+from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
 from eagerflow.errors import DTypeError
@@ -61,7 +61,7 @@ def _push_vjp(g: Tensor, out: Tensor, values: Tensor, *xs: Tensor) -> list[Tenso
     cotangents: list[Tensor | None] = [_cut_to(g, size)]
     for i, x in enumerate(xs):
         wanted = x.dtype.is_inexact
-        cotangents.append(list_read(g, functions["add"](size, i), x) if wanted else None)
+        cotangents.append(list_read(g, size + i, x) if wanted else None)
     return cotangents
 
 
@@ -100,7 +100,7 @@ def _pop_vjp(
     cotangent = g[0]
     for i, one in enumerate(g[1:]):
         if one is not None:
-            cotangent = list_write(cotangent, functions["add"](size, i), one)
+            cotangent = list_write(cotangent, size + i, one)
     return (cotangent,)
 
 

@@ -16,6 +16,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.hardware import Device
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.type_rules import count_type, effect_op, nothing_type
 from eagerflow.ops.state.elements import (
     Elements,
@@ -173,7 +174,7 @@ class Queue:
         kind: Literal["fifo", "shuffle", "padding", "priority"] = "fifo",
         min_after_dequeue: int = 0,
         seed: int | None = None,
-        device: Device | str | None = None,
+        device: DeviceLike = None,
         name: str | None = None,
     ) -> None:
         room = _checked_capacity(capacity)

@@ -6,14 +6,13 @@ from collections.abc import Callable
 from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
 
-from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
+from eagerflow.core.convert import TensorLike, as_tensor
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
-from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import (
     DeviceError,
     DTypeError,
@@ -26,9 +25,9 @@ from eagerflow.errors import (
 from eagerflow.hardware import Device
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
-from eagerflow.ops.elementwise.arithmetic import negative
+from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.extents import may_be
-from eagerflow.ops.rules.promotion import promoted_dtype, weak_fits
+from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
 from eagerflow.resources.variable import VariableState
@@ -132,8 +131,6 @@ def _stand_in(value: Tensor) -> Tensor:
 
 # --- Variable ---------------------------------------------------------------------------------
 
-_WEAK = (bool, int, float, complex, list, tuple)  # what has no dtype of its own
-
 
 def _reword(error: EagerflowError, op: Op, state: VariableState, inputs: Any) -> None:
     """Put the error of an op in the words of the method: which variable, what it was given."""
@@ -194,7 +191,7 @@ class Variable(AbstractArray):
         value: TensorLike,
         *,
         dtype: Any = None,
-        device: Device | str | None = None,
+        device: DeviceLike = None,
         trainable: bool = True,
         name: str | None = None,
     ) -> None:
@@ -301,7 +298,7 @@ class Variable(AbstractArray):
         Tensor([0., 1.], f32[2]@cpu:0)
         """
         if isinstance(value, IndexedSlices):
-            return self._add_slices(value, negative(value.values))
+            return self._add_slices(value, -value.values)
         return self._bind(_assign_sub, self._operand(value))
 
     def scatter_update(self, indices: TensorLike, values: TensorLike) -> Tensor:
@@ -348,18 +345,7 @@ class Variable(AbstractArray):
         if type(value) is Tensor:
             return value
         state = self.resource
-        if isinstance(value, AbstractArray):
-            return tensor_of(value)
-        if type(value) not in _WEAK and not issubclass(type(value), AbstractAsked):
-            # an array of another library could be written into later
-            return as_tensor(value, None, state.device, copy=True)
-        if not weak_fits(value, state.dtype):
-            raise DTypeError(
-                f"a variable of {state.dtype.short} cannot hold {promoted_dtype((value,)).short}",
-                given=f"{state!r}, value={value!r}",
-                hint="convert the value first",
-            )
-        return as_tensor(value, state.dtype, state.device)
+        return kept_tensor(value, state.dtype, state.device, "a variable of", state)
 
     def _indices(self, indices: TensorLike) -> Tensor:
         device = None if isinstance(indices, AbstractArray) else self.resource.device

@@ -1,16 +1,10 @@
-"""Kernels for the CPU that NumPy's functions do not give as fast."""
+"""Kernels for the CPU that NumPy's functions do not give as fast.
 
-from eagerflow_kernels.cpu import (
-    activations,
-    einsum,
-    elementwise,
-    indexing,
-    linalg,
-    random,
-    reduction,
-    segment,
-    shape,
-    softmax,
-    sort,
-    special,
-)
+Each module registers its own when it is imported.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

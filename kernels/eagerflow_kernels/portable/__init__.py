@@ -1,30 +1,10 @@
-"""Portable kernels: what each op means, written once against the array namespace ``xp``."""
+"""Portable kernels: what each op means, written once against the array namespace ``xp``.
 
-from eagerflow_kernels.portable import (
-    activations,
-    callbacks,
-    checks,
-    convolution,
-    creation,
-    einsum,
-    elementwise,
-    examples,
-    fft,
-    files,
-    indexing,
-    linalg,
-    lists,
-    parsing,
-    pictures,
-    pooling,
-    queues,
-    random,
-    reduction,
-    resize,
-    segment,
-    shape,
-    softmax,
-    sort,
-    special,
-    state,
-)
+Each module registers its own when it is imported.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__, f"{__name__}."):
+    import_module(_module.name)

@@ -21,28 +21,19 @@ for _op in (
     # comparison, logic, bits
     "bitwise_and", "bitwise_or", "bitwise_xor", "equal", "greater", "greater_equal", "isfinite",
     "isinf", "isnan", "less", "less_equal", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "not_equal", "signbit",
+    "logical_xor", "nan_to_num", "not_equal", "signbit",
 ):  # fmt: skip
     portable(_op, _op)
 
 # and under another one
-for _op, _function in {
-    "abs": "absolute",
-    "clip_max": "minimum",
-    "clip_min": "maximum",
-    "pow": "power",
-    "acos": "arccos",
-    "acosh": "arccosh",
-    "asin": "arcsin",
-    "asinh": "arcsinh",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "atanh": "arctanh",
-    "bitwise_invert": "invert",
-    "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift",
-}.items():
-    portable(_op, _function)
+for _op in ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh"):
+    portable(_op, f"arc{_op[1:]}")
+for _op in ("invert", "left_shift", "right_shift"):
+    portable(f"bitwise_{_op}", _op)
+portable("abs", "absolute")
+portable("clip_max", "minimum")
+portable("clip_min", "maximum")
+portable("pow", "power")
 
 
 @portable("cast")
@@ -114,9 +105,3 @@ def tanh(xp: Any, x: Array) -> Array:
         far = xp.isinf(x.real) & xp.isfinite(x.imag)
         out.imag = xp.where(far, xp.copysign(0, x.imag), out.imag)
     return out
-
-
-@portable("nan_to_num")
-def nan_to_num(xp: Any, x: Array, *, nan: float, posinf: Any, neginf: Any) -> Array:
-    """NaN and infinities replaced."""
-    return xp.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)

@@ -16,11 +16,9 @@ from eagerflow_kernels.portable.convolution import Sizes, Windows, slide
 from eagerflow_kernels.table import Array, portable
 
 
-def _slide(
-    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> Windows:
+def _slide(sizes: Sizes, *, padding: Sizes, **sliding: Any) -> Windows:
     """Windows with as much padding before as after."""
-    return slide(sizes, kernel, stride, tuple((p, p) for p in padding), dilation, ceil)
+    return slide(sizes, padding=tuple((p, p) for p in padding), **sliding)
 
 
 def _seen(size: int, positions: int, stride: int, start: int) -> tuple[slice, slice] | None:
@@ -36,15 +34,18 @@ def _along(axis: int, part: slice) -> tuple[Any, ...]:
     return (*(slice(None),) * axis, part)
 
 
-def _reduced(xp: Any, function: Any, first: Any, x: Array, windows: Windows) -> Array:
-    """``function`` of the elements of each window, beginning with ``first``."""
+def _reduced(
+    xp: Any, function: Any, first: Any, x: Array, windows: Windows, *, back: bool = False
+) -> Array:
+    """All elements of each window combined, one axis after the other; ``back`` to the elements."""
     for axis, (n, k, s, (p, _), d, m) in enumerate(windows.axes(), 2):
-        out = xp.full((*x.shape[:axis], m, *x.shape[axis + 1 :]), first, x.dtype)
+        out = xp.full((*x.shape[:axis], n if back else m, *x.shape[axis + 1 :]), first, x.dtype)
         for tap in range(k):
             slices = _seen(n, m, s, tap * d - p)
             if slices is not None:
-                part = out[_along(axis, slices[0])]
-                function(part, x[_along(axis, slices[1])], out=part)
+                target, source = slices[::-1] if back else slices
+                part = out[_along(axis, target)]
+                function(part, x[_along(axis, source)], out=part)
         x = out
     return x
 
@@ -76,30 +77,18 @@ def _check_seen(windows: Windows) -> None:
 
 
 @portable("max_pool")
-def max_pool(
-    xp: Any, x: Array, *, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> Array:
+def max_pool(xp: Any, x: Array, **sliding: Any) -> Array:
     """The largest element of each window; NaN if one is."""
-    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    windows = _slide(x.shape[2:], **sliding)
     _check_seen(windows)
     least = -math.inf if x.dtype.kind == "f" else xp.iinfo(x.dtype).min
     return _reduced(xp, xp.maximum, least, x, windows)
 
 
 @portable("max_pool_indices")
-def max_pool_indices(
-    xp: Any,
-    x: Array,
-    out: Array,
-    *,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil: bool,
-) -> Array:
+def max_pool_indices(xp: Any, x: Array, out: Array, **sliding: Any) -> Array:
     """Where in its plane the first element of each window is that equals ``out``, or is a NaN."""
-    windows = _slide(x.shape[2:], kernel, stride, padding, dilation, ceil)
+    windows = _slide(x.shape[2:], **sliding)
     if out.shape != (*x.shape[:2], *windows.positions):
         raise ValueError("the maxima are not those of x")
     lost = x.dtype.kind == "f" and bool(xp.isnan(out).any())
@@ -163,17 +152,15 @@ def avg_pool(
     xp: Any,
     x: Array,
     *,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    ceil: bool,
     inside: bool,
     divisor: int | None,
     size: Sizes,
     back: bool,
+    kernel: Sizes,
+    **sliding: Any,
 ) -> Array:
     """The sum of each window over its count; ``back`` adds such a share to all elements of it."""
-    windows = _slide(size, kernel, stride, padding, (1,) * len(kernel), ceil)
+    windows = _slide(size, kernel=kernel, dilation=(1,) * len(kernel), **sliding)
     if x.shape[2:] != (windows.positions if back else size):
         raise ValueError("the sizes do not belong together")
     counts = divisor
@@ -182,15 +169,7 @@ def avg_pool(
     if not back:
         total = _reduced(xp, xp.add, 0, x, windows)
         return xp.divide(total, counts, out=total)
-    x = xp.divide(x, counts)
-    for axis, (n, k, s, (p, _), _d, m) in enumerate(windows.axes(), 2):
-        out = xp.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype)
-        for number in range(k):
-            slices = _seen(n, m, s, number - p)
-            if slices is not None:
-                out[_along(axis, slices[1])] += x[_along(axis, slices[0])]
-        x = out
-    return x
+    return _reduced(xp, xp.add, 0, xp.divide(x, counts), windows, back=True)
 
 
 # --- windows that share out an axis -----------------------------------------------------------

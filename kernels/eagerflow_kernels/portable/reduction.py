@@ -9,7 +9,7 @@ from eagerflow_kernels.table import Array, portable
 
 Axes = tuple[int, ...]
 
-for _op in ("sum", "prod", "max", "min", "any", "all"):
+for _op in ("sum", "prod", "max", "min", "argmax", "argmin", "any", "all"):
     portable(_op, _op)
 
 portable("cumulative_sum", "cumsum")
@@ -58,21 +58,7 @@ def logsumexp(xp: Any, x: Array, *, axis: Axes, keepdims: bool) -> Array:
         total = xp.sum(xp.exp(shifted, out=shifted), axis=axis, keepdims=True)
         zero = total == 0
         out = xp.where(zero, -math.inf, xp.log(xp.where(zero, 1, total))).astype(x.dtype) + largest
-    return (
-        out if keepdims else out.reshape(tuple(d for i, d in enumerate(x.shape) if i not in axis))
-    )
-
-
-@portable("argmax")
-def argmax(xp: Any, x: Array, *, axis: int | None, keepdims: bool) -> Array:
-    """The first index of the largest element."""
-    return xp.asarray(xp.argmax(x, axis=axis, keepdims=keepdims), dtype="int64")
-
-
-@portable("argmin")
-def argmin(xp: Any, x: Array, *, axis: int | None, keepdims: bool) -> Array:
-    """The first index of the smallest element."""
-    return xp.asarray(xp.argmin(x, axis=axis, keepdims=keepdims), dtype="int64")
+    return out if keepdims else xp.squeeze(out, axis=axis)
 
 
 @portable("count_nonzero")

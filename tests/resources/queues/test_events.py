@@ -12,7 +12,7 @@ import eagerflow as ef
 from eagerflow.events import AbstractEvent
 from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
 from eagerflow.profiling.chrome import to_chrome
-from eagerflow.resources import attempts
+from eagerflow.resources import meetings
 from tests.recorded import recorded, refuse_events
 from tests.resources.queues.modes import Call, Waiting, numbers, until
 
@@ -103,7 +103,7 @@ def test_nobody_listens_and_nothing_is_told(
         raise AssertionError("an event was made")
 
     refuse_events(monkeypatch)
-    monkeypatch.setattr(attempts.AbstractMeeting, "tell", refuse)
+    monkeypatch.setattr(meetings.AbstractMeeting, "tell", refuse)
     queue = ef.Queue(1, ef.tensor(0))
     waiting = Waiting(lambda: call(lambda: queue.dequeue_many(2)), queue)
     queue.enqueue_many([1, 2])
