@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from operator import is_
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.border import Output
-from eagerflow.capture.paths import AccessPath, Root, kind_of
+from eagerflow.capture.paths import AccessPath, Location, Root, refill
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
+from eagerflow.dims.asked import asked
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
 
@@ -23,6 +25,32 @@ def is_container(value: Any) -> bool:
     if isinstance(value, (list, dict, set, deque)):
         return True
     return hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type)
+
+
+def parts_of(value: Any) -> list[tuple[Any, Any]]:
+    """What a container or a tuple holds, by key, number or name; nothing of a set."""
+    if isinstance(value, dict):
+        return list(value.items())
+    if isinstance(value, (list, tuple, deque)):
+        return list(enumerate(value))
+    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+        return list(tree.attributes(value).items())
+    return []
+
+
+def ask_in_keys(value: Any, *, within: bool = True) -> None:
+    """Let the keys of a dict be the numbers themselves, for which it asked when it got them.
+
+    Args:
+        value: the dict, or what holds some.
+        within: whether to look into what it holds as well.
+    """
+    if isinstance(value, dict):
+        keys = [asked(key, "its use as a key") for key in value]
+        if not all(map(is_, keys, value)):
+            refill(value, dict(zip(keys, value.values(), strict=True)))
+    for _, part in parts_of(value) if within else ():
+        ask_in_keys(part)
 
 
 def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
@@ -46,14 +74,10 @@ def merged(value: Any, made: Any, known: dict[int, Any]) -> Any:
     if id(value) in known:
         return known[id(value)]
     known[id(value)] = made
-    if isinstance(value, (dict, list, deque)):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        kind = kind_of(made)
-        for key, item in list(items):
-            kind.__setitem__(made, key, merged(item, kind.__getitem__(made, key), known))
-    else:
-        for name, item in list(tree.attributes(value).items()):
-            object.__setattr__(made, name, merged(item, getattr(made, name), known))
+    kind = "item" if isinstance(made, (dict, list, deque)) else "attribute"
+    for key, item in parts_of(value):
+        location = Location(kind, made, key, "")
+        location.set(merged(item, location.get(), known))
     return made
 
 
@@ -129,11 +153,9 @@ class ArgumentContainers:
         if type(value) is TracedArray:
             self._paths[id(value)] = path
             return
-        if isinstance(value, tuple):
-            items: Any = enumerate(value)
-        elif not is_container(value) or isinstance(value, set) or id(value) in self._paths:
-            return
-        else:
+        if not isinstance(value, tuple):
+            if not is_container(value) or isinstance(value, set) or id(value) in self._paths:
+                return
             self._paths[id(value)] = path
             held = Held.of_container(value, path.text, path)
             if held is None or hasattr(value, "__dict__"):
@@ -141,7 +163,7 @@ class ArgumentContainers:
             if held is not None:
                 self._hold(held)
             return
-        for key, item in items:
+        for key, item in enumerate(value):
             self._visit(AccessPath(path, "item", key, f"{path.text}[{key!r}]"), item)
 
     def _hold(self, held: Held) -> None:

@@ -7,13 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType, ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
-from eagerflow.capture.reads import Collecting, Finding, Holder
-from eagerflow.core.tree import slots_of
+from eagerflow.capture.reads import Finding, Holder
+from eagerflow.capture.snapshot import attributes_of
 from eagerflow.source import Source
+
+if TYPE_CHECKING:
+    from eagerflow.capture.collect import Collector
+
 
 #: methods that Python calls by itself when an object is made
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
@@ -54,7 +58,7 @@ class Attributes:
         visitor: what looks at the values of attributes, and knows which names are read.
     """
 
-    def __init__(self, visitor: Collecting) -> None:
+    def __init__(self, visitor: Collector) -> None:
         self._visitor = visitor
         self._classes: dict[int, _Class] = {}
         self._new: list[_Class] = []
@@ -157,21 +161,13 @@ class Attributes:
 
     def _scan_object(self, holder: Holder) -> None:
         path, value = holder
-        own = instance_dict(value)
+        own = attributes_of(value)
         whole = self._visitor.escapes.take(value)
         every = whole or self._takes_every(value)
         if _computes(value):
             self._visitor.names.add("__getattr__")
-        for name in self._wanted(own or (), every):
-            self._look_at_attribute(path, value, name, (own or {})[name], whole=whole)
-        if issubclass(type(value), (ModuleType, FunctionType)):
-            return
-        for name in self._wanted(slots_of(type(value)), every):
-            try:
-                attribute = getattr(value, name)
-            except AttributeError:
-                continue
-            self._look_at_attribute(path, value, name, attribute, whole=whole)
+        for name in self._wanted(own, every):
+            self._look_at_attribute(path, value, name, own[name], whole=whole)
 
     def _wanted(self, names: Iterable[str], every: bool) -> list[str]:
         if every:

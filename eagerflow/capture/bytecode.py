@@ -7,14 +7,19 @@ is reported is more than what happens, and never less, but for names that are ma
 from __future__ import annotations
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, final
 from weakref import ref
 
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _CELLS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"})
+_KINDS: Final = {
+    **dict.fromkeys(_GLOBALS, "global"), **dict.fromkeys(_CELLS, "cell"),
+    **dict.fromkeys(_ATTRIBUTES, "attribute"),
+}  # fmt: skip
 _SUBSCRIPT_STORES: Final = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"})
 #: what writes a name: instruction -> kind of name
 _STORES: Final = {
@@ -29,32 +34,52 @@ _STORES: Final = {
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 _FORMATTERS: Final = frozenset({"ascii", "format", "print", "repr", "str"})
 _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getattr_static"})
+#: names with which code sets attributes by names that do not show in it
+_COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
+#: and by names that are arguments
+_BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
+#: kind and name of what has no name
+UNNAMED: Final = ("", "")
 
 
-class Load(NamedTuple):
+@final
+@dataclass(slots=True, eq=False)
+class Load:
     """One instruction by which a name is read.
 
     Attributes:
         kind: ``"global"``, ``"cell"``, ``"attribute"`` or ``"local"``.
         name: the name.
+        offset: of the instruction.
         keys: the constant subscripts that follow at once, as in ``cfg["opt"]["lr"]``.
         attributes: or the attributes that follow at once, as in ``np.random.normal``; after
             subscripts the first one.
-        offset: of the instruction.
         stored: the key of the item that is stored there, so that nothing is read.
-        end: offset of the last of its attributes, or of itself.
+        callee: the name with its attributes of what gets the value as an argument.
+        called: whether the value is called without arguments.
+        operand: whether it is an operand of ``+``, ``@``, ….
+        later: whether `ef.py_call` gets it, which calls it in each run.
     """
 
     kind: str
     name: str
-    keys: tuple[Any, ...]
-    attributes: tuple[str, ...]
     offset: int
-    stored: tuple[Any, ...]
-    end: int
+    keys: tuple[Any, ...] = ()
+    attributes: tuple[str, ...] = ()
+    stored: tuple[Any, ...] = ()
+    callee: Load | None = None
+    called: bool = False
+    operand: bool = False
+    later: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the value itself that is used, and not a part of it."""
+        return not (self.keys or self.attributes)
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Facts:
     """What is known of a code object, those inside of it not included.
 
@@ -64,181 +89,61 @@ class Facts:
         attributes: the names of attributes that are read.
         stores: what is written: (kind, name) -> offset of the first instruction that does.
         subscript_store: offset of the first instruction that stores an item, or None.
-        imports: (module, level, offset), with the local name for `Load`.
+        imports: (module, level).
         aliases: local name -> (module, level, attribute) for imports in the function.
         strings: constants that may be the names of attributes.
         every_attribute: whether attributes are read whose names are made at run time.
-        calls: the offsets of what is called without arguments.
-        arguments: for values that are just loaded and passed on, by the offset of their load,
-            the offset of that of the function.
-        given: kind and name of what is passed on, as in ``inspected``, with the offset of the load
-            of the function and the name at its end.
-        operands: the offsets of loads of values that are operands of ``+``, ``@``, ….
-        inspected: kind and name of what is compared, formatted or made a key; ``("", "")`` stands
+        computed_stores: whether attributes may be set whose names are made at run time.
+        given: kind and name of what is passed on, as in ``inspected``, with the load of the
+            function, if it has a name, and the name at its end.
+        inspected: kind and name of what is compared, formatted or made a key; `UNNAMED` stands
             for values without a name that are.
-        loads_by_end: the loads of names, by the offset of the last of their attributes.
         formats: whether texts of values are made.
         asks_identity: whether ``is`` or `id` tells objects apart.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
     """
 
-    __slots__ = (
-        "aliases", "arguments", "asks_identity", "attributes", "calls", "codes", "every_attribute",
-        "formats", "given", "globals", "imports", "inspected", "later", "loads", "loads_by_end",
-        "operands", "stores", "strings", "subscript_store",
-    )  # fmt: skip
-
-    def __init__(self, code: CodeType) -> None:
-        self.loads: list[Load] = []
-        self.stores: dict[tuple[str, str], int] = {}
-        self.subscript_store: int | None = None
-        self.imports: list[tuple[str, int, int]] = []
-        self.aliases: dict[str, tuple[str, int, str]] = {}
-        self.attributes: set[str] = set()
-        self.strings: set[str] = set()
-        instructions = _plain(code)
-        for i in range(len(instructions)):
-            self._note(instructions, i)
-        passed = _Stack(instructions)
-        self.arguments, self.operands = passed.arguments, frozenset(passed.operands)
-        self.given = [(passed.named(one), *callee) for one, callee in passed.given]
-        self.calls = passed.bare
-        self.inspected = frozenset(map(passed.named, passed.inspected))
-        self.loads_by_end = {x.end: x for x in self.loads if x.kind != "attribute"}
-        self.later = self._called_later(passed)
-        hidden = set(map(id, passed.made_for_later()))
-        self.codes = [c for c in code.co_consts if isinstance(c, CodeType) and id(c) not in hidden]
-        self.globals = {load.name for load in self.loads if load.kind == "global"}
-        self.formats = passed.formats or not _FORMATTERS.isdisjoint(self.globals | self.attributes)
-        self.asks_identity = passed.asks_identity or "id" in self.globals
-        self._find_reflection(code, instructions)
-
-    def _called_later(self, passed: _Stack) -> frozenset[tuple[str, str]]:
-        """Takes the attributes among them out of those that are read."""
-        now, later = set[tuple[str, str]](), set[tuple[str, str]]()
-        for load in self.loads:
-            whole = not load.attributes and not load.keys
-            (later if whole and load.end in passed.later else now).add((load.kind, load.name))
-        self.attributes -= {name for kind, name in later - now if kind == "attribute"}
-        return frozenset(later - now)
-
-    def _note(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
-        offset, op, name = instructions[i]
-        if op in _GLOBALS:
-            self.loads.append(_load("global", instructions, i))
-        elif op in _CELLS:
-            self.loads.append(_load("cell", instructions, i))
-        elif op in _ATTRIBUTES:
-            self.attributes.add(name)
-            self.loads.append(_load("attribute", instructions, i))
-        elif op in _STORES:
-            self.stores.setdefault((_STORES[op], name), offset)
-        elif op == "LOAD_FAST" and name in self.aliases:
-            self.loads.append(_load("local", instructions, i))
-        elif op in _SUBSCRIPT_STORES:
-            if self.subscript_store is None:
-                self.subscript_store = offset
-        elif op == "IMPORT_NAME":
-            self._note_import(instructions, i)
-
-    def _note_import(self, instructions: list[tuple[int, str, Any]], i: int) -> None:
-        offset, _, module = instructions[i]
-        level = instructions[i - 2][2] if i >= 2 and instructions[i - 2][1] == "LOAD_CONST" else 0
-        level = level if isinstance(level, int) else 0
-        self.imports.append((module, level, offset))
-        i += 1
-        while i + 1 < len(instructions) and instructions[i][1] == "IMPORT_FROM":
-            if instructions[i + 1][1] == "STORE_FAST":
-                self.aliases[instructions[i + 1][2]] = (module, level, instructions[i][2])
-            i += 2
-        if i < len(instructions) and instructions[i][1] == "STORE_FAST":
-            plain = instructions[i][2] == module.partition(".")[0]
-            top = module.partition(".")[0] if plain else module
-            self.aliases[instructions[i][2]] = (top, level, "")
-
-    def _find_reflection(self, code: CodeType, instructions: list[tuple[int, str, Any]]) -> None:
-        used = self.globals | self.attributes
-        self.every_attribute = not used.isdisjoint(_WHOLE)
-        constants = list(_strings(code.co_consts))
-        if "setattr" in used or "delattr" in used or "__setattr__" in used:
-            for name in constants:
-                self.stores.setdefault(("attribute", name), 0)
-        if not used.isdisjoint(_REFLECTING):
-            self.strings.update(constants)
-            asked = sum(1 for _, op, x in instructions if op in _GLOBALS and x in _REFLECTING)
-            if asked > sum(_names_constant(instructions, i) for i in range(len(instructions))):
-                self.every_attribute = True
-        elif any(op == "MATCH_CLASS" for _, op, _ in instructions):
-            self.strings.update(constants)
+    loads: list[Load] = field(default_factory=list)
+    globals: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    stores: dict[tuple[str, str], int] = field(default_factory=dict)
+    subscript_store: int | None = None
+    imports: list[tuple[str, int]] = field(default_factory=list)
+    aliases: dict[str, tuple[str, int, str]] = field(default_factory=dict)
+    strings: frozenset[str] = frozenset()
+    every_attribute: bool = False
+    computed_stores: bool = False
+    given: list[tuple[tuple[str, str], Load | None, Any]] = field(default_factory=list)
+    inspected: set[tuple[str, str]] = field(default_factory=set)
+    formats: bool = False
+    asks_identity: bool = False
+    later: set[tuple[str, str]] = field(default_factory=set)
+    codes: list[CodeType] = field(default_factory=list)
 
 
-def _plain(code: CodeType) -> list[tuple[int, str, Any]]:
+def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
     """The instructions as (offset, name, argument), those that do two things as two."""
-    instructions: list[tuple[int, str, Any]] = []
     for one in dis.get_instructions(code):
         op, value = one.opname, one.argval
         if isinstance(value, tuple) and "FAST_" in op and op.count("_FAST") == 2:
             half = op.index("_FAST") + len("_FAST_")
-            instructions.append((one.offset, op[: half - 1], value[0]))
-            instructions.append((one.offset, op[half:], value[1]))
+            yield one.offset, op[: half - 1], value[0]
+            yield one.offset, op[half:], value[1]
         elif op == "LOAD_FAST_CHECK" or op == "LOAD_FAST_BORROW":
-            instructions.append((one.offset, "LOAD_FAST", value))
+            yield one.offset, "LOAD_FAST", value
         elif op not in ("CACHE", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "RESUME", "KW_NAMES"):
-            instructions.append((one.offset, op, value))
-    return instructions
-
-
-def _load(kind: str, instructions: list[tuple[int, str, Any]], i: int) -> Load:
-    offset, _, name = instructions[i]
-    keys: list[Any] = []
-    attributes: list[str] = []
-    stored: tuple[Any, ...] = ()
-    rest = iter(range(i + 1, len(instructions)))
-    for j in rest:
-        _, op, value = instructions[j]
-        if op in _ATTRIBUTES and not (keys and attributes):
-            attributes.append(value)
-        elif op == "LOAD_CONST" and not attributes:
-            after = _after_copies(instructions, j + 1)
-            if after is None or instructions[after][1] not in ("BINARY_SUBSCR", "STORE_SUBSCR"):
-                break
-            if instructions[after][1] == "STORE_SUBSCR":
-                stored = (value,)
-                break
-            keys.append(value)
-            if after != j + 1:
-                break
-            next(rest)
-        else:
-            break
-    end = instructions[i + (0 if keys else len(attributes))][0]
-    return Load(kind, name, tuple(keys), tuple(attributes), offset, stored, end)
-
-
-def _after_copies(instructions: list[tuple[int, str, Any]], i: int) -> int | None:
-    """The index of the first instruction from ``i`` on that does not copy the top (``+=`` does)."""
-    while i < len(instructions) and instructions[i][1] == "COPY":
-        i += 1
-    return i if i < len(instructions) else None
-
-
-def _names_constant(instructions: list[tuple[int, str, Any]], i: int) -> bool:
-    """Whether a call has a constant string for its second argument, and perhaps a third one."""
-    _, op, count = instructions[i]
-    if not op.startswith("CALL") or count not in (2, 3) or i < count:
-        return False
-    _, before, value = instructions[i - count + 1]
-    return before == "LOAD_CONST" and isinstance(value, str)
+            yield one.offset, op, value
 
 
 _PUSHES: Final = frozenset({"LOAD_CONST", "LOAD_FAST", "LOAD_CLOSURE", *_GLOBALS, *_CELLS})
 #: what takes values and gives another one, and how many it takes
 _TAKES: Final = {
-    "LOAD_ATTR": 1, "LOAD_METHOD": 1, "BINARY_OP": 2, "BINARY_SUBSCR": 2, "COMPARE_OP": 2,
-    "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1, "CONVERT_VALUE": 1,
-    "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2,
-    "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
+    "LOAD_ATTR": 1, "LOAD_METHOD": 1, "LOAD_SUPER_ATTR": 3, "BINARY_OP": 2, "BINARY_SUBSCR": 2,
+    "COMPARE_OP": 2, "CONTAINS_OP": 2, "IS_OP": 2, "GET_ITER": 1, "TO_BOOL": 1,
+    "CONVERT_VALUE": 1, "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "IMPORT_NAME": 2,
+    "IMPORT_FROM": 0, "UNARY_NEGATIVE": 1, "UNARY_NOT": 1, "UNARY_INVERT": 1,
+    "SET_FUNCTION_ATTRIBUTE": 2,
 }  # fmt: skip
 #: what makes one value of a number of them; of those with a factor, pairs
 _BUILDS: Final = {
@@ -263,151 +168,262 @@ _MAKES: Final = frozenset({
 _CALLS_LATER: Final = "py_call"
 
 
+def _count(op: str, arg: Any) -> int | None:
+    """How many values an instruction takes, if that is known."""
+    if op == "CALL":
+        return int(arg) + 1
+    if op in _BUILDS:
+        return int(arg) * _BUILDS[op]
+    if op == "FORMAT_VALUE":
+        return 1 + bool(arg[1])
+    if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
+        return 1 + int(arg or 0).bit_count()
+    if op.startswith("POP_JUMP"):
+        return 1
+    return _TAKES.get(op, _DROPS.get(op))
+
+
 @final
-class _Stack:
-    """Follows the stack along straight code; what it does not know makes it forget all.
+@dataclass(slots=True, eq=False)
+class _Value:
+    """A value on the stack.
 
     Attributes:
-        arguments: see `Facts`.
-        bare: see `Facts.calls`.
-        given: the offsets of what is passed on, and of what gets it with the name at its end.
-        operands: see `Facts`.
-        later: the offsets of loads, or of makings, of functions that `ef.py_call` gets.
-        inspected: the offsets of what made values that are inspected, or may be.
-        formats: whether texts of values are made.
-        asks_identity: whether ``is`` tells objects apart.
+        op: the instruction that made it.
+        arg: its argument.
+        loads: of names that, with their attributes, stand for it; the last one has none.
+        chain: the loads that go on if an attribute or an item of it is taken, and how many of
+            these each of them had.
+        parts: what it was built of here.
+        code: of the function that it is, if that was made here.
+        origin: of an import, as in `Facts.aliases`.
+        later: whether `ef.py_call` gets it.
     """
 
-    def __init__(self, instructions: list[tuple[int, str, Any]]) -> None:
-        self.arguments: dict[int, int] = {}
-        self.bare: set[int] = set()
-        self.given: list[tuple[int, tuple[int, Any]]] = []
-        self.operands: set[int] = set()
-        self.later: set[int] = set()
-        self.inspected: set[int] = set()
-        self.formats = self.asks_identity = False
-        self._made_by = {offset: (op, value) for offset, op, value in instructions}
-        self._made: dict[int, CodeType] = {}  # by the offset of what makes a function
-        self._parts: dict[int, list[int]] = {}  # of what is built, by its offset
-        self._kept: list[tuple[str, CodeType]] = []  # local names of such
-        self._stack: list[int] = []
-        for offset, op, value in instructions:
-            self._step(offset, op, value)
-        self._loads = [(o, name) for o, op, name in instructions if op == "LOAD_FAST"]
+    op: str
+    arg: Any
+    loads: tuple[Load, ...] = ()
+    chain: tuple[tuple[Load, int], ...] = ()
+    parts: list[_Value] | None = None
+    code: CodeType | None = None
+    origin: tuple[str, int, str] | None = None
+    later: bool = False
 
-    def named(self, offset: int) -> tuple[str, str]:
-        """Kind and name of what is loaded there; ``("", "")`` if it has no name outside."""
-        op, value = self._made_by[offset]
-        kinds = (("global", _GLOBALS), ("cell", _CELLS), ("attribute", _ATTRIBUTES))
-        return next(((kind, value) for kind, ops in kinds if op in ops), ("", ""))
+    @property
+    def name(self) -> tuple[str, str]:
+        """Its kind and name; `UNNAMED` if it has none outside."""
+        return (_KINDS[self.op], self.arg) if self.op in _KINDS else UNNAMED
 
-    def _step(self, offset: int, op: str, value: Any) -> None:
-        if op in _PUSHES:
-            self._stack.append(offset)
-            return
-        if op in ("COPY", "SWAP") and value <= len(self._stack):
-            stack = self._stack
+    @property
+    def constant(self) -> bool:
+        """Whether it is one."""
+        return self.op == "LOAD_CONST"
+
+    @property
+    def text(self) -> bool:
+        """Whether it is a constant text."""
+        return self.constant and isinstance(self.arg, str)
+
+    @property
+    def new(self) -> bool:
+        """Whether it is made here, so that nothing outside is it."""
+        return self.op in _MAKES or self.op.startswith(("UNARY", "FORMAT"))
+
+
+@final
+class _Reader:
+    """Follows the stack along straight code; what it does not know makes it forget all."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.facts = Facts()
+        self._stack: list[_Value] = []
+        self._locals: list[_Value] = []
+        self._made: list[_Value] = []  # functions
+        self._kept: list[tuple[str, _Value]] = []  # local names of such
+        #: calls of functions that get the name of an attribute, which is a constant
+        self._constant_names = self._constant_stores = 0
+        for offset, op, arg in _plain(code):
+            self._step(offset, op, arg)
+        self._finish(code)
+
+    def _step(self, offset: int, op: str, arg: Any) -> None:
+        stack, facts = self._stack, self.facts
+        if op in _STORES:
+            facts.stores.setdefault((_STORES[op], arg), offset)
+        elif op in _SUBSCRIPT_STORES and facts.subscript_store is None:
+            facts.subscript_store = offset
+        if op in ("COPY", "SWAP") and arg <= len(stack):
             if op == "COPY":
-                stack.append(stack[-value])
+                stack.append(stack[-arg])
             else:
-                stack[-1], stack[-value] = stack[-value], stack[-1]
+                stack[-1], stack[-arg] = stack[-arg], stack[-1]
             return
-        count = self._count(op, value)
-        if count is None or len(self._stack) < count:
-            self._inspect(self._stack)
-            self._stack.clear()
+        self._note_top(op, arg)
+        count = 0 if op in _PUSHES else _count(op, arg)
+        made = _Value(op, arg)
+        if count is None or len(stack) < count:
+            self._inspect(stack)
+            stack.clear()
+            if op in _KINDS:
+                self._name(offset, made, [])
+                stack.append(made)
             return
-        taken = self._stack[len(self._stack) - count :]
-        del self._stack[len(self._stack) - count :]
-        self._note(offset, op, value, taken)
+        taken = stack[len(stack) - count :]
+        del stack[len(stack) - count :]
+        self._note(made, taken)
+        if op in _KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
+            self._name(offset, made, taken)
         if op not in _DROPS and not op.startswith("POP_JUMP"):
-            self._stack.append(offset)
+            stack.append(made)
 
-    def _note(self, offset: int, op: str, value: Any, taken: list[int]) -> None:
-        if op == "CALL":
-            self._note_call(taken)
+    def _note_top(self, op: str, arg: Any) -> None:
+        """What the values on the top tell, also where those below them are not known."""
+        stack = self._stack
+        if op == "CALL" and arg in (2, 3) and len(stack) >= arg - 1:
+            reflects = len(stack) <= arg or stack[-arg - 1].arg in _REFLECTING
+            self._constant_names += reflects and stack[1 - arg].text
+        elif op == "STORE_SUBSCR" and len(stack) >= 2 and stack[-1].constant:
+            for load, length in stack[-2].chain:
+                if not load.attributes and len(load.keys) == length:
+                    load.stored = (stack[-1].arg,)
+
+    def _name(self, offset: int, made: _Value, taken: Sequence[_Value]) -> None:
+        """Note that a name is read, which may go on what was read before."""
+        load = Load(_KINDS.get(made.op, "local"), made.arg, offset)
+        self.facts.loads.append(load)
+        if load.kind == "attribute":
+            self.facts.attributes.add(made.arg)
+        before = taken[0].chain if made.op in ("LOAD_ATTR", "LOAD_METHOD") and taken else ()
+        goes_on = [x for x, n in before if len(x.keys) + len(x.attributes) == n
+                   and not (x.keys and x.attributes)]  # fmt: skip
+        for x in goes_on:
+            x.attributes += (made.arg,)
+        made.loads = (*[x for x in goes_on if not x.keys], load)
+        made.chain = tuple([(x, len(x.keys) + len(x.attributes)) for x in (*goes_on, load)])
+
+    def _note(self, made: _Value, taken: list[_Value]) -> None:
+        op = made.op
+        if op == "LOAD_FAST":
+            self._locals.append(made)
+        elif op == "CALL":
+            self._note_call(*taken)
         elif op == "BINARY_OP":
-            self.operands.update(taken)
-            if self._is_text(taken[0]):  # "%s" % value
+            for load in (load for value in taken for load in value.loads):
+                load.operand = True
+            if taken[0].text:  # "%s" % value
                 self._inspect(taken[1:])
         elif op in _INSPECTS:
-            self._note_inspection(op, taken)
+            self._note_inspection(made, taken)
         elif op == "IS_OP":
-            self.asks_identity |= not any(map(self._is_constant, taken))
+            self.facts.asks_identity |= not any(value.constant for value in taken)
         elif op in _BUILDS:
-            self._parts[offset] = taken
-        elif op == "MAKE_FUNCTION" and isinstance(self._made_by[taken[-1]][1], CodeType):
-            self._made[offset] = self._made_by[taken[-1]][1]
-        elif op == "SET_FUNCTION_ATTRIBUTE" and taken[-1] in self._made:
-            self._made[offset] = self._made[taken[-1]]
-        elif op == "STORE_FAST" and taken[0] in self._made:
-            self._kept.append((value, self._made[taken[0]]))
+            made.parts = taken
+        elif op in ("MAKE_FUNCTION", "SET_FUNCTION_ATTRIBUTE"):
+            code = taken[-1].arg if op == "MAKE_FUNCTION" else taken[-1].code
+            made.code = code if isinstance(code, CodeType) else None
+            self._made.append(made)
+        elif op in ("IMPORT_NAME", "IMPORT_FROM"):
+            self._note_import(made, taken)
+        elif op == "STORE_FAST":
+            self._note_local(made.arg, taken[0])
 
-    def _note_call(self, taken: list[int]) -> None:
-        callee, *given = taken
-        self.arguments.update(dict.fromkeys(given, callee))
-        for one in given:
-            parts = self._parts.get(one, (one,))
-            self.given += [
-                (part, (callee, self._made_by[callee][1]))
-                for part in parts
-                if not self._is_constant(part)
-            ]
+    def _note_local(self, name: str, value: _Value) -> None:
+        if value.code is not None:
+            self._kept.append((name, value))
+        if value.origin is not None:
+            module, level, attribute = value.origin
+            top = module.partition(".")[0]
+            plain = value.op == "IMPORT_NAME" and name == top
+            self.facts.aliases[name] = (top if plain else module, level, attribute)
+
+    def _note_import(self, made: _Value, taken: list[_Value]) -> None:
+        if made.op == "IMPORT_NAME":
+            level = taken[0].arg if isinstance(taken[0].arg, int) else 0
+            self.facts.imports.append((made.arg, level))
+            made.origin, made.parts = (made.arg, level, ""), taken[1:] if taken[1].arg else None
+        elif self._stack and self._stack[-1].origin is not None:
+            module, level, _ = self._stack[-1].origin
+            # without a list of names, as in `import a.b as c`, it leads to the module itself
+            made.origin = (module, level, made.arg if self._stack[-1].parts else "")
+
+    def _note_call(self, callee: _Value, *given: _Value) -> None:
+        name = callee.arg
+        base = next((x for x in callee.loads if x.kind != "attribute"), None)
+        for value in given:
+            for load in value.loads[-1:]:
+                load.callee = base
+            parts = [value] if value.parts is None else value.parts
+            self.facts.given += [(x.name, base, name) for x in parts if not x.constant]
         if not given:
-            self.bare.add(callee)
-        if self._made_by[callee][1] == _CALLS_LATER:
-            self.later.update(given[:1])
+            for load in callee.loads:
+                load.called = True
+        elif name == _CALLS_LATER:
+            given[0].later = True
+            for load in given[0].loads:
+                load.later = load.whole
+        if callee.op in _KINDS and name in _BY_NAME:
+            of_object = callee.op not in _ATTRIBUTES or (base is not None and base.name == "object")
+            self._constant_stores += any(x.text for x in given[int(of_object) :][:1])
 
-    def _note_inspection(self, op: str, taken: list[int]) -> None:
+    def _note_inspection(self, made: _Value, taken: list[_Value]) -> None:
+        op = made.op
         if op == "BINARY_SUBSCR":  # of the container nothing is asked but the item
-            taken = taken[1:]
-        self.formats |= op.startswith(("FORMAT", "CONVERT"))
+            container, key = taken
+            goes_on = [x for x, n in container.chain if not x.attributes and len(x.keys) == n]
+            if key.constant:
+                for load in goes_on:
+                    load.keys += (key.arg,)
+                made.chain = tuple([(load, len(load.keys)) for load in goes_on])
+            taken = [key]
+        elif op in _BUILDS:
+            made.parts = taken
+        self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
         # what is compared with a constant says that it is another thing
-        if op != "COMPARE_OP" or not any(map(self._is_constant, taken)):
+        if op != "COMPARE_OP" or not any(value.constant for value in taken):
             self._inspect(taken)
 
-    def _inspect(self, values: list[int]) -> None:
+    def _inspect(self, values: Sequence[_Value]) -> None:
         """Note what may be inspected, with the parts of what was built here."""
         for one in values:
-            if one in self._parts:
-                self._inspect(self._parts[one])
-            elif not self._is_new(one):
-                self.inspected.add(one)
+            if one.op in _BUILDS and one.parts is not None:
+                self._inspect(one.parts)
+            elif not one.new:
+                self.facts.inspected.add(one.name)
 
-    def _is_new(self, offset: int) -> bool:
-        """Whether a value is made there, so that nothing outside is it."""
-        op = self._made_by[offset][0]
-        return op in _MAKES or op.startswith(("UNARY", "FORMAT"))
+    # --- the whole ---
 
-    def _is_constant(self, offset: int) -> bool:
-        return self._made_by[offset][0] == "LOAD_CONST"
+    def _finish(self, code: CodeType) -> None:
+        facts = self.facts
+        facts.globals = {load.name for load in facts.loads if load.kind == "global"}
+        used = facts.globals | facts.attributes
+        facts.formats |= not _FORMATTERS.isdisjoint(used)
+        facts.asks_identity |= "id" in facts.globals
+        self._find_reflection(code, used)
+        facts.later = {(x.kind, x.name) for x in facts.loads if x.later}
+        facts.later -= {(x.kind, x.name) for x in facts.loads if not x.later}
+        facts.attributes -= {name for kind, name in facts.later if kind == "attribute"}
+        read = {value.arg for value in self._locals if not value.later}
+        asked = {value.arg for value in self._locals if value.later}
+        hidden = {id(value.code) for value in self._made if value.later}
+        hidden |= {id(value.code) for name, value in self._kept if name in asked - read}
+        facts.codes = [c for c in code.co_consts if isinstance(c, CodeType) and id(c) not in hidden]
 
-    def _is_text(self, offset: int) -> bool:
-        op, value = self._made_by[offset]
-        return op == "LOAD_CONST" and isinstance(value, str)
-
-    def _count(self, op: str, value: Any) -> int | None:
-        """How many values an instruction takes, if that is known."""
-        if op == "CALL":
-            return int(value) + 1
-        if op in _BUILDS:
-            return int(value) * _BUILDS[op]
-        if op == "FORMAT_VALUE":
-            return 1 + bool(value[1])
-        if op == "MAKE_FUNCTION":  # one more for each bit, until Python 3.13
-            return 1 + int(value or 0).bit_count()
-        if op == "SET_FUNCTION_ATTRIBUTE":
-            return 2
-        if op.startswith("POP_JUMP"):
-            return 1
-        return _TAKES.get(op, _DROPS.get(op))
-
-    def made_for_later(self) -> list[CodeType]:
-        """The code of functions that are made here for nothing but to be called later."""
-        codes = [code for offset, code in self._made.items() if offset in self.later]
-        read = {name for offset, name in self._loads if offset not in self.later}
-        asked = {name for offset, name in self._loads if offset in self.later}
-        return codes + [code for name, code in self._kept if name in asked - read]
+    def _find_reflection(self, code: CodeType, used: set[str]) -> None:
+        facts, names = self.facts, [load.name for load in self.facts.loads]
+        facts.every_attribute = not used.isdisjoint(_WHOLE)
+        facts.computed_stores = not _COMPUTED.isdisjoint(code.co_names) or (
+            sum(name in _BY_NAME for name in names) > self._constant_stores
+        )
+        constants = frozenset(_strings(code.co_consts))
+        if "setattr" in used or "delattr" in used or "__setattr__" in used:
+            for name in constants:
+                facts.stores.setdefault(("attribute", name), 0)
+        if not used.isdisjoint(_REFLECTING):
+            facts.strings = constants
+            asked = sum(x.kind == "global" and x.name in _REFLECTING for x in facts.loads)
+            facts.every_attribute |= asked > self._constant_names
+        elif any(one.opname == "MATCH_CLASS" for one in dis.get_instructions(code)):
+            facts.strings = constants
 
 
 def _strings(constants: tuple[Any, ...]) -> Iterator[str]:
@@ -441,52 +457,6 @@ def facts_of(code: CodeType) -> Facts:
     entry = _known.get(key)
     if entry is not None and entry[0]() is code:
         return entry[1]
-    facts = Facts(code)
+    facts = _Reader(code).facts
     _known[key] = (ref(code, lambda _: _known.pop(key, None)), facts)
     return facts
-
-
-#: names with which code sets attributes by names that do not show in it
-_COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
-#: and by names that are arguments
-_BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
-
-
-def sets_computed_names(code: CodeType) -> bool:
-    """Whether code may set attributes whose names are made at run time."""
-    if not _COMPUTED.isdisjoint(code.co_names):
-        return True
-    if _BY_NAME.isdisjoint(code.co_names):
-        return False
-    ops = [one for one in _plain(code) if one[1] != "COPY"]
-    return any(
-        name in _BY_NAME and op.startswith("LOAD_") and not _names_attribute(code, ops, i)
-        for i, (_, op, name) in enumerate(ops)
-    )
-
-
-def _names_attribute(code: CodeType, ops: list[tuple[int, str, Any]], i: int) -> bool:
-    """Whether what is loaded is called with a constant for the name of the attribute."""
-    attribute = ops[i][1] not in ("LOAD_GLOBAL", "LOAD_NAME")
-    i += 1
-    if not attribute or ops[i - 2][2] == "object":  # the object comes first
-        i += 1
-        while i < len(ops) and ops[i][1] == "LOAD_ATTR":
-            i += 1
-    if i >= len(ops) or ops[i][1] != "LOAD_CONST" or not isinstance(ops[i][2], str):
-        return False
-    return _is_argument(code, ops[i][0])
-
-
-def _is_argument(code: CodeType, offset: int) -> bool:
-    """Whether the constant loaded at ``offset`` is an argument, and not the beginning of one.
-
-    As in ``"w" + name``: then the stack holds what is made of it in its place, before the call.
-    """
-    depth = 1
-    for one in dis.get_instructions(code):
-        if one.offset > offset:
-            depth += dis.stack_effect(one.opcode, one.arg, jump=False)
-            if depth <= 1:
-                return depth < 1
-    return False

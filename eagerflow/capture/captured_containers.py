@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.bytecode import Load
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
-from eagerflow.capture.reads import Collecting, Finding, Reads
+from eagerflow.capture.reads import Finding, Reads
+
+if TYPE_CHECKING:
+    from eagerflow.capture.collect import Collector
+
 
 #: items of a container that are watched
 LIMIT: Final = 1000
 #: items from which on a container of plain values is compared as one
 _LONG: Final = 32
-_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _SETS: Final = (set, frozenset)
 
 #: methods that change a container, read nothing of it, and do the same to any list
@@ -61,7 +65,7 @@ class _Container:
         if isinstance(self.value, _SETS):
             return True
         items = self.value.values() if isinstance(self.value, dict) else self.value
-        return _LONG <= len(self.value) <= LIMIT and all(type(x) in _PLAIN for x in items)
+        return _LONG <= len(self.value) <= LIMIT and all(type(x) in ATOMS for x in items)
 
     def follow_owners(self) -> bool:
         """Take over how the containers that hold it are named; whether that is new."""
@@ -88,7 +92,7 @@ class CapturedContainers:
         changes: how often something was added.
     """
 
-    def __init__(self, visitor: Collecting) -> None:
+    def __init__(self, visitor: Collector) -> None:
         self._visitor = visitor
         self._containers: dict[int, _Container] = {}
         self._new: list[_Container] = []
@@ -167,7 +171,7 @@ class CapturedContainers:
                 reads.findings.append(_too_long(one, reads))
             if one.as_one:
                 reads.add(one.path, "items", one.value)
-                if isinstance(one.value, _SETS) and any(type(x) not in _PLAIN for x in one.value):
+                if isinstance(one.value, _SETS) and any(type(x) not in ATOMS for x in one.value):
                     reads.findings.append(_set_of_objects(one, reads))
             elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
                 reads.add(one.path, "keys", one.value)
@@ -206,24 +210,17 @@ def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
     yield path, value
 
 
-def _line(one: _Container, reads: Reads) -> Any:
-    for kind, name, _ in sorted(one.mentions, key=str):
-        source = reads.line_of(kind, name)
-        if source is not None:
-            return source
-    return None
-
-
 def _too_long(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a {type(one.value).__name__} of {len(one.value):,} items",
         "is too long to be compared at each call: of changes only that of its length is seen",
-        "pass it as an argument, or as a tensor", _line(one, reads),
+        "pass it as an argument, or as a tensor", reads.line_of(one.path),
     )  # fmt: skip
 
 
 def _set_of_objects(one: _Container, reads: Reads) -> Finding:
     return Finding(
         "unwatched", f"{one.path.text}: a set of objects",
-        "is compared, what its objects hold is not", "use a list or a dict", _line(one, reads),
+        "is compared, what its objects hold is not", "use a list or a dict",
+        reads.line_of(one.path),
     )  # fmt: skip

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from abc import ABC
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
-from eagerflow.capture.bytecode import facts_of, sets_computed_names
+from eagerflow.capture.bytecode import facts_of
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
-from eagerflow.capture.snapshot import ATOMS, Held, differs
+from eagerflow.capture.snapshot import Held
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray, number_now
 from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
@@ -89,119 +90,105 @@ class Watch:
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
-        self._by_computed_names = any(sets_computed_names(s.code) for s in reads.sites) or any(
+        self._by_computed_names = any(facts_of(s.code).computed_stores for s in reads.sites) or any(
             r.kind != "member" and (r.value is setattr or r.value is delattr) for r in reads.reads
         )
         self._stores_items = any(facts_of(s.code).subscript_store for s in reads.sites)
-        self._paths: list[tuple[AccessPath, Any]] = [(p, p.get()) for p in self._stored_names()]
         self._known = {
             (id(r.path.parent), r.path.how, r.path.key): r.path
             for r in reads.reads if r.path.how in ("global", "attribute", "dict")
         }  # fmt: skip
         attributes = frozenset(name for kind, name in self._stored if kind == "attribute")
-        self._entries = [
-            # of modules and functions, those that code sets
-            Held("attributes", value, path.text, path,
-                 attributes if isinstance(value, (ModuleType, FunctionType)) else None)
-            for path, value in (*reads.objects, *reads.classes)
+        arrays = [(r.path, r.value) for r in reads.of_kind("content")]
+        held = [Held.of_container(value, path.text, path) for path, value in reads.containers]
+        self._subscripts = [one for loads in reads.loads.values() for one in loads if one[1].stored]
+        #: containers first: attributes may be those of one
+        self._held = [
+            *(one for one in held if one is not None),
+            *(
+                # of modules and functions, those that code sets
+                Held("attributes", value, path.text, path,
+                     attributes if isinstance(value, (ModuleType, FunctionType)) else None)
+                for path, value in (*reads.objects, *reads.classes)
+            ),
+            *self._names(),
+            *(Held("memory", value, path.text, path) for path, value in arrays),
         ]  # fmt: skip
-        held = (Held.of_container(value, path.text, path) for path, value in reads.containers)
-        self._containers = [one for one in held if one is not None]
-        self._arrays = [
-            Held("memory", r.value, r.path.text, r.path) for r in reads.of_kind("content")
-        ]
 
-    def _stored_names(self) -> Iterator[AccessPath]:
+    def _names(self) -> Iterator[Held]:
         """The global names and cells that reachable code sets."""
-        done: set[Any] = set()
+        names: dict[int, tuple[Any, AccessPath | Root, set[str]]] = {}
+        cells: set[int] = set()
         for code, function, path in self._reads.sites:
-            free = function.__code__.co_freevars
-            for kind, name in facts_of(code).stores:
-                key: Any = (id(function.__globals__), name)
-                if kind == "cell" and name in free:
-                    key = (id(function.__closure__[free.index(name)]), "cell")
-                if key in done or kind == "attribute" or (kind == "cell" and name not in free):
-                    continue
-                done.add(key)
-                slot: Any = name if kind == "global" else free.index(name)
-                yield AccessPath(path, kind, slot, name)
+            stores = facts_of(code).stores
+            namespace = function.__globals__
+            stored = {name for kind, name in stores if kind == "global"}
+            if stored:
+                names.setdefault(id(namespace), (namespace, path, set()))[2].update(stored)
+            free = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            for name, cell in free:
+                if ("cell", name) in stores and id(cell) not in cells:
+                    cells.add(id(cell))
+                    yield Held("cell", cell, name, path)
+        for namespace, path, stored in names.values():
+            yield Held("namespace", namespace, "", path, stored)
 
     def read_at(self, location: Location) -> Read | None:
         """The read of a location which is as it was, if it is one of the world outside."""
-        now = location.get()
-        for path, old in self._paths:
-            if now is old and path.location().identity == location.identity:
-                return _read(path, old)
-        for held in (*self._entries, *self._containers):
+        now, same = location.get(), location.identity
+        for held in self._held:
+            key = held.text if held.kind == "cell" else location.key
             if held.owner is location.owner and isinstance(held.before, dict):
-                old = held.before.get(location.key, GONE)
-                if now is old is not GONE:
-                    attribute = held.kind == "attributes"
-                    path = self._attribute(held, location.key) if attribute else AccessPath(
-                        held.path, "item", location.key, held.location(location.key).text
-                    )  # fmt: skip
-                    return _read(path, old)
+                old = held.before.get(key, GONE)
+                if now is old is not GONE and held.location(key).identity[:2] == same[:2]:
+                    return _read(self._part(held, key), old)
         return None
 
     # --- comparing ---
 
     def changes(self) -> Iterator[OutsideChange]:
         """What is not as it was."""
-        for path, old in self._paths:
-            if differs(old, path.get()):
-                yield self._rebound(path, old, path.get())
-        for held in self._entries:
-            for location, old, new in held.changes():
-                if not self._is_left(held.owner, location.key):
-                    yield self._rebound(self._attribute(held, location.key), old, new)
-        for held in self._containers:
+        for held in self._held:
             for kind, key, old, new in held.edits():
-                if kind in ("append", "fill"):
+                if kind not in ("set", "delete"):
                     yield self._mutated(held, kind, new)
-                elif not self._is_of_others(old, new):
-                    yield self._item(held, key, old, new)
-        for held in self._arrays:
-            if any(held.changes()):
-                yield self._mutated(held, "memory", held.owner)
+                elif not self._is_left(held, key, old, new):
+                    path = self._part(held, key)
+                    yield _set(path, old, new, self._setter(held, path))
 
-    def _attribute(self, held: Held, name: str) -> AccessPath:
-        for how in ("attribute", "dict"):
-            known = self._known.get((id(held.path), how, name))
+    def _part(self, held: Held, key: Any) -> AccessPath:
+        for how in ("attribute", "dict") if held.kind == "attributes" else ():
+            known = self._known.get((id(held.path), how, key))
             if known is not None and not known.fixed:  # those of classes are read-only
                 return known
-        return AccessPath(held.path, "attribute", name, held.location(name).text)
+        return held.part(key)
 
-    def _rebound(self, path: AccessPath, old: Any, new: Any) -> OutsideChange:
-        key = path.text if path.how == "cell" else path.key
-        return _set(path, path.described, old, new, self._store(path.how, key))
+    def _setter(self, held: Held, path: AccessPath) -> Source | None:
+        if path.how == "item":
+            return self._changer(held.path, item=True)
+        kind = "attribute" if path.how in ("dict", "base") else path.how
+        key = path.text if kind == "cell" else path.key
+        return _first((s.code, facts_of(s.code).stores.get((kind, key))) for s in self._reads.sites)
 
     def _mutated(self, held: Held, kind: str, new: Any) -> OutsideChange:
         text = f"{held.text or 'the function'}: {_DONE[kind]}"
-        return OutsideChange(kind, held.path, held.before, new, text, self._mutator(held.path))
+        source = self._changer(held.path, item=False)
+        return OutsideChange(kind, held.path, held.before, new, text, source)
 
-    def _is_left(self, owner: Any, name: str) -> bool:
-        """Whether the change of an attribute does not count: another thread set it."""
-        if name in _INTERNAL:
-            return True
-        if self._by_computed_names or ("attribute", name) in self._stored:
+    def _is_left(self, held: Held, key: Any, old: Any, new: Any) -> bool:
+        """Whether a change does not count: Python made it, or another thread."""
+        if held.kind == "attributes":
+            if key in _INTERNAL:
+                return True
+            if self._by_computed_names or ("attribute", key) in self._stored:
+                return False
+            return not _set_by_library(held.owner, key)
+        if held.kind in ("namespace", "cell", "memory"):
             return False
-        return not _set_by_library(owner, name)
-
-    def _is_of_others(self, old: Any, new: Any) -> bool:
-        """Whether another thread made a number an item: nothing in the code here can have.
-
-        What the code here computes of a number in a trace is none.
-        """
+        # nothing in the code here can have put a number there; what it computes in a trace is none
         if type(number_now(old)) not in _NUMBERS or type(new) not in _NUMBERS:
             return False
-        if self._by_any_means:
-            return False
-        return not self._stores_items
-
-    def _item(self, held: Held, key: Any, old: Any, new: Any) -> OutsideChange:
-        path = AccessPath(held.path, "item", key, held.location(key).text)
-        source = self._subscript(held.path) or self._mutator(held.path)
-        return _set(path, path.text, old, new, source)
+        return not (self._by_any_means or self._stores_items)
 
     def unproven(self, changes: Sequence[OutsideChange]) -> list[Read]:
         """Guards for what changes rely on, and for what code stores to without a change.
@@ -209,85 +196,58 @@ class Watch:
         Whether the function stored the very value that was there, or did not get there, cannot
         be told. Both are right as long as that value is there when a call begins.
         """
-        entries: list[tuple[AccessPath, Any]] = list(self._paths)
-        for held in self._entries:
-            entries += [
-                (self._attribute(held, name), value)
-                for name, value in held.before.items()
-                if ("attribute", name) in self._stored and not isinstance(held.owner, type)
-            ]
-        entries += self._stored_items()
+        entries = [
+            (self._part(held, key), old)
+            for held in self._held
+            for key, old in held.entries()
+            if self._may_set(held, key)
+        ]
         return [*_relied_on(changes)] + [
             Read(path, "value" if type(old) in ATOMS else "identity", old)
             for path, old in entries
             if path.get() is old is not GONE and not issubclass(type(old), _INPUTS)
         ]
 
-    def _stored_items(self) -> Iterator[tuple[AccessPath, Any]]:
-        """The items of containers that code sets by a constant subscript, as they were."""
-        stored = {
-            load.stored[0]
-            for loads in self._reads.loads.values() for _, load in loads if load.stored
-        }  # fmt: skip
-        for held in self._containers:
-            for key, value in held.entries():
-                if key in stored:
-                    yield AccessPath(held.path, "item", key, held.location(key).text), value
+    def _may_set(self, held: Held, key: Any) -> bool:
+        """Whether code names it where it stores something."""
+        if held.kind == "attributes":
+            return ("attribute", key) in self._stored and not isinstance(held.owner, type)
+        if held.kind in ("namespace", "cell"):
+            return held.names is None or key in held.names
+        return any(x.stored[:1] == (key,) for _, x in self._subscripts)
 
     # --- the lines ---
 
-    def _store(self, how: str, name: Any) -> Source | None:
-        kind = "attribute" if how in ("dict", "base") else how
-        for code, _, _ in self._reads.sites:
-            offset = facts_of(code).stores.get((kind, name))
-            if offset is not None:
-                return Source(code, offset)
-        return None
-
-    def _subscript(self, path: AccessPath | Root) -> Source | None:
-        codes = {id(s.code): s.code for s in self._reads.sites}
-        near = [c for c, _ in self._reads.loads_of(path)] if isinstance(path, AccessPath) else []
-        if isinstance(path, AccessPath):
-            for code, load in self._reads.loads_of(path):
-                if load.stored:
-                    return Source(code, load.offset)
-        for code in (*near, *codes.values()):
-            offset = facts_of(code).subscript_store
-            if offset is not None:
-                return Source(code, offset)
-        return None
-
-    def _mutator(self, path: AccessPath | Root) -> Source | None:
-        """The call of a method that changes containers, best of the one at ``path``."""
-        if isinstance(path, AccessPath):
-            for code, load in self._reads.loads_of(path):
-                if _MUTATORS.intersection(load.attributes[:1]):
-                    return Source(code, load.offset)
-        for site in self._reads.sites:
-            for load in facts_of(site.code).loads:
-                if load.kind == "attribute" and load.name in _MUTATORS:
-                    return Source(site.code, load.offset)
-        source = self._subscript(path)
-        if source is None and isinstance(path, AccessPath):
-            source = next((Source(c, load.offset) for c, load in self._reads.loads_of(path)), None)
-        return source
+    def _changer(self, path: AccessPath | Root, *, item: bool) -> Source | None:
+        """What changes a container: where it is named, best; of items, better a subscript."""
+        near = self._reads.loads_of(path) if isinstance(path, AccessPath) else ()
+        codes = [*(code for code, _ in near), *(site.code for site in self._reads.sites)]
+        stored: list[tuple[CodeType, int | None]] = [(c, x.offset) for c, x in near if x.stored]
+        stored += [(code, facts_of(code).subscript_store) for code in codes]
+        called: list[tuple[CodeType, int | None]]
+        called = [(c, x.offset) for c, x in near if _MUTATORS.intersection(x.attributes[:1])]
+        called += [
+            (code, load.offset)
+            for code in codes
+            for load in facts_of(code).loads
+            if load.kind == "attribute" and load.name in _MUTATORS
+        ]
+        if item:
+            return _first(stored + called)
+        return _first([*called, *stored, *((code, load.offset) for code, load in near)])
 
     # --- undoing ---
 
     def restore(self) -> None:
         """Put everything back as it was, but for what other threads have put there since."""
-        for held in self._containers:
-            if id(held.owner) not in self.kept:
-                held.restore(lambda _, key, old, new: self._is_of_others(old, new))
-        for held in self._entries:
-            held.restore(lambda held, name, old, new: self._is_left(held.owner, name))
-        for path, old in self._paths:
-            if path.get() is not old:
-                with suppress(TypeError):  # what cannot be set was not set
-                    path.set(old)
-        for held in self._arrays:
-            if id(held.owner) not in self.kept:
-                held.restore()
+        for held in self._held:
+            if held.kind in ("attributes", "namespace", "cell") or id(held.owner) not in self.kept:
+                held.restore(self._is_left)
+
+
+def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:
+    """The line of the first offset there is."""
+    return next((Source(code, offset) for code, offset in offsets if offset is not None), None)
 
 
 def _set_by_library(owner: Any, name: str) -> bool:
@@ -326,9 +286,9 @@ def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:
             yield Read(where, "size", len(owner))
 
 
-def _set(path: AccessPath, name: str, old: Any, new: Any, source: Source | None) -> OutsideChange:
+def _set(path: AccessPath, old: Any, new: Any, source: Source | None) -> OutsideChange:
     kind, verb = ("delete", "is deleted") if new is GONE else ("set", "is set")
-    return OutsideChange(kind, path, old, new, f"{name} {verb}", source)
+    return OutsideChange(kind, path, old, new, f"{path.described} {verb}", source)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """`collect`: finds what a function reads from outside, by the names in the code it can reach.
 
 What objects and classes hold: `capture/attributes.py`; items: `capture/captured_containers.py`; how
-values are compared later: `capture/guards.py`.
+values are compared later: `capture/guards/`.
 """
 
 from __future__ import annotations
@@ -63,31 +63,41 @@ def collect(function: Callable[..., Any], roots: Sequence[tuple[str, Any]] = ())
         roots: static arguments, such as ``("self", model)``: objects that it gets and may look
             into.
     """
-    collector = _Collector(function)
+    collector = Collector(function)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
     return collector.run()
 
 
 @final
-class _Collector:
-    """The state of one collection."""
+class Collector:
+    """The state of one collection.
+
+    Attributes:
+        found: what it gives in the end.
+        names: of attributes that reachable code reads.
+        asked: those that `getattr` and `hasattr` may be asked for.
+        later: those of which `ef.py_call` gets the value.
+        stored: those that are set.
+        every: whether names are made at run time.
+        global_paths: those of global names, by id of the namespace.
+        escapes: what gets into code that is not looked at.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         named = isinstance(function, FunctionType)
         self.found = Reads(Root(function, function.__name__ if named else ""))
-        self.names: set[str] = set()  # of attributes that reachable code reads
-        self.asked: set[str] = set()  # that `getattr` and `hasattr` may be asked for
-        self.later: set[str] = set()  # of those that `ef.py_call` gets
-        self.stored: set[str] = set()  # and of those that it sets
-        self.every = False  # whether names are made at run time
+        self.names: set[str] = set()
+        self.asked: set[str] = set()
+        self.later: set[str] = set()
+        self.stored: set[str] = set()
+        self.every = False
         self.containers: CapturedContainers | None = None  # if there are containers
         self.attributes: Attributes | None = None  # if there are objects or classes
         self._seen: dict[int, AccessPath | Root] = {}
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
-        #: global names, by id of the namespace
         self.global_paths: dict[tuple[int, str], AccessPath] = {}
         self.escapes = Escapes(self)
         self._codes: set[tuple[int, int]] = set()
@@ -371,7 +381,7 @@ class _Collector:
         if not known:
             for name in sorted(facts.globals):
                 self._look_at_global(site, name)
-            for module, level, _ in facts.imports:
+            for module, level in facts.imports:
                 self._look_at_import(site, module, level)
 
     def _look_at_global(self, site: Site, name: str) -> None:

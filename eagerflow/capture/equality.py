@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Final
 
+#: types of plain values, which are compared
+ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 _FLOATS: Final = (float, complex)
 
 

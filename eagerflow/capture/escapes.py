@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from types import FunctionType, ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.bytecode import Load, facts_of
+from eagerflow.capture.bytecode import UNNAMED, Load, facts_of
 from eagerflow.capture.findings import CODE, is_of_library, value_of
 from eagerflow.capture.library import (
     calls_methods,
@@ -19,12 +19,14 @@ from eagerflow.capture.library import (
     reads_itself,
 )  # fmt: skip
 from eagerflow.capture.paths import GONE, AccessPath, Root
-from eagerflow.capture.reads import Collecting, Finding, Site, name_of
+from eagerflow.capture.reads import Finding, Site, name_of
+
+if TYPE_CHECKING:
+    from eagerflow.capture.collect import Collector
+
 
 #: objects and containers that are compared as a whole
 MOST: Final = 1000
-#: kind and name of what has no name
-_UNNAMED: Final = ("", "")
 #: those in which values are kept
 CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
 #: containers of the standard library that are written in Python
@@ -55,7 +57,7 @@ class Escapes:
         formats: whether code makes texts of values.
     """
 
-    def __init__(self, visitor: Collecting) -> None:
+    def __init__(self, visitor: Collector) -> None:
         self._visitor = visitor
         self.formats = False
         #: kind and name of what is compared, made a key or formatted
@@ -75,10 +77,9 @@ class Escapes:
         facts = facts_of(site.code)
         self.formats |= facts.formats
         self._inspected |= facts.inspected
-        for name, callee, end in facts.given:
+        for name, load, end in facts.given:
             if name[1] in _INSPECTING:  # as in map(str, values)
-                self._inspected.add(_UNNAMED)
-            load = facts.loads_by_end.get(callee)
+                self._inspected.add(UNNAMED)
             value = GONE if load is None else value_of(site, load)
             module = getattr(value, "__module__", None) if type(value) in CODE else ""
             top = str(module or "builtins").partition(".")[0].lstrip("_")
@@ -96,10 +97,10 @@ class Escapes:
         """Whether an object or a container escapes."""
         if id(value) not in self._whole:
             paths = self._paths.get(id(value), [])
-            names = {name_of(path) if isinstance(path, AccessPath) else _UNNAMED for path in paths}
+            names = {name_of(path) if isinstance(path, AccessPath) else UNNAMED for path in paths}
             if not self._escapes(value, names):
                 return False
-            exactly = not names.isdisjoint(self._handed - {_UNNAMED})
+            exactly = not names.isdisjoint(self._handed - {UNNAMED})
             self._whole[id(value)] = exactly or _is_made_by_library(type(value))
         return True
 
@@ -107,7 +108,7 @@ class Escapes:
         cls = type(value)
         if issubclass(cls, (ModuleType, FunctionType)):
             return False
-        named = names - {_UNNAMED}
+        named = names - {UNNAMED}
         if not named.isdisjoint(self._handed):
             return True
         container = issubclass(cls, CONTAINERS)
@@ -122,7 +123,7 @@ class Escapes:
         # it may get to where it has no name
         loose = any(not x.attributes for x in loads) or calls_methods(cls, self._visitor.names)
         if loose or not all(name for _, name in names):
-            return has_library_base(cls) or _UNNAMED in self._inspected | self._handed
+            return has_library_base(cls) or UNNAMED in self._inspected | self._handed
         return False
 
     def take_part(self, value: Any, owner: Any) -> None:
@@ -155,7 +156,7 @@ class Escapes:
 def _receiver(load: Load | None) -> tuple[str, str]:
     """Kind and name of the object of which a method is called."""
     if load is None or not load.attributes:
-        return _UNNAMED
+        return UNNAMED
     names = load.attributes[:-1]
     return ("attribute", names[-1]) if names else (load.kind, load.name)
 

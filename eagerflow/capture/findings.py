@@ -129,8 +129,7 @@ def _judge(site: Site, load: Load) -> Finding | None:
             value = _member(value, names[i + 1])
             if value is GONE:
                 return None
-    bare = load.end in facts_of(site.code).calls
-    if _is_opaque(value) or (bare and _gives_state(value)):
+    if _is_opaque(value) or (load.called and _gives_state(value)):
         return Finding("impure", ".".join(names), _FROZEN, _ARGUMENT, _source(site, load))
     return None
 
@@ -364,7 +363,7 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
     else:
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
-    return Finding("unwatched", what, why, hint, _line_of(path, reads))
+    return Finding("unwatched", what, why, hint, reads.line_of(path))
 
 
 def _is_iterator(cls: type) -> bool:
@@ -393,13 +392,6 @@ def _calls(cls: type, reads: Reads) -> bool:
     return any(("attribute", name) in reads.loads for name in dir(cls) if name[:2] != "__")
 
 
-def _line_of(path: AccessPath | Root, reads: Reads) -> Source | None:
-    if isinstance(path, AccessPath):
-        for code, load in reads.loads_of(path):
-            return Source(code, load.offset)
-    return None
-
-
 # --- arrays of NumPy --------------------------------------------------------------------------
 
 
@@ -415,7 +407,7 @@ def is_operand(path: AccessPath, reads: Reads) -> bool:
     """
 
     def fits(site: Site, load: Load) -> bool:
-        return load.end in facts_of(site.code).operands or _is_passed_on(site, load)
+        return load.operand or _is_passed_on(site, load)
 
     return _every_load(path, reads, fits)
 
@@ -430,11 +422,9 @@ def _every_load(path: AccessPath, reads: Reads, fits: Callable[[Site, Load], boo
 
 
 def _is_passed_on(site: Site, load: Load) -> bool:
-    facts = facts_of(site.code)
-    callee = facts.loads_by_end.get(facts.arguments.get(load.offset, -1))
-    if callee is None or load.attributes:
+    if load.callee is None or load.attributes:
         return False
-    value = value_of(site, callee)
+    value = value_of(site, load.callee)
     return isinstance(value, FunctionType) and (
         is_library(value.__globals__) and value.__module__.startswith("eagerflow.")
     )

@@ -18,6 +18,7 @@ from types import (
 )
 from typing import Any, Final
 
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.paths import GONE, AccessPath, Root, joined
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
@@ -44,7 +45,6 @@ _STATELESS: Final = frozenset({
 })  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9
 _KINDS_IN_SYS: Final[dict[type, str]] = {dict: "keys", list: "items"}
-_PLAIN: Final = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
 #: modules of Python's library that compute with what they get, or hold it, whatever its type is
 _FOR_ALL: Final = frozenset({
@@ -207,7 +207,7 @@ def attribute_of(module: ModuleType, name: str) -> Any:
 
 def kind_of_member(module: ModuleType, value: Any) -> str | None:
     """How what a library has under a name is guarded; None if it is looked into."""
-    if type(value) in _PLAIN:
+    if type(value) in ATOMS or type(value) is tuple:
         return "value"
     if module is sys:  # which leads to all modules
         return _KINDS_IN_SYS.get(type(value), "member")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
@@ -304,6 +304,13 @@ class AccessPath:
         except Exception:
             return GONE
         return value
+
+    def owners(self) -> Iterator[AccessPath]:
+        """The access paths of what it belongs to, the nearest first."""
+        path = self.parent
+        while isinstance(path, AccessPath):
+            yield path
+            path = path.parent
 
     @property
     def root(self) -> Root:

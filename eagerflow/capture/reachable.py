@@ -7,14 +7,14 @@ What a traced function reads is found in another way, by names: `capture/collect
 
 from __future__ import annotations
 
-import dis
 import functools
 from collections import ChainMap, Counter, UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 
+from eagerflow.capture.bytecode import facts_of, nested
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import is_bare_class, is_library, is_library_class
 from eagerflow.capture.paths import Location
 from eagerflow.capture.snapshot import Held, is_memory
@@ -24,8 +24,6 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 _MOST: Final = 20_000
 #: containers of the standard library that are written in Python
 _WRAPPERS: Final = (ChainMap, UserDict, UserList)
-_STORES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR"})
-_ATOMS: Final = frozenset({int, float, complex, bool, str, bytes, type(None), Tensor, range})
 
 
 class AbstractStandIn:
@@ -91,7 +89,7 @@ class Reachable:
         kind = type(value)
         if kind is Tensor:
             self.tensors.append((value, value._data))
-        if kind in _ATOMS or id(value) in self._seen or issubclass(kind, AbstractArray):
+        if kind in ATOMS or kind is range or issubclass(kind, AbstractArray) or self.knows(value):
             return
         self._seen[id(value)] = value
         if kind is FunctionType:
@@ -110,12 +108,7 @@ class Reachable:
             self._look_at_class(text, value)
         elif not is_library_class(kind) or is_bare_class(kind) or kind in _WRAPPERS:
             self._look_at_object(text, value)
-        else:
-            self._look_at_library(text, value)
-
-    def _look_at_library(self, text: str, value: Any) -> None:
-        """An object of a class of libraries: their own code is not looked into."""
-        if is_memory(value):
+        elif is_memory(value):
             self._held.append(Held("memory", value, text))
 
     def _look_at_container(self, text: str, value: Any) -> None:
@@ -125,12 +118,8 @@ class Reachable:
         held = Held.of_container(value, text)
         if held is not None:
             self._held.append(held)
-        if isinstance(value, dict):
-            self._pending += [(f"{text}[{k!r}]", v) for k, v in value.items()]
-        elif isinstance(value, list):
-            self._pending += [(f"{text}[{i}]", v) for i, v in enumerate(value)]
-        else:
-            self._pending += [(f"{text}[...]", v) for v in value]
+        entries = [] if held is None else [(f"{text}[{k!r}]", v) for k, v in held.entries()]
+        self._pending += entries or [(f"{text}[...]", v) for v in value]
 
     def _look_at_function(self, function: FunctionType) -> None:
         for name, cell in cells_of(function).items():
@@ -141,8 +130,10 @@ class Reachable:
         if is_library(function.__globals__):
             return
         self._look_at_attributes(function.__name__, function)
-        names, stored = _names(function.__code__)
-        self._stored |= stored
+        codes = nested(function.__code__)
+        names = {name for code in codes for name in code.co_names}
+        stores = (key for code in codes for key in facts_of(code).stores)
+        self._stored.update(name for kind, name in stores if kind != "cell")
         namespace = function.__globals__
         self._look_at_names("", namespace)
         known = [(n, namespace[n]) for n in names if n in namespace]
@@ -219,18 +210,3 @@ class Reachable:
         """The locations that held ``value``."""
         for held in self._held:
             yield from (held.location(key) for key, x in held.entries() if x is value)
-
-
-@lru_cache(maxsize=4096)
-def _names(code: CodeType) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that code mentions, and those that it sets as globals or attributes."""
-    said, stored = set(code.co_names), set[str]()
-    for one in dis.get_instructions(code):
-        if one.opname in _STORES:
-            stored.add(one.argval)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            more = _names(inner)
-            said |= more[0]
-            stored |= more[1]
-    return frozenset(said), frozenset(stored)

@@ -8,9 +8,9 @@ nothing is added. Library code is not entered.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Sequence
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple, Protocol, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.capture.bytecode import Load, facts_of
 from eagerflow.capture.paths import AccessPath, Root
@@ -23,7 +23,7 @@ class Read(NamedTuple):
     Attributes:
         path: the access path. For ``"absent"`` that of a name to which nothing is bound.
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
-            `eagerflow.capture.guards`.
+            `eagerflow.capture.guards.kinds`.
         value: what is there; for ``"alias"`` the path or root that holds the same object, for
             ``"unshadowed"`` the names that the instance itself does not have.
     """
@@ -128,14 +128,6 @@ class Reads:
         """The reads of these kinds."""
         return [r for r in self.reads if r.kind in kinds]
 
-    @property
-    def can_change(self) -> bool:
-        """Whether there is anything that the function may set or change."""
-        return bool(
-            self.objects or self.classes or self.containers or self.of_kind("content")
-            or any(facts_of(site.code).stores for site in self.sites)
-        )  # fmt: skip
-
     def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
         """Tensors and objects that can change, by type and id; of these types, unless all count."""
         groups: dict[type, dict[int, AccessPath | Root]] = {}
@@ -162,15 +154,14 @@ class Reads:
         """The reads of Python numbers for which a trace can substitute symbolic ones."""
         return self.of_kind("number")
 
-    def line_of(self, kind: str, name: str) -> Source | None:
-        """The first line that reads a name."""
-        for code, load in self.loads.get((kind, name), ()):
-            return Source(code, load.offset)
-        return None
+    def line_of(self, path: AccessPath | Root) -> Source | None:
+        """The first line that reads the name at the end of an access path."""
+        loads = self.loads_of(path) if isinstance(path, AccessPath) else ()
+        return next((Source(code, load.offset) for code, load in loads), None)
 
-    def loads_of(self, path: AccessPath) -> Iterator[tuple[CodeType, Load]]:
+    def loads_of(self, path: AccessPath) -> Sequence[tuple[CodeType, Load]]:
         """Where the code reads the name at the end of an access path, and perhaps this value."""
-        yield from self.loads.get(name_of(path), ())
+        return self.loads.get(name_of(path), ())
 
 
 def name_of(path: AccessPath) -> tuple[str, str]:
@@ -182,51 +173,3 @@ def name_of(path: AccessPath) -> tuple[str, str]:
     if path.how == "cell":
         return "cell", path.text
     return path.how, path.key if path.how == "global" else ""
-
-
-class Escaping(Protocol):
-    """What is known of objects that get into code that is not looked at.
-
-    Attributes:
-        formats: whether code makes texts of values.
-    """
-
-    formats: bool
-
-    def take(self, value: Any) -> bool:
-        """Whether an object or a container escapes."""
-
-    def take_part(self, value: Any, owner: Any) -> None:
-        """Note that a value escapes with the object or container that holds it."""
-
-
-class Collecting(Protocol):
-    """What `collect` knows while it goes on.
-
-    Attributes:
-        found: what it gives in the end.
-        names: of attributes that reachable code reads.
-        asked: those that `getattr` and `hasattr` may be asked for.
-        later: those of which `ef.py_call` gets the value.
-        stored: those that are set.
-        every: whether names are made at run time.
-        global_paths: those of global names, by id of the namespace.
-    """
-
-    found: Reads
-    names: set[str]
-    asked: set[str]
-    later: set[str]
-    stored: set[str]
-    every: bool
-    global_paths: dict[tuple[int, str], AccessPath]
-
-    @property
-    def escapes(self) -> Escaping:
-        """What gets into code that is not looked at."""
-
-    def visit(self, path: AccessPath | Root, value: Any) -> None:
-        """Look at a value later."""
-
-    def wants(self, name: str) -> bool:
-        """Whether reachable code may read an attribute of this name."""

@@ -14,15 +14,15 @@ from contextlib import suppress
 from operator import is_
 from typing import Any, Final, final
 
-from eagerflow.capture.equality import same_items, same_value
-from eagerflow.capture.paths import GONE, Location, instance_dict, refill
+from eagerflow.capture.equality import ATOMS, same_items, same_value
+from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.core.symbols import number_now
 from eagerflow.core.tree import slots_of
 
-#: types of plain values, which are compared
-ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, complex})
 #: kinds of what is held by name or key, and that of its locations
 _KEYED: Final = {"cell": "cell", "attributes": "attribute", "namespace": "item", "dict": "item"}
+#: how code reads what is held by name
+_HOW: Final = {"cell": "cell", "attributes": "attribute", "namespace": "global"}
 
 
 def differs(old: Any, new: Any) -> bool:
@@ -75,12 +75,7 @@ class Held:
             return owner
         if isinstance(owner, type):
             return dict(owner.__dict__)
-        own = instance_dict(owner) or {}
-        slots = slots_of(type(owner))
-        if not slots:
-            return own
-        values = ((name, getattr(owner, name, GONE)) for name in slots)
-        return {**own, **{name: value for name, value in values if value is not GONE}}
+        return attributes_of(owner)
 
     def location(self, key: Any) -> Location:
         """That of one of the names, keys or items."""
@@ -91,6 +86,15 @@ class Held:
         else:
             text = f"{self.text}[{key!r}]"
         return Location(_KEYED.get(self.kind, "item"), self.owner, key, text)
+
+    def part(self, key: Any) -> AccessPath:
+        """The access path of one of the names, keys or items."""
+        how = _HOW.get(self.kind, "item")
+        known: Any = self.text if how == "cell" else key
+        if how == "cell":
+            key = self.path.get().__code__.co_freevars.index(self.text)
+        text = known if how in ("global", "cell") else self.location(key).text
+        return AccessPath(self.path, how, key, text)
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """The keys, names or numbers of what it held, with the values."""
@@ -125,9 +129,12 @@ class Held:
         """What was done to it, so that it can be done again: kind, key, old and new value.
 
         The kinds are those of a `Store`: ``"set"`` and ``"delete"`` are of one key, ``"append"``
-        has the items that were appended, ``"fill"`` all that is there now.
+        has the items that were appended, ``"fill"`` all that is there now; and ``"memory"``.
         """
         before, now, changes = self.before, self.now(), list(self.changes())
+        if self.kind == "memory":
+            yield from (("memory", None, before, now) for _ in changes)
+            return
         grown = self.kind in ("list", "deque") and len(now) > len(before)
         if grown and not any(map(differs, before, now)):
             yield "append", None, before, list(now)[len(before) :]
@@ -186,6 +193,13 @@ def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
     """Whether the keys that stayed are not where they were, before all that are new."""
     kept = [key for key in before if key in now]
     return list(now)[: len(kept)] != kept
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """What an instance itself holds, in slots as well; not a copy, where there are none."""
+    own = instance_dict(value) or {}
+    values = {name: getattr(value, name, GONE) for name in slots_of(type(value))}
+    return {**own, **{n: x for n, x in values.items() if x is not GONE}} if values else own
 
 
 #: classes by their modules and names: a program with an instance has loaded them

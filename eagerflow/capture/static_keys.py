@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, EllipsisType, FunctionType, ModuleType, N
 from typing import Any, Final, final
 from weakref import ref
 
-from eagerflow.capture.equality import content_of
+from eagerflow.capture.equality import content_of, same_value
 from eagerflow.capture.library import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.tracing.arrays import is_numpy
@@ -68,21 +68,17 @@ class IdentityKey:
 class _Value:
     """A value as a key that tells apart what ``==`` does not: ``1``, ``1.0`` and ``True``."""
 
-    __slots__ = ("kind", "text", "value")
+    __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.kind = type(value)
         self.value = value
-        # a zero equals its negative, and a NaN not even itself
-        self.text = repr(value) if self.kind in (float, complex) else ""
 
     def __hash__(self) -> int:
-        return hash(self.text or self.value)
+        value = self.value
+        return hash(repr(value) if type(value) in (float, complex) else value)  # NaN is no NaN
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Value) or other.kind is not self.kind:
-            return False
-        return self.text == other.text if self.text else bool(self.value == other.value)
+        return isinstance(other, _Value) and same_value(self.value, other.value)
 
     def __repr__(self) -> str:
         return describe(self.value)

@@ -21,7 +21,8 @@ from eagerflow.errors import (
     InterchangeError,
     TensorValueError,
 )
-from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware import Device, Lane, as_device, from_host
+from eagerflow.hardware import device as on_device
 from eagerflow.types import BYTES, DTYPES, DType, default_dtype
 
 #: What public functions take for an array. Objects of other libraries come as `object`s with
@@ -79,7 +80,7 @@ def _make_scalar(value: complex, lane: Lane) -> Tensor:
         (kind is float and _LEAST < abs(value) < _MOST) or (kind is int and abs(value) < _LARGE)
     )
     array = np.asarray(value, dtype=dtype.dtype) if plain else _checked(value, dtype)
-    return make_tensor(lane.device.backend.from_host(array, lane.device), lane)
+    return make_tensor(from_host(array, lane.device), lane)
 
 
 def _checked(value: complex, dtype: DType) -> np.ndarray[Any, Any]:
@@ -174,7 +175,7 @@ def array_tensor(
     array: np.ndarray[Any, Any], dtype: DType | None, device: Device, *, copy: bool | None
 ) -> Tensor:
     """A tensor of a NumPy array, shared if ``copy`` is not True and the device allows."""
-    own = _own_dtype(array)
+    own, borrowed = _own_dtype(array), True
     if dtype is not None and own is not dtype:
         if dtype is BYTES:
             raise DTypeError(f"{own.name} cannot be cast to bytes")
@@ -182,12 +183,12 @@ def array_tensor(
             raise TensorValueError(f"{own.name} to {dtype.name} needs a copy")
         with np.errstate(all="ignore"):
             array = array.astype(dtype.dtype)
-        copy, own = None, dtype
-    if copy:
+        copy, own, borrowed = None, dtype, False
+    if device.backend.array_type is not np.ndarray:
+        array = from_host(array, device, borrowed=borrowed)
+    elif copy:
         array = array.copy()
-    if device.backend.array_type is np.ndarray:
-        return _made(make_tensor(array, device.lanes[own]))
-    return _made(make_tensor(device.backend.from_host(array, device), device.lanes[own]))
+    return _made(make_tensor(array, device.lanes[own]))
 
 
 def _from_bytes(value: Any, dtype: DType | None, device: Device, copy: bool | None) -> Tensor:
@@ -212,9 +213,9 @@ def bytes_tensor(array: np.ndarray[Any, Any], device: Device) -> Tensor:
     """
     check_holds(device, BYTES)
     lane = device.lanes[BYTES]
-    if device.backend.array_type is np.ndarray:
-        return _made(make_tensor(array, lane))
-    return _made(make_tensor(device.backend.from_host(array, device), lane))
+    if device.backend.array_type is not np.ndarray:
+        array = from_host(array, device)
+    return _made(make_tensor(array, lane))
 
 
 def check_holds(device: Device, dtype: DType) -> None:
@@ -304,7 +305,10 @@ def _stack(value: Any, dtype: DType | None, device: Device | None) -> Tensor:
         else as_tensor(v, dtype, device)
         for v in value
     ]
-    return functions["stack"](parts)
+    if device is None or any(isinstance(part, AbstractArray) for part in parts):
+        return functions["stack"](parts)
+    with on_device(device):  # numbers alone, which go where they are to be
+        return functions["stack"](parts)
 
 
 def _from_items(value: Any, dtype: DType | None, device: Device) -> Tensor:

@@ -40,6 +40,7 @@ Precision = Literal["exact", "elementwise", "accumulate"]
 Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 FailsOn = Literal["nothing", "sizes", "values"]
 Raised = Sequence[type[BaseException]]
+Positions = tuple[int, ...]  # of inputs or outputs, from the end where negative
 
 
 class Neutral(NamedTuple):
@@ -154,6 +155,14 @@ class OpFacts(AlgebraFacts, total=False):
             to call it.
         on_stack: the statements that do it to a list of Python, in place of a list of which old
             versions stay; its first input and output are the list.
+        host_inputs: the inputs whose values the kernel reads in the memory of the host, wherever
+            it runs: what decides what is done, such as indices into lists, counts and keys. By
+            position, from the end where negative; a function from the attributes, if it depends
+            on these.
+        host_outputs: the outputs that the kernel makes there. One that makes some there makes all
+            of them there, and touches the memory of no device.
+        on_host: whether the kernel has to run at once, in the thread that calls, on the arrays as
+            they are: it changes state, calls Python or holds lists. So it is for all effects.
         calls_user: whether it calls Python code of the user, which may wait for another step.
         holds: whether it takes hold of its resource, until the end of the step at the latest.
         releases: whether it gives its resource back, which a step that fails does as well.
@@ -184,6 +193,9 @@ class OpFacts(AlgebraFacts, total=False):
     draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
+    host_inputs: Positions | Callable[[Mapping[str, Any]], Positions]
+    host_outputs: Positions
+    on_host: bool
     calls_user: bool
     holds: bool
     releases: bool
@@ -200,6 +212,7 @@ GENERAL: Final[OpFacts] = {
     "array_scalars": False, "fails_on": "values", "raises": (), "linear_rows": False,
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
+    "host_inputs": (), "host_outputs": (), "on_host": False,
     "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None,
 }  # fmt: skip
 

@@ -52,10 +52,9 @@ class CheckNan(AbstractInterpreter):
 
 
 def _is_finite(x: Tensor) -> bool:
-    xp = x.device.backend.xp
-    if xp is None or not x.dtype.is_inexact or x.dtype is LIST:
+    if not x.device.holds_data or not x.dtype.is_inexact or x.dtype is LIST:
         return True
-    return bool(xp.isfinite(x._data).all())
+    return bool(x.device.xp.isfinite(x._data).all())
 
 
 def _is_finite_number(value: Any) -> bool:
@@ -63,7 +62,7 @@ def _is_finite_number(value: Any) -> bool:
 
 
 def _kinds(bad: Sequence[Tensor]) -> str:
-    nan = any(bool(x.device.backend.xp.isnan(x._data).any()) for x in bad)
+    nan = any(bool(x.device.xp.isnan(x._data).any()) for x in bad)
     return "a NaN" if nan else "an infinity"
 
 

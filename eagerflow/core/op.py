@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Neutral,
         OpFacts,
         Order,
+        Positions,
         Precision,
         Raised,
         RowSum,
@@ -135,6 +136,9 @@ class Op:
     draws: bool
     inline: InlineRule | None
     on_stack: StackRule | None
+    host_inputs: Positions | Callable[[Mapping[str, Any]], Positions]
+    host_outputs: Positions
+    on_host: bool
     calls_user: bool
     holds: bool
     releases: bool
@@ -170,6 +174,10 @@ class Op:
     def raised(self, attrs: Mapping[str, Any]) -> Raised:
         """What it raises in an ordinary run, with these attributes."""
         return self.raises(attrs) if callable(self.raises) else self.raises
+
+    def read_on_host(self, attrs: Mapping[str, Any]) -> Positions:
+        """The inputs that its kernel reads in the memory of the host, with these attributes."""
+        return self.host_inputs(attrs) if callable(self.host_inputs) else self.host_inputs
 
     def failing(self, attrs: Mapping[str, Any]) -> FailsOn:
         """For what its kernel may raise an error, with these attributes."""
@@ -280,7 +288,7 @@ def define(
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.native, op.effect, op.moves, op.devices = native, effect, moves, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
-    op.state({**GENERAL, **family_of(infer)})
+    op.state({**GENERAL, "on_host": effect != "pure", **family_of(infer)})
     if isinstance(vjp, tuple) and not any(vjp):
         op.saved = "none"  # no rule reads anything
     op.state(facts)

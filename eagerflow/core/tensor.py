@@ -18,7 +18,7 @@ from eagerflow.errors import (
     hide_frames,
     strip,
 )
-from eagerflow.hardware import Device, Lane, operator_number
+from eagerflow.hardware import Device, Lane, operator_number, to_host
 from eagerflow.types import BYTES, DType, TensorSpec, TensorType, same_shape
 from eagerflow.unknown_names import hint_at
 
@@ -291,7 +291,7 @@ class AbstractArray(AbstractConversions):
             except Exception:
                 return functions["getitem"](self, key)
             if type(data) is not lane.array_type:  # a NumPy scalar, or bytes
-                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
+                data = lane.device.xp.asarray(data, lane.dtype.dtype)
             out = Tensor()
             out._data = data
             out._lane = lane
@@ -368,7 +368,9 @@ class Tensor(AbstractArray):
             data = data.concrete("numpy()")
         elif _stack.installed:
             interpreter.current().looked(self)
-        array = lane.device.backend.to_host(data, lane.device).view()
+        if type(data) is not np.ndarray:
+            data = to_host(data, lane.device)
+        array: np.ndarray[Any, Any] = data.view()
         array.flags.writeable = False
         return array
 
@@ -406,7 +408,7 @@ class Tensor(AbstractArray):
 
     @property
     def _has_values(self) -> bool:
-        return not self._lane.symbolic and self._lane.device.backend.xp is not None
+        return not self._lane.symbolic and self._lane.device.holds_data
 
     def __copy__(self) -> Tensor:
         return handle_of(self)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Number
 from types import FunctionType
 from typing import Any, Final
@@ -96,31 +95,6 @@ def _refill(mapping: dict[Any, Any], items: Sequence[tuple[Any, Any]]) -> None:
         mapping.clear()  # not if the keys stay: a loop over it may be under way
     for key, value in items:  # `update` of a `Counter` adds
         mapping[key] = value
-
-
-def ask_in_keys(value: Any, *, within: bool = True) -> None:
-    """Let the keys of a dict be the numbers themselves, for which it asked when it got them.
-
-    Args:
-        value: the dict, or what holds some.
-        within: whether to look into what it holds as well.
-    """
-    if isinstance(value, dict):
-        keys = [asked(key, "its use as a key") for key in value]
-        if not all(map(operator.is_, keys, value)):
-            _refill(value, list(zip(keys, value.values(), strict=True)))
-    if within:
-        for part in _parts(value):
-            ask_in_keys(part)
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    """What a part of a tree holds."""
-    if hasattr(type(value), "__dataclass_fields__"):
-        return vars(value).values() if hasattr(value, "__dict__") else ()
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, (list, tuple, deque)) else ()
 
 
 def has_a_say(other: Any, method: str) -> bool:

@@ -7,14 +7,13 @@ typed. All else is static: another value is another trace.
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_not
 from typing import Any, Final, final
 
-from eagerflow.capture.argument_containers import is_container, merged
+from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
@@ -171,7 +170,7 @@ class Signature:
                 leaves += _leaves(name + path, leaf)
         seen: dict[int, int] = {}
         orders = tuple(
-            [o for value in values if type(value) is not Tensor for o in _orders(value, seen)]
+            [o for value in values if type(value) not in _FLAT for o in _orders(value, seen)]
         )
         return Call(leaves, names, tuple(treedefs), orders, _aliases(leaves), values)
 
@@ -315,25 +314,16 @@ def _orders(value: Any, seen: dict[int, int]) -> Iterator[tuple[Any, ...]]:
     The keys of dicts in their order, and which containers are earlier ones once more: ``seen`` has
     the number of each by its id. What is done to one of these is seen in the other.
     """
-    kind = type(value)
     if is_container(value):
         number = len(seen)
         first = seen.setdefault(id(value), number)
         if first != number:
             yield (_AGAIN, number, first)
             return
-    if isinstance(value, dict):
-        if value:  # 1 and True are one key for Python, and print differently
-            yield tuple([(type(key), key) for key in value])
-        parts: Any = value.values()
-    elif isinstance(value, (list, tuple, deque)):
-        parts = value
-    elif hasattr(kind, "__dataclass_fields__") and not isinstance(value, type):
-        parts = tree.attributes(value).values()
-    else:
-        return
-    for part in parts:
-        if type(part) is not Tensor:
+    if isinstance(value, dict) and value:  # 1 and True are one key, and print differently
+        yield tuple([(type(key), key) for key in value])
+    for _, part in parts_of(value):
+        if type(part) not in _FLAT:
             yield from _orders(part, seen)
 
 

@@ -14,7 +14,8 @@ from weakref import ref
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.equality import same_value
+from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
@@ -130,7 +131,7 @@ class CacheEntry:
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
         return all(map(fits, call.shapes, self.patterns)) and all(
-            same_number(call.leaves[i].value, value) for i, value in self.numbers
+            same_value(call.leaves[i].value, value) for i, value in self.numbers
         )
 
     def shares(self, call: Call) -> bool:
@@ -152,7 +153,7 @@ class CacheEntry:
 
     def same_numbers(self, args: Sequence[Any]) -> bool:
         """Whether numbers that became static are those of the trace."""
-        return all(same_number(args[i], value) for i, value in self.numbers if i < len(args))
+        return all(same_value(args[i], value) for i, value in self.numbers if i < len(args))
 
     def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
         """Whether positional arguments are the first leaves, so that all others are defaults.
@@ -344,11 +345,6 @@ def _output(
     return what
 
 
-def same_number(a: Any, b: Any) -> bool:
-    """Whether two numbers are one and the same: of one kind, and as they print."""
-    return type(a) is type(b) and (a == b if type(a) is int else repr(a) == repr(b))
-
-
 @final
 class TraceGroup:
     """The traces of one key: calls that differ in sizes and numbers only.
@@ -389,14 +385,14 @@ class Cache:
     def __init__(self, shortcuts: dict[Any, Any]) -> None:
         self._groups: OrderedDict[Any, TraceGroup] = OrderedDict()
         self._shortcuts = shortcuts
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return sum(len(g.entries) for g in self._groups.values())
 
     def entries(self) -> Iterator[CacheEntry]:
-        """All traces, those of the key used last at the end."""
-        for group in list(self._groups.values()):
+        """All traces, the one used last first."""
+        for group in reversed(list(self._groups.values())):
             yield from group.entries
 
     def group(self, call: Call) -> TraceGroup | None:
@@ -411,7 +407,7 @@ class Cache:
     def add(self, call: Call, entry: CacheEntry) -> None:
         """Keep a trace; drop the ones used longest ago where there are too many."""
         with self._lock:
-            group = self._ensure(call.key)
+            group = self.ensure(call.key)
             group.entries = [entry, *group.entries]  # others may be reading the old list
             self._groups.move_to_end(call.key)
             while len(self) > MOST_TRACES:
@@ -422,19 +418,16 @@ class Cache:
                 if not oldest.entries and len(self._groups) > 1:
                     self._groups.popitem(last=False)
 
-    def ensure(self, call: Call) -> TraceGroup:
-        """The group of a call's key, made if there is none."""
+    def ensure(self, key: Any) -> TraceGroup:
+        """The group of a key, made if there is none."""
         with self._lock:
-            return self._ensure(call.key)
-
-    def _ensure(self, key: Any) -> TraceGroup:
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = TraceGroup()
-            here = ref(self)
-            for item in _identities(key):
-                group.watches.append(item.watch(lambda: _forget(here, key)))
-        return group
+            group = self._groups.get(key)
+            if group is None:
+                group = self._groups[key] = TraceGroup()
+                here = ref(self)
+                for item in _identities(key):
+                    group.watches.append(item.watch(lambda: _forget(here, key)))
+            return group
 
     def prefer(self, group: TraceGroup, entry: CacheEntry) -> None:
         """Look at ``entry`` first from now on."""
@@ -453,15 +446,10 @@ class Cache:
         """All keys with their traces."""
         return list(self._groups.items())
 
-    def latest(self) -> Iterator[CacheEntry]:
-        """All traces, the one used last first."""
-        for group in reversed(list(self._groups.values())):
-            yield from group.entries
-
     def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
         """Keep a trace that another function had under this key."""
         with self._lock:
-            mine = self._ensure(key)
+            mine = self.ensure(key)
             mine.sizes = group.sizes
             mine.entries = [*mine.entries, entry]
 

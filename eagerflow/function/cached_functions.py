@@ -14,10 +14,11 @@ from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.blocks import reach
 from eagerflow.capture.changes import OutsideChange
 from eagerflow.capture.collect import collect
+from eagerflow.capture.equality import ATOMS
 from eagerflow.capture.library import CACHED
 from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Read
-from eagerflow.capture.snapshot import ATOMS, is_memory
+from eagerflow.capture.snapshot import is_memory
 from eagerflow.core import tree
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.symbols import AbstractNumber

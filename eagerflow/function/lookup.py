@@ -119,7 +119,7 @@ class Lookup:
     def _trace_for(
         self, call: Call, reason: Reason, runs: bool
     ) -> tuple[CacheEntry, Sequence[Any]]:
-        group = self.cache.ensure(call)
+        group = self.cache.ensure(call.key)
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call),
@@ -169,7 +169,7 @@ class Lookup:
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
-        for entry in self.cache.latest():
+        for entry in self.cache.entries():
             return entry
         raise TraceError(f"{self.name} was not traced yet", hint="call it first")
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from eagerflow.capture.border import fits
+from eagerflow.capture.equality import same_value
 from eagerflow.function.arguments import FOREIGN, Call
-from eagerflow.function.cache import Cache, CacheEntry, same_number
+from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import LeafRecord
 
 _SHOWN: Final = 4  # differences that a reason names
@@ -33,7 +34,7 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     group = cache.group(call)
     if group is not None and group.entries:
         return _entry_differs(group.entries[0], call)
-    records = [entry.leaf_records for entry in reversed(list(cache.entries()))]
+    records = [entry.leaf_records for entry in cache.entries()]
     if not records:
         return Reason("earlier traces went with objects that they were for")
     return _arguments_differ(call, min(records, key=lambda before: _distance(call, before)))
@@ -60,7 +61,7 @@ def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
     parts, culprits = [], []
     for i, value in entry.numbers:
         leaf = call.leaves[i]
-        if not same_number(leaf.value, value):
+        if not same_value(leaf.value, value):
             parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
             culprits.append(leaf.name)
     patterns = iter(entry.patterns)

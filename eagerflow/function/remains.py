@@ -9,15 +9,15 @@ from __future__ import annotations
 import copy
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import CellType, FrameType
 from typing import Any, Final, final
 from weakref import ref
 
 from eagerflow.autograph.conversion.syntax import OPERATORS
-from eagerflow.capture.paths import Location, instance_dict, refill
+from eagerflow.capture.paths import Location, refill
+from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
-from eagerflow.core.tree import slots_of
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay
@@ -211,14 +211,8 @@ def _put(holder: Any, x: Any, value: Any, depth: int) -> bool:
     elif isinstance(holder, BaseException) and holder.args is x:
         holder.args = value
     else:
-        names = [name for name, held in _attributes(holder) if held is x]
+        names = [k for k, held in Held("attributes", holder, "").entries() if held is x]
         for name in names:
             Location("attribute", holder, name, name).set(value)
         return bool(names)
     return True
-
-
-def _attributes(holder: Any) -> Iterator[tuple[str, Any]]:
-    yield from list((instance_dict(holder) or {}).items())
-    for name in slots_of(type(holder)):
-        yield name, getattr(holder, name, None)

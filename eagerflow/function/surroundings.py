@@ -18,20 +18,19 @@ from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
-from eagerflow.capture.argument_containers import is_container
+from eagerflow.capture.argument_containers import ask_in_keys, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import asks_types, is_operand
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read
 from eagerflow.core import tree
-from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.tensor import Tensor
 from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims.asked import ask_in_keys
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
@@ -155,7 +154,7 @@ class Outside:
         """What code reaches by name, and modules that it imports itself."""
         yield from (read.value for read in self.reads.reads)
         for site in self.reads.sites:
-            for name, _, _ in facts_of(site.code).imports:
+            for name, _ in facts_of(site.code).imports:
                 yield sys.modules.get(name)
 
     # --- while the function runs ---
@@ -165,8 +164,7 @@ class Outside:
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
         if self._substitutes:  # first: what stands for the numbers is what is there before
             self._stack.enter_context(substituted(self._substitutes))
-        if self.reads.can_change:
-            self._watches.append(self._stack.enter_context(watching(self.reads)))
+        self._watches.append(self._stack.enter_context(watching(self.reads)))
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
@@ -239,7 +237,7 @@ class Outside:
             now._data, now._lane, now._mark = handle._data, handle._lane, None
             read = self._tensors.get(id(handle))
             if read is None:
-                self._note_unrepeated("a tensor is updated that no name leads to")
+                self._note("a tensor is updated that no name leads to", self.unrepeated)
                 self._updated.append(id(handle))
             else:
                 yield make("update", read.path, now, self)
@@ -263,11 +261,6 @@ class Outside:
                     raise _written(change)
                 self._keep(change)
 
-    def _note_unrepeated(self, text: str) -> None:
-        if self._request.strict:
-            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
-        self.unrepeated.append(text)
-
     def _is_of_call(self, path: AccessPath | Root) -> bool:
         """Whether it leads into a static argument that is another object in other calls."""
         start = path.root.get()
@@ -275,43 +268,27 @@ class Outside:
 
     def _keep(self, change: OutsideChange) -> None:
         """Leave what no store can repeat as it is: each call is traced that does it."""
-        self._note_unrepeated(str(change))
+        self._note(str(change), self.unrepeated)
         if change.kind in ("set", "delete"):
             assert isinstance(change.path, AccessPath)
             self._kept.append((change.path, change.new))
         else:
             self._changed.add(id(change.path.get()))
 
-    def _doubt(self, text: str) -> None:
-        """Note something that happens only while tracing."""
-        if self._request.strict:
-            raise TraceError(f"{self._request.name}: {text}", given="strict=True")
-        self._notes.append(text)
-
     # --- results ---
 
     @property
     def outputs(self) -> dict[int, Output]:
-        """Where the containers outside come from as results, by their ids."""
-        return {
-            id(one.value): Output("outside", one.path)
+        """Where tensors, arrays and containers outside come from as results, by their ids."""
+        arrays = [(r.path, r.value) for r in self.reads.of_kind("content")]
+        arrays = [*(one for one in self._substitutes if type(one[1]) is TracedArray), *arrays]
+        tensors = [(read.path, read.value) for read in self._tensors.values()]
+        held = [
+            one
             for one in (*self.reads.containers, *self.reads.objects)
             if is_container(one.value) and not self._is_of_call(one.path)
-        }
-
-    def path_of(self, x: Tensor) -> AccessPath | None:
-        """Where a tensor from outside is that a result is, unchanged or updated."""
-        read = self._tensors.get(id(x))
-        return None if read is None else read.path
-
-    def path_of_array(self, x: Any) -> AccessPath | None:
-        """Where an array of NumPy from outside is that a result is, or stands for."""
-        known = [(r.path, r.value) for r in self.reads.of_kind("content")]
-        return next((path for path, y in (*self._substitutes, *known) if y is x), None)
-
-    def is_array(self, x: Any) -> bool:
-        """Whether ``x`` is an array of NumPy."""
-        return hasattr(type(x), "__array_interface__") and not isinstance(x, AbstractArray)
+        ]
+        return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
 
     def knows(self, x: Any) -> bool:
         """Whether ``x`` is an object from outside."""
@@ -330,14 +307,15 @@ class Outside:
         return self._described
 
     def _report(self, finding: Finding) -> None:
+        wrong = f"{finding.what} {finding.why}"
+        self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
+
+    def _note(self, text: str, to: list[str], wrong: str = "", **more: Any) -> None:
+        """Note what is not as in eager mode, or refuse it."""
         if self._request.strict:
-            raise TraceError(
-                f"{self._request.name}: {finding.what} {finding.why}",
-                given="strict=True",
-                hint=finding.hint,
-                source=finding.source,
-            )
-        self._notes.append(str(finding))
+            name = self._request.name
+            raise TraceError(f"{name}: {wrong or text}", given="strict=True", **more)
+        to.append(text)
 
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
@@ -345,15 +323,15 @@ class Outside:
             if not printed(self._tracer, finding.source):
                 self._report(finding)
         for text in missed.get(self._tracer, ()):
-            self._doubt(text)
+            self._note(text, self._notes)
         arrays = [leaf.name for leaf in self._request.call.leaves if is_numpy(leaf.array)]
         for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
             reason = why_not(code)
             if reason is not None:
-                self._doubt(
+                self._note(
                     f"type() of {arrays[0]} is not numpy's, as {reason}, at "
-                    f"{Source(code, load.offset)}; write isinstance(...)"
-                )
+                    f"{Source(code, load.offset)}; write isinstance(...)", self._notes,
+                )  # fmt: skip
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---
@@ -381,7 +359,9 @@ class Outside:
                 constants.append((capture.value, capture.handle))
                 if not capture.fresh and not frozen:
                     where = f" at {capture.source}" if capture.source is not None else ""
-                    self._doubt(f"a tensor from outside is frozen: it cannot be watched{where}")
+                    self._note(
+                        f"a tensor from outside is frozen: it cannot be watched{where}", self._notes
+                    )
                 continue
             seen.add(id(origin))
             if origin.kind == "content" and origin.path.how != "call":

@@ -18,17 +18,18 @@ from eagerflow.autograph.values.lists import note_lists
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
+    ask_in_keys,
     is_container,
 )
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.capture.snapshot import ATOMS
+from eagerflow.capture.equality import ATOMS
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import ask_in_keys, asked
+from eagerflow.dims.asked import asked
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
@@ -132,8 +133,8 @@ class _Maker:
         self.outputs: list[Value] = []
         self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
         self.containers: ArgumentContainers | None = None
-        self._handles: dict[int, tuple[int, Tensor]] = {}  # the outputs that are tensors, by id
-        self._known: dict[int, Output] = {}  # containers that were there before, by id
+        self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
+        self._known: dict[int, Output] = {}  # where objects are from that were there before, by id
         self._several: dict[int, Any] = {}  # containers made here that occur in several places
         self._made: dict[int, int] = {}  # those of them that are built already
         self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
@@ -243,6 +244,8 @@ class _Maker:
         self._known = outside.outputs
         if self.containers is not None:
             self._known |= self.containers.outputs
+        handles = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
+        self._known |= {id(x): Output("leaf", i) for i, x in reversed(handles)}
         for container in self.containers.values if self.containers is not None else ():
             ask_in_keys(container, within=False)
         done = self.containers.changes() if self.containers is not None else ()
@@ -311,16 +314,8 @@ class _Maker:
                 self.made.append(self._tree(x, outside, stored=stored, built=x))
                 self._made[id(x)] = len(self.made) - 1
             return Output("made", self._made[id(x)])
-        if type(x) is Tensor:
-            leaf = next((i for i, y in enumerate(self.inputs) if y is x), None)
-            if leaf is not None:
-                return Output("leaf", leaf)
-            outer = outside.path_of(x)
-            if outer is not None:
-                return Output("outside", outer)
+        if type(x) is Tensor or type(x) is TracedArray:
             return Output("value", self._add_handle(x))
-        if type(x) is TracedArray:
-            return self._array(x, outside)
         if type(x) is Dim:
             x = number_of(x)
         if type(x) is TracedNumber:
@@ -350,9 +345,8 @@ class _Maker:
                     hint="make the variable outside, or return its value: v.value",
                 )
             return Output("constant", x)
-        if outside.is_array(x):
-            known = outside.path_of_array(x)
-            return Output("copy", x.copy()) if known is None else Output("outside", known)
+        if is_numpy(x):
+            return Output("copy", x.copy())
         if isinstance(x, set):  # of another call, which is one of the same items
             here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
             if here:
@@ -369,23 +363,15 @@ class _Maker:
             hint="return its tensors, and build the object outside",
         )
 
-    def _array(self, x: TracedArray, outside: Outside) -> Output:
-        """Where an array of NumPy comes from; one that is returned twice is one there, too."""
-        path = outside.path_of_array(x)
-        if path is not None:
-            return Output("outside", path)
-        known = next((i for i, y in self.arrays.items() if y is x), None)
-        if known is None:
-            known = self._add(self.tracer.value_of(x.tensor))
-            self.arrays[known] = x
-        return Output("value", known)
-
-    def _add_handle(self, x: Tensor) -> int:
-        """The output for a tensor; a tensor that is returned twice is one handle there, too."""
-        known = self._handles.get(id(x))
-        if known is None:
-            known = self._handles[id(x)] = (self._add(self.tracer.value_of(x)), x)
-        return known[0]
+    def _add_handle(self, x: Any) -> int:
+        """The output for a tensor or an array; one that is returned twice is one there, too."""
+        if id(x) not in self._handles:
+            array = type(x) is TracedArray
+            number = self._add(self.tracer.value_of(x.tensor if array else x))
+            self._handles[id(x)] = (number, x)
+            if array:
+                self.arrays[number] = x
+        return self._handles[id(x)][0]
 
     def _add(self, value: Value) -> int:
         self.outputs.append(value)

@@ -109,7 +109,7 @@ def _of_op(op: Op) -> _Arguments:
     rule = _of_rule(op.infer)
     kernel = table.portable_kernel(op.name)
     if isinstance(kernel, str):  # the name of a function of the namespace
-        kernel = getattr(as_device("cpu:0").backend.xp, kernel, None)
+        kernel = getattr(as_device("cpu:0").xp, kernel, None)
     if rule.more:
         rule = _with_kernel(rule, kernel)
     return rule if rule.most is not None else _counted(op, kernel, rule)

@@ -41,6 +41,7 @@ class NodeSignature(NamedTuple):
         needs: the names of the attributes that they need.
         takes: of those that they may have besides; None for any.
         operands: how many operands they take; None for any number.
+        host_inputs: the operands that are read in the memory of the host, such as predicates.
     """
 
     kind: NodeKind
@@ -48,6 +49,7 @@ class NodeSignature(NamedTuple):
     needs: str = ""
     takes: str | None = None
     operands: int | None = None
+    host_inputs: tuple[int, ...] = ()
 
 
 #: by the op of the node
@@ -58,12 +60,13 @@ _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
 def signature(
     *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None,
-    operands: int | None = None,
+    operands: int | None = None, host_inputs: tuple[int, ...] = (),
 ) -> Callable[[_R], _R]:  # fmt: skip
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
-        signatures.update(dict.fromkeys(ops, NodeSignature(kind, rule, needs, takes, operands)))
+        known = NodeSignature(kind, rule, needs, takes, operands, host_inputs)
+        signatures.update(dict.fromkeys(ops, known))
         return rule
 
     return register
@@ -73,6 +76,16 @@ def kind_of(op: str) -> NodeKind:
     """What nodes of ``op`` are."""
     signature = signatures.get(op)
     return "op" if signature is None else signature.kind
+
+
+def read_on_host(node: Node) -> frozenset[int]:
+    """Which inputs of a node are read in the memory of the host, wherever it runs."""
+    signature, op, count = signatures.get(node.op), find_op(node.op), len(node.inputs)
+    if signature is not None:
+        positions = signature.host_inputs
+    else:
+        positions = () if op is None else op.read_on_host(node.attrs)
+    return frozenset(i % count for i in positions)
 
 
 def is_read(op: str) -> bool:
@@ -183,7 +196,7 @@ def _truth(node: Node) -> ValueSpec:
     return kind
 
 
-@signature("python_item", kind="number", operands=1)
+@signature("python_item", kind="number", operands=1, host_inputs=(0,))
 def _item(node: Node) -> Sequence[ValueSpec]:
     """The element of a tensor without axes, as a number."""
     (kind,) = [v.spec for v in node.inputs]
@@ -214,7 +227,7 @@ def _call(node: Node) -> Sequence[ValueSpec]:
     return _apply(_body(node, "body"), [v.spec for v in node.inputs])
 
 
-@signature("cond", "switch", kind="branches", needs="branches", takes="")
+@signature("cond", "switch", kind="branches", needs="branches", takes="", host_inputs=(0,))
 def _branches(node: Node) -> Sequence[ValueSpec]:
     """The first input chooses one of ``branches``, which get the others."""
     branches = node.attrs.get("branches")

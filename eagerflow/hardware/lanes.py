@@ -65,7 +65,7 @@ def known_operator(name: str) -> int | None:
 
 
 def _weak_types(dtype: DType, device: Device) -> frozenset[type]:
-    if device.backend.xp is None or not dtype.is_native:
+    if not device.holds_data or not dtype.is_native:
         return frozenset()
     ranks = {"signed integer": 1, "unsigned integer": 1, "real floating": 2, "complex floating": 3}
     return frozenset((int, float, complex)[: ranks.get(dtype.kind, 0)])

@@ -1,153 +1,24 @@
 """Devices: their names, their backends, and which one is current.
 
-A device has a *backend*, one per kind, that holds data on it; third parties add kinds with
-`register_backend` or by the entry point ``eagerflow.devices``.
+A device has a *backend*, one per kind, that holds data on it (`eagerflow.hardware.contract`). Those
+that come with eagerflow are loaded by name when one of their devices is asked for; third parties
+add kinds with `register_backend` or by the entry point ``eagerflow.devices``.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import threading
-from abc import ABC, abstractmethod
 from contextvars import ContextVar, Token
 from dataclasses import dataclass
-from typing import Any, Final, final
+from importlib import import_module
+from typing import Any, Final, cast, final
 
-import numpy as np
-
-from eagerflow import plugins, settings
+from eagerflow import plugins
 from eagerflow.errors import DeviceError
+from eagerflow.hardware.contract import MEMBERS, Backend
 from eagerflow.hardware.lanes import Lane, known_operator
 from eagerflow.types import BYTES, DTYPES, LIST
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class MemoryStats:
-    """Memory of a device in bytes; None where the device cannot tell.
-
-    Attributes:
-        in_use: held by living values (on CPU: resident memory of this process).
-        reserved: held by the allocator.
-        limit: what eagerflow may use at most.
-        total: what the device has.
-    """
-
-    in_use: int | None
-    reserved: int | None
-    limit: int | None
-    total: int | None
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class NullArray:
-    """An array of a null device: a dtype and a shape, no data."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-
-class AbstractBackend(ABC):
-    """What one kind of device can do: hold arrays and run kernels on them.
-
-    Attributes:
-        kind: the kind's name, as in ``kind:0``.
-        xp: the array namespace that portable kernels get; None if there is none.
-        array_type: the class of its arrays.
-        holds_bytes: whether its arrays can be of dtype bytes, which are objects of Python.
-    """
-
-    kind: str
-    xp: Any
-    array_type: type[Any]
-    holds_bytes: bool = False
-
-    @abstractmethod
-    def count(self) -> int:
-        """How many devices of this kind there are now."""
-
-    @abstractmethod
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> Any:
-        """A copy of a NumPy array on ``device``."""
-
-    @abstractmethod
-    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
-        """The array as a NumPy array; without a copy where the memory is the same."""
-
-    @abstractmethod
-    def memory(self, device: Device) -> MemoryStats:
-        """Memory statistics of ``device``."""
-
-    @abstractmethod
-    def release(self, device: Device) -> None:
-        """Give memory that is reserved but not used back to the system."""
-
-
-@final
-class CpuBackend(AbstractBackend):
-    """NumPy arrays in the memory of this process; every ``cpu:n`` is virtual."""
-
-    kind = "cpu"
-    xp = np
-    array_type = np.ndarray
-    holds_bytes = True
-
-    def count(self) -> int:
-        return settings.current().cpu_devices
-
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
-        return array.copy()
-
-    def to_host(self, data: np.ndarray[Any, Any], device: Device) -> np.ndarray[Any, Any]:
-        return data
-
-    def memory(self, device: Device) -> MemoryStats:
-        resident, total = None, None
-        try:
-            with open("/proc/self/statm") as statm:
-                resident = int(statm.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-            with open("/proc/meminfo") as meminfo:
-                total = int(meminfo.readline().split()[1]) * 1024
-        except OSError:  # not Linux
-            pass
-        return MemoryStats(resident, resident, None, total)
-
-    def release(self, device: Device) -> None:
-        """Nothing is reserved: NumPy frees at once."""
-
-
-@final
-class NullBackend(AbstractBackend):
-    """Devices that know types but hold no data, for planning without the machines."""
-
-    kind = "null"
-    xp = None
-    array_type = NullArray
-    holds_bytes = True
-
-    def count(self) -> int:
-        return 1_000_000
-
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> NullArray:
-        return NullArray(array.dtype, array.shape)
-
-    def to_host(self, data: Any, device: Device) -> np.ndarray[Any, Any]:
-        raise DeviceError(
-            f"a tensor on {device} has no values", hint="null devices know types only"
-        )
-
-    def memory(self, device: Device) -> MemoryStats:
-        return MemoryStats(0, 0, None, None)
-
-    def release(self, device: Device) -> None:
-        """Nothing to give back."""
 
 
 @final
@@ -161,16 +32,20 @@ class Device:
         task: ``"worker:1"`` on a task server, else None.
         backend: what holds its arrays.
         lanes: its lanes by dtype.
+        holds_data: whether there are values on it; null devices know types only.
+        xp: the array namespace for its arrays; None without values.
     """
 
-    __slots__ = ("backend", "index", "kind", "lanes", "name", "task")
+    __slots__ = ("backend", "holds_data", "index", "kind", "lanes", "name", "task", "xp")
 
-    def __init__(self, name: str, kind: str, index: int, backend: AbstractBackend) -> None:
+    def __init__(self, name: str, kind: str, index: int, backend: Backend) -> None:
         self.name = name
         self.kind = kind
         self.index = index
         self.task: str | None = None
         self.backend = backend
+        self.holds_data = backend.holds_data
+        self.xp = backend.namespace(index)
         self.lanes: dict[Any, Lane] = {}
         for dtype in (*DTYPES.values(), LIST, BYTES):
             self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)
@@ -197,9 +72,17 @@ class Device:
 # --- the registry ---------------------------------------------------------------------------
 
 _lock: Final = threading.Lock()
-_backends: dict[str, AbstractBackend] = {}
+_backends: dict[str, Backend] = {}
 _devices: dict[str, Device] = {}
 _plugins_loaded = False
+#: the backends that come with eagerflow, by kind
+_BY_NAME: Final = {
+    "async": "eagerflow_kernels.asynchronous:AsyncBackend",
+    "cpu": "eagerflow.hardware.cpu:CpuBackend",
+    "null": "eagerflow.hardware.null:NullBackend",
+}
+#: kinds that stand for machines which are not there, and how many devices a list shows if asked
+_STAND_INS: Final = {"async": 2, "null": 8}
 _SHORT: Final = re.compile(
     r"(?:(?P<job>[A-Za-z_]\w*):(?P<task>\d+|\*)/)?(?P<kind>[A-Za-z]\w*)(?::(?P<index>\d+|\*))?"
 )
@@ -229,17 +112,18 @@ class _Name:
         return _Name(self.job or outer.job, task, self.kind or outer.kind, index)
 
 
-def register_backend(backend: AbstractBackend) -> None:
+def register_backend(backend: Backend) -> None:
     """Add a kind of device, or replace one of that name (its devices are made anew).
+
+    Args:
+        backend: any object with the members of `eagerflow.hardware.Backend`.
+
+    Raises:
+        DeviceError: something is missing.
 
     >>> ef.hardware.register_backend(ef.hardware.CpuBackend())
     """
-    if not isinstance(backend, AbstractBackend) or not re.fullmatch(r"[a-z]\w*", backend.kind):
-        raise DeviceError(
-            "this is not a backend",
-            given=repr(backend),
-            expected="an instance of a subclass of AbstractBackend, with a kind such as 'tpu'",
-        )
+    _check(backend)
     with _lock:
         old = _backends.get(backend.kind)
         _backends[backend.kind] = backend
@@ -248,10 +132,30 @@ def register_backend(backend: AbstractBackend) -> None:
                 del _devices[name]
 
 
-def _backend(kind: str) -> AbstractBackend | None:
+def _check(backend: Any) -> None:
+    missing = [name for name in MEMBERS if not hasattr(backend, name)]
+    if isinstance(backend, type):
+        missing = [f"an object of it: register_backend({backend.__name__}())"]
+    hint = f"it lacks {', '.join(missing)}" if missing else None
+    kind = getattr(backend, "kind", None)
+    if hint or not isinstance(kind, str) or not re.fullmatch(r"[a-z]\w*", kind):
+        raise DeviceError(
+            "this is not a backend",
+            given=repr(backend),
+            expected="an object with the members of ef.hardware.Backend, and a kind such as 'tpu'",
+            hint=hint,
+        )
+
+
+def _backend(kind: str) -> Backend | None:
     global _plugins_loaded
     backend = _backends.get(kind)
-    if backend is None and not _plugins_loaded:
+    if backend is None and kind in _BY_NAME:
+        module, _, name = _BY_NAME[kind].partition(":")
+        made = cast("Backend", getattr(import_module(module), name)())
+        with _lock:
+            _backends.setdefault(kind, made)
+    elif backend is None and not _plugins_loaded:
         _plugins_loaded = True
         for point in plugins.entry_points("eagerflow.devices"):
             try:
@@ -260,8 +164,7 @@ def _backend(kind: str) -> AbstractBackend | None:
                 raise DeviceError(
                     f"the plug-in {point.name} ({point.value}) failed: {error!r}"
                 ) from error
-        backend = _backends.get(kind)
-    return backend
+    return _backends.get(kind)
 
 
 def as_device(name: Device | device | str | None) -> Device:
@@ -332,7 +235,7 @@ def _find(name: _Name) -> Device:
     backend = _backend(kind)
     if backend is None:
         hint = "pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None
-        kinds = ", ".join(sorted(_backends))
+        kinds = ", ".join(sorted({*_backends, *_BY_NAME}))
         raise DeviceError(f"there is no device of kind {kind!r}", expected=kinds, hint=hint)
     full = f"{kind}:{index}"
     with _lock:
@@ -350,7 +253,8 @@ def devices(kind: str | None = None) -> list[Device]:
     """The devices of this process, CPUs first.
 
     Args:
-        kind: only devices of this kind. Null devices are listed only if asked for (eight of them).
+        kind: only devices of this kind. Those that stand for machines which are not there, such as
+            null devices, are listed only if asked for (eight of them).
 
     >>> ef.devices()
     [Device('cpu:0')]
@@ -358,8 +262,10 @@ def devices(kind: str | None = None) -> list[Device]:
     if kind is not None and _backend(kind) is None:
         _local(kind, 0)  # raises
     _backend("")  # loads the entry points
-    kinds = [k for k in _backends if k != "null"] if kind is None else [kind]
-    counts = {k: 8 if k == "null" else _backends[k].count() for k in kinds}
+    others = [k for k in _backends if k != "cpu" and k not in _STAND_INS]
+    kinds = ["cpu", *others] if kind is None else [kind]
+    _backend("cpu")
+    counts = {k: _STAND_INS.get(k) or _backends[k].count() for k in kinds}
     return [_local(k, i) for k, count in counts.items() for i in range(count)]
 
 
@@ -411,25 +317,6 @@ class device:  # noqa: N801 - used like a function
         return f"ef.device({str(self.device)!r})"
 
 
-def memory(device: Device | str | None = None) -> MemoryStats:
-    """Memory statistics of a device, in bytes.
-
-    >>> ef.memory("cpu:0").in_use > 0
-    True
-    """
-    target = as_device(device)
-    return target.backend.memory(target)
-
-
-def release(device: Device | str | None = None) -> None:
-    """Give memory that is reserved but not used back to the system.
-
-    >>> ef.release("cpu:0")
-    """
-    target = as_device(device)
-    target.backend.release(target)
-
-
 def forget_kernel(name: str) -> None:
     """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
     number = known_operator(name)
@@ -437,7 +324,3 @@ def forget_kernel(name: str) -> None:
         for entry in list(_devices.values()):
             for lane in entry.lanes.values():
                 lane.kernels[number] = None
-
-
-register_backend(CpuBackend())
-register_backend(NullBackend())

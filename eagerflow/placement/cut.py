@@ -262,11 +262,8 @@ class _Cutter:
 
     def line_of(self, what: Value | Node, device: Device) -> dict[str, Any]:
         """The line that asks for something on a device, or else makes it, and its scope."""
-        node: Node | None
-        if isinstance(what, Value):
-            node = self.demand.moves.get((what, device), what.node)
-        else:
-            node = what
+        asked = self.demand.moves.get((what, device)) if isinstance(what, Value) else None
+        node = asked or (what.node if isinstance(what, Value) else what)
         return {} if node is None else {"source": node.source, "scope": node.scope}
 
     def before(self, before: Node, node: Node, device: Device) -> Node | None:

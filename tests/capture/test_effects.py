@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import GONE
 from tests.capture import settings_module
 

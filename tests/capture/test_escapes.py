@@ -16,7 +16,7 @@ import eagerflow as ef
 from eagerflow.capture import escapes
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.collect import collect
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -128,7 +128,26 @@ def test_what_the_bytecode_says() -> None:
     assert facts.asks_identity
     assert not facts.formats
     assert [(name, end) for name, _, end in facts.given] == [(("global", "g"), "index")]
-    assert len(facts.calls) == 1
+    assert [load.name for load in facts.loads if load.called] == ["h"]
+
+
+def test_a_name_made_at_run_time_beside_a_call_that_gets_a_text() -> None:
+    class Config:
+        mode = "up"
+
+    config, name = Config(), "mode"
+    config.mode = "up"
+
+    def other(x, text):
+        return x
+
+    @ef.trace
+    def f(x):
+        return other(x, "text") * (2.0 if getattr(config, name) == "up" else 3.0)
+
+    assert f(ef.ones(())).item() == 2.0
+    config.mode = "down"
+    assert f(ef.ones(())).item() == 3.0
 
 
 def test_guards_follow_a_cell_that_runs_again() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import eagerflow as ef
 from eagerflow.capture.collect import collect
 from eagerflow.capture.equality import same_value
-from eagerflow.capture.guards import Guards
+from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"
 

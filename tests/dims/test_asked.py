@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.dims import Dim, resolving
-from eagerflow.dims.asked import ask_in_keys, asked, has_a_say
+from eagerflow.dims.asked import asked, has_a_say
 
 N = Dim("n")
 
@@ -95,20 +93,6 @@ def test_a_list_that_holds_itself(asks: Asked) -> None:
     assert asked(items, "f()") is items
     assert items[0] == 7
     assert items[1] is items
-
-
-@pytest.mark.parametrize("kind", [dict, Counter, OrderedDict])
-def test_keys(asks: Asked, kind: Any) -> None:
-    @dataclass
-    class Held:
-        by_size: Any
-
-    made = kind()
-    made["first"], made[N], made[(N, 1)] = 1, 2, 3
-    ask_in_keys([Held(made)])
-    assert list(map(repr, made)) == ["'first'", "7", "(7, 1)"]
-    assert list(map(type, made)) == [str, int, tuple]
-    assert list(made.values()) == [1, 2, 3]
 
 
 def test_who_has_a_say() -> None:

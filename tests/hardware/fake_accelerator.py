@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow.hardware import AbstractBackend, Device, MemoryStats
+from eagerflow.hardware import KernelCall, MemoryStats
 
 
 def unwrap(value: Any) -> Any:
@@ -99,30 +99,59 @@ class FakeNamespace:
         return function
 
 
-class FakeBackend(AbstractBackend):
+class FakeBackend:
     """Two devices that count what is copied to and from them."""
 
     kind = "fake"
-    xp = FakeNamespace()
     array_type = FakeArray
+    holds_bytes = False
+    holds_data = True
 
     def __init__(self) -> None:
-        self.copied_in = self.copied_out = 0
-        self.released: list[str] = []
+        self.copied_in = self.copied_out = self.copied_across = 0
+        self.released: list[int] = []
 
     def count(self) -> int:
         return 2
 
-    def from_host(self, array: np.ndarray[Any, Any], device: Device) -> FakeArray:
+    def namespace(self, index: int) -> FakeNamespace:
+        return FakeNamespace()
+
+    def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
+        return call.kernel(self.namespace(index), FakeArray)
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any, index: int) -> FakeArray:
+        return FakeArray(np.empty(shape, dtype))
+
+    def copy_in(self, array: np.ndarray[Any, Any], index: int, *, borrowed: bool) -> FakeArray:
         self.copied_in += array.nbytes
         return FakeArray(array.copy())
 
-    def to_host(self, data: FakeArray, device: Device) -> np.ndarray[Any, Any]:
+    def copy_out(self, data: FakeArray, index: int) -> np.ndarray[Any, Any]:
         self.copied_out += data.inner.nbytes
         return data.inner.copy()
 
-    def memory(self, device: Device) -> MemoryStats:
+    def copy_to_peer(self, data: FakeArray, index: int, peer: int) -> FakeArray:
+        self.copied_across += data.inner.nbytes
+        return FakeArray(data.inner.copy())
+
+    def ready(self, data: FakeArray) -> bool:
+        return True
+
+    def when_ready(self, data: FakeArray, done: Callable[[Exception | None], object]) -> None:
+        done(None)
+
+    def synchronize(self, index: int) -> None:
+        """Nothing is ever under way."""
+
+    def memory(self, index: int) -> MemoryStats:
         return MemoryStats(7, 8, None, 16)
 
-    def release(self, device: Device) -> None:
-        self.released.append(device.name)
+    def limit_memory(self, nbytes: int | None, index: int) -> None:
+        raise ValueError
+
+    def held(self, index: int) -> list[Any]:
+        return []
+
+    def release(self, index: int) -> None:
+        self.released.append(index)

@@ -54,7 +54,7 @@ WRONG = [
     ("cpu:1", "there is no device cpu:1", r"ef.config\(cpu_devices=n\)"),
     ("/device:CPU:7", "there is no device cpu:7", "1 of kind cpu"),
     ("null:1000000", "there is no device null:1000000", "1000000 of kind null"),
-    ("abacus:0", "no device of kind 'abacus'", "cpu, null"),
+    ("abacus:0", "no device of kind 'abacus'", "async, cpu, null"),
     ("worker:1/cpu:0", "there is no device worker:1/cpu:0", "no task is connected"),
     ("/job:worker/task:1/device:GPU:0", "no device worker:1/gpu:0", "no task is connected"),
     ("/job:ps/replica:0/task:3/device:CPU:1", "no device ps:3/cpu:1", "no task is connected"),
@@ -189,7 +189,7 @@ def test_transfers() -> None:
     assert x.to("cpu:0") is x
     assert y.to_device("cpu:0").device == "cpu:0"
     assert ef.asarray(x, device="cpu:2").device == "cpu:2"
-    assert not np.shares_memory(x.numpy(), y.numpy())
+    assert np.shares_memory(x.numpy(), y.numpy())  # virtual CPUs share it
     gradient = ef.grad(lambda v: (v.to("cpu:2") * 3.0).sum())(x)
     assert gradient.device == "cpu:0"
     assert gradient.tolist() == [3.0, 3.0]
@@ -340,7 +340,9 @@ def test_devices_of_two_kinds_do_not_mix(fake) -> None:
 def test_memory_of_a_third_party_kind(fake) -> None:
     assert ef.memory("fake:1").total == 16
     ef.release("fake:1")
-    assert fake.released == ["fake:1"]
+    assert fake.released == [1]
+    with pytest.raises(errors.DeviceError, match="memory of fake:1 cannot be limited"):
+        hardware.limit_memory(10, "fake:1")
 
 
 def test_a_special_kernel_of_a_third_party_kind(fake) -> None:

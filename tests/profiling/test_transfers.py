@@ -66,7 +66,7 @@ def test_a_move_that_fails() -> None:
         raise MemoryError
 
     with pytest.MonkeyPatch.context() as patch, recorded(TransferEvent) as found:
-        patch.setattr(backend, "from_host", refuse)
+        patch.setattr(backend, "copy_to_peer", refuse)
         with pytest.raises(ef.errors.OutOfMemoryError):
             x.to("cpu:1")
     (event,) = found.events

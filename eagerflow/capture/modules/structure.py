@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 from weakref import ref
 
 from eagerflow.capture.equality import same_value
-from eagerflow.capture.modules.probe import ATOMS, Probe
+from eagerflow.capture.modules.probe import PLAIN, Probe
 from eagerflow.capture.modules.walk import walk
 from eagerflow.capture.reads import Reads
 from eagerflow.tracing.tracer import current_tracer
@@ -198,7 +198,7 @@ class _Structure:
             value = part.value()
             if isinstance(value, self._kind) and id(value) not in seen:
                 own = vars(value)
-                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in ATOMS}
+                atoms = {n: own[n] for n in names & own.keys() if type(own[n]) in PLAIN}
                 part.flags.update({n: x for n, x in atoms.items() if n not in part.flags})
 
     # --- at each call ---

@@ -19,7 +19,7 @@ def is_steering(op: str) -> bool:
     return kind_of(op) == "steering"
 
 
-@signature("Switch", kind="steering", operands=2)
+@signature("Switch", kind="steering", operands=2, host_inputs=(1,))
 def _switch(node: Node) -> Sequence[ValueSpec]:
     value, predicate = [v.spec for v in node.inputs]
     if not isinstance(predicate, TensorSpec) or predicate.shape or predicate.dtype.is_inexact:

@@ -67,7 +67,7 @@ class _Owners:
         self.foreign: set[Value] = set(graph.inputs)  # roots of groups that others may hold
         self.last: dict[Value, float] = {}  # by root
         self.fresh: dict[Node, bool] = {}
-        self.xp = as_device("cpu:0").backend.xp
+        self.xp = as_device("cpu:0").xp
         for position, node in enumerate(graph.nodes):
             self._see(node, position)
         for value in graph.outputs:

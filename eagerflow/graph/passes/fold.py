@@ -35,7 +35,7 @@ def fold(graph: Graph) -> tuple[Graph, Report]:
     """
     rewriter = Rewriter("fold", graph)
     constants: dict[Value, Any] = {}
-    xp = as_device("cpu:0").backend.xp
+    xp = as_device("cpu:0").xp
     with use(BASE), xp.errstate(all="ignore"):
         for node in graph.nodes:
             if node.op == "constant":
@@ -135,7 +135,7 @@ def _at(constant: Any, value: Value) -> Tensor:
 def _device(value: Value) -> Device:
     given = value.device
     device = as_device("cpu:0") if given is None else given
-    if type(device) is not Device or device.backend.xp is None:
+    if type(device) is not Device or not device.holds_data:
         raise _NotHereError
     return device
 

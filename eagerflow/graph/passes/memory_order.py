@@ -165,6 +165,6 @@ class Memory:
 
 def _constant_layout(value: Any) -> MemoryLayout:
     numpy = getattr(value, "numpy", None)  # a number and a reference have none
-    if numpy is None or value.device.backend.xp is None:
+    if numpy is None or not value.device.holds_data:
         return MemoryLayout.UNKNOWN
     return MemoryLayout.ROWS if numpy().flags.c_contiguous else MemoryLayout.UNKNOWN

@@ -22,7 +22,7 @@ _ENCODING: Final = "latin-1"
 
 def has_values(tensor: Tensor) -> bool:
     """Whether there is data: null devices know types only."""
-    return tensor.device.backend.xp is not None
+    return tensor.device.holds_data
 
 
 def numbers(tensor: Tensor) -> list[str] | None:

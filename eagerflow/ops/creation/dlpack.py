@@ -88,9 +88,15 @@ def _reachable(x: Tensor, dl_device: tuple[Any, int] | None, copy: bool | None) 
 
 def _device_of(x: TensorLike) -> Any:
     value = tensor_of(x)
-    if value.device.backend.xp is None:
+    if not value.device.holds_data:
         raise DeviceError(f"__dlpack__: a tensor on {value.device} has no values")
-    kind, index = _array(value, "__dlpack_device__()").__dlpack_device__()
+    array = _array(value, "__dlpack_device__()")
+    if not hasattr(array, "__dlpack_device__"):
+        raise InterchangeError(
+            f"__dlpack__: memory of {value.device} cannot be shared", given=str(value.type),
+            hint="x.numpy() copies it to the host",
+        )  # fmt: skip
+    kind, index = array.__dlpack_device__()
     return int(kind), index
 
 
@@ -112,7 +118,7 @@ class _Buffer:
 def _writable(device: Device, array: Any) -> Any:
     if getattr(array.flags, "writeable", True):
         return array
-    return device.backend.xp.asarray(_Buffer(array))
+    return device.xp.asarray(_Buffer(array))
 
 
 functions["__dlpack__"] = _export
@@ -198,7 +204,7 @@ def _take(x: Any, target: Device | None, copy: bool | None) -> Tensor:
         options["copy"] = False
     producer = _Producer(x)
     try:
-        array = where.backend.xp.from_dlpack(producer, **options)
+        array = where.xp.from_dlpack(producer, **options)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise InterchangeError(
             f"from_dlpack: a {type(x).__name__} cannot be exchanged: {error}",

@@ -195,7 +195,7 @@ def getitem(x: TensorLike, key: Any, /) -> Tensor:
         if data is not _OTHER:
             lane = x._lane
             if type(data) is not lane.array_type:  # a NumPy scalar
-                data = lane.device.backend.xp.asarray(data, lane.dtype.dtype)
+                data = lane.device.xp.asarray(data, lane.dtype.dtype)
             return make_tensor(data, lane)
     return _general(tensor_of(x), key)
 
@@ -394,7 +394,7 @@ def _assign(x: Tensor, key: Any, value: TensorLike) -> bool:
     """Assign without an op, in place if no other handle could tell; False if that is impossible."""
     lane = x._lane
     plain = key if type(key) in PLAIN else _plain(key, lane.device)
-    if plain is _OTHER or lane.device.backend.xp is None:
+    if plain is _OTHER or not lane.device.holds_data:
         return False
     if type(value) is Tensor:
         other = value._lane

@@ -46,7 +46,9 @@ _DIGITS: Final = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
 default_state: Final = GeneratorState()
 
 
-_OF_GENERATOR: Final[OpFacts] = {"precision": "exact", "resource": GeneratorState}
+_OF_GENERATOR: Final[OpFacts] = {
+    "precision": "exact", "resource": GeneratorState, "host_outputs": (0,),
+}  # fmt: skip
 
 
 @of_family(_OF_GENERATOR)
@@ -61,7 +63,7 @@ def _set_key_type(
     return _key_type(resource=resource, device=device)
 
 
-@of_family({"precision": "exact", "storage": "fresh"})
+@of_family({"precision": "exact", "storage": "fresh", "host_inputs": (0,)})
 def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
@@ -87,7 +89,12 @@ EXPONENTIAL: Final = _drawing("random_exponential", cost=per_output(50))
 GUMBEL: Final = _drawing("random_gumbel", cost=per_output(50))
 TRUNCATED_NORMAL: Final = _drawing("random_truncated_normal", cost=per_output(100))
 INTEGERS: Final = define(
-    "random_integers", infer=_integers_type, vjp=(None,) * 3, precision="exact", cost=per_output(20)
+    "random_integers",
+    infer=_integers_type,
+    vjp=(None,) * 3,
+    precision="exact",
+    cost=per_output(20),
+    host_inputs=(0,),
 )
 
 

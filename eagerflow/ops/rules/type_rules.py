@@ -65,6 +65,7 @@ def effect_op(
     )
 
 
+@of_family({"host_outputs": (0,)})
 def count_type(*, resource: Any, device: Device | None = None) -> TensorType:
     """The type of an op that counts what a resource holds."""
     return TensorType(DTYPES["int64"], ())

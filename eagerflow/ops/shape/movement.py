@@ -170,6 +170,7 @@ _repeat_each: Final[Op] = define(
     vjp=(_repeat_each_vjp, None),
     jvp=lambda t, out, x, repeats, *, axis: bind(_repeat_each, t[0], repeats, axis=axis),
     saved="inputs",
+    host_inputs=(1,),
     precision="exact",
     takes_bytes=True,
 )

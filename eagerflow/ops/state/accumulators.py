@@ -72,10 +72,15 @@ def _set_step_type(step: TensorType, *, resource: AccumulatorState) -> tuple[Ten
     return ()
 
 
-_add = effect_op("accumulator_add", AccumulatorState, _add_type, "fence")
+_add = effect_op("accumulator_add", AccumulatorState, _add_type, "fence", host_inputs=(0,))
 _take = waiting_op("accumulator_take", AccumulatorState, _taken_types, counted=True)
 _set_step = effect_op(
-    "accumulator_set_step", AccumulatorState, _set_step_type, "fence", outputs=None
+    "accumulator_set_step",
+    AccumulatorState,
+    _set_step_type,
+    "fence",
+    outputs=None,
+    host_inputs=(0,),
 )
 _size = effect_op("accumulator_size", AccumulatorState, count_type, "fence")
 
@@ -261,7 +266,13 @@ def _close_type(
 
 
 _insert_many = effect_op(
-    "barrier_insert_many", BarrierState, _insert_type, "fence", takes_bytes=True, outputs=None
+    "barrier_insert_many",
+    BarrierState,
+    _insert_type,
+    "fence",
+    takes_bytes=True,
+    outputs=None,
+    host_inputs=(0,),
 )
 _take_many = waiting_op("barrier_take_many", BarrierState, _joined_types, counted=True)
 _close = effect_op("barrier_close", BarrierState, _close_type, "fence", outputs=None)

@@ -20,7 +20,7 @@ from eagerflow.errors import DTypeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import INT64, LIST, DType, Shape, TensorSpec, TensorType
 
-_list_op = partial(define, precision="exact")
+_list_op = partial(define, precision="exact", on_host=True)
 
 
 def _list(x: TensorType) -> TensorType:
@@ -141,6 +141,7 @@ _read = _list_op(
     infer=_read_type,
     vjp=(lambda g, out, values, index, **_: list_write(list_new(g.device), index, g), None),
     saved="indices",
+    host_inputs=(1,),
 )
 
 
@@ -171,6 +172,7 @@ _write = _list_op(
         lambda g, out, values, index, x, **_: list_read(g, index, x),
     ),
     saved="indices",
+    host_inputs=(1,),
     takes_bytes=True,
 )
 
@@ -192,6 +194,7 @@ _erase = _list_op(
     infer=_same_list,
     vjp=(lambda g, out, values, index: _without(g, index), None),
     saved="indices",
+    host_inputs=(1,),
     cost=FREE,
 )
 
@@ -206,6 +209,7 @@ _cut = _list_op(
     infer=_same_list,
     vjp=(lambda g, out, values, size: _cut_to(g, size), None),
     saved="indices",
+    host_inputs=(1,),
     cost=FREE,
 )
 
@@ -219,7 +223,7 @@ def _size_type(values: TensorType) -> TensorType:
     return _list(values).like(dtype=INT64)
 
 
-_size = _list_op("list_size", infer=_size_type, vjp=(None,), cost=FREE)
+_size = _list_op("list_size", infer=_size_type, vjp=(None,), cost=FREE, host_outputs=(0,))
 
 
 def list_size(values: Tensor) -> Tensor:
@@ -280,7 +284,7 @@ def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return list_stack(g, kind, x.shape[0])
 
 
-_unstack = define("list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,))
+_unstack = define("list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,), on_host=True)
 
 
 def list_unstack(x: Tensor) -> Tensor:

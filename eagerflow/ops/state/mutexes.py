@@ -33,6 +33,7 @@ _acquire = waiting_op(
     devices=common_device,
     raises=(),
     holds=True,
+    host_outputs=(0,),
 )
 _release = effect_op(
     "mutex_release",
@@ -42,6 +43,7 @@ _release = effect_op(
     devices=common_device,
     outputs=None,
     releases=True,
+    host_inputs=(0,),
 )
 
 

@@ -10,6 +10,7 @@ import random
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.facts import of_family
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import Tensor
@@ -69,8 +70,9 @@ def _putting(name: str, axes: int) -> Op:
         return ()
 
     return effect_op(
-        name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING
-    )
+        name, QueueState, rule, "blocks", takes_bytes=True, outputs=None, raises=WAITING,
+        host_inputs=lambda attrs: (-1,) if attrs.get("timed") else (),
+    )  # fmt: skip
 
 
 def _check_priority(x: TensorType, part: TensorType, axes: int) -> None:
@@ -87,6 +89,7 @@ def _stacked(resource: QueueState, count: Any) -> tuple[TensorType, ...]:
     return tuple([kind.like(shape=(count, *kind.shape)) for kind in types])
 
 
+@of_family({"host_outputs": (0,)})
 def _closed_type(*, resource: Any, device: Device | None = None) -> TensorType:
     return TensorType(_BOOL, ())
 

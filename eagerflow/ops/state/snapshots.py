@@ -59,7 +59,7 @@ def snapshot(variables: Any) -> Any:
         return variables
     groups: dict[bool, list[VariableState]] = {}  # those that hold no values stand apart
     for state in dict.fromkeys(states):
-        groups.setdefault(state.device.backend.xp is None, []).append(state)
+        groups.setdefault(state.device.holds_data, []).append(state)
     value_of: dict[VariableState, Any] = {}
     for group in groups.values():
         values = bind(_snapshot, resource=VariableGroup(group), device=group[0].device)

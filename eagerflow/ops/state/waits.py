@@ -6,12 +6,12 @@ first of all, the timeout last of all; attributes say which of them are there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import index
 from typing import Any, Final, Unpack
 
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.facts import OpFacts
+from eagerflow.core.facts import OpFacts, Positions
 from eagerflow.core.op import Op, bind
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, unknown
@@ -164,7 +164,11 @@ def waiting_op(
         check_asked(asked, timed, counted and attrs.get("count") is None)
         return outputs(resource, **attrs)
 
-    waits: OpFacts = {"outputs": None, "raises": WAITING, **facts}
+    def asked_for(attrs: Mapping[str, Any]) -> Positions:
+        count = (0,) if counted and attrs.get("count") is None else ()
+        return (*count, -1) if attrs.get("timed") else count
+
+    waits: OpFacts = {"outputs": None, "raises": WAITING, "host_inputs": asked_for, **facts}
     return effect_op(name, kind, rule, "blocks", devices=devices, **waits)
 
 

@@ -140,7 +140,7 @@ class Expressions:
 
     def draw(self, node: Node, seed: int, ticket: int, number: int) -> str:
         """The key of a draw whose ticket is the one of that number after the register's."""
-        make = self.bound(to_key(as_device(node.attrs["device"]).backend.xp.asarray), "key")
+        make = self.bound(to_key, "key")
         return f"{make}(r{seed}, r{ticket} + {number})"
 
     def number(self, line: Instruction, node: Node) -> str:
@@ -319,20 +319,15 @@ def power(kind: NumberType) -> Callable[[Any, Any], Any]:
     return raise_to
 
 
-@cache
-def to_key(asarray: Callable[..., Any]) -> Callable[[int, int], Any]:
-    """Makes a seed and a ticket the key of a draw."""
-
-    def key(seed: int, ticket: int) -> Any:
-        return asarray((seed, ticket % _TICKETS), dtype="uint64")
-
-    return key
+def to_key(seed: int, ticket: int) -> Any:
+    """Makes a seed and a ticket the key of a draw, which is in the memory of the host."""
+    return np.asarray((seed, ticket % _TICKETS), dtype="uint64")
 
 
 @cache
 def to_empty(lane: Lane) -> Callable[[tuple[int, ...]], Any]:
     """Makes an array of a shape."""
-    return partial(lane.device.backend.xp.empty, dtype=lane.dtype.dtype)
+    return partial(lane.device.xp.empty, dtype=lane.dtype.dtype)
 
 
 @cache

@@ -15,7 +15,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import kind_of
-from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware import Device, Lane, as_device, copied
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 
@@ -418,10 +418,7 @@ def lane_of(value: Value) -> Lane | None:
 
 def on_device(value: Tensor, device: Device) -> Any:
     """The array of a constant on the device."""
-    if value.device is device:
-        return value._data
-    backend = value.device.backend
-    return device.backend.from_host(backend.to_host(value._data, value.device), device)
+    return value._data if value.device is device else copied(value._data, value.device, device)
 
 
 def check_given(node: Node) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.core.execute import moved
 from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import NullArray, as_device
+from eagerflow.hardware import NullArray, as_device, copied
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
@@ -31,14 +30,14 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
 def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
     source, device = as_device(node.device), node.attrs["to"]
     if not TransferEvent.listeners:
-        return moved(data, source, device)
+        return copied(data, source, device)
     event = TransferEvent(
         name="transfer", device=str(device), origin=str(source),
         nbytes=kind.like(shape=data.shape).nbytes, executable=completion.tier.number,
         node=node.name, source=line_of(node), frames=step_of.frames,
     )  # fmt: skip
     with told(event):
-        return moved(data, source, device)
+        return copied(data, source, device)
 
 
 def _receive(

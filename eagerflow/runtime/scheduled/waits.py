@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, final
 
 from eagerflow import events
-from eagerflow.core.execute import explain
+from eagerflow.core.kernels import explain
 from eagerflow.core.op import get_op, infer_specs
 from eagerflow.events import NodeEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
@@ -49,7 +49,7 @@ class _Wait:
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
             self._attempt, self._finish, self._seconds = begin(
-                waiting[node.op], device.backend.xp, inputs, **attrs
+                waiting[node.op], device.xp, inputs, **attrs
             )
         except Exception as error:
             raise self._explained(error) from None
@@ -141,7 +141,7 @@ def _tensor_type(value: Value) -> TensorType:
 
 def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     device = _device_of(node)
-    if device.backend.xp is None:  # it knows types and holds no data: no wait
+    if not device.holds_data:  # no wait
         specs = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
         completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in specs])
         return lambda: None

@@ -73,7 +73,8 @@ def random_bits(xp: Any, key: Array, *, shape: Shape, dtype: Any, stream: int = 
     narrow = dtype.itemsize == 4
     size = (count + 1) // 2 if narrow else count
     block = xp.arange((size + 3) // 4, dtype="uint64")
-    seed, ticket = key[:1], key[1:]  # read where they are: a copy to the host would wait
+    key = xp.asarray(key)  # from the memory of the host
+    seed, ticket = key[:1], key[1:]
     zero = xp.zeros_like(seed)
     four = philox((block, zero + stream, ticket, zero), (seed, zero))
     words = xp.stack(four, axis=-1).reshape(-1)

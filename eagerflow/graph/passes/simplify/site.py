@@ -176,7 +176,7 @@ class RuleSite:
 
 def _uniform(tensor: Tensor) -> Any:
     """The number that all elements are, of small tensors; None if they differ."""
-    if tensor.device.backend.xp is None:  # there is no data on null devices
+    if not tensor.device.holds_data:
         return None
     if not 0 < tensor.size <= _SMALL or tensor.dtype is BYTES:
         return None

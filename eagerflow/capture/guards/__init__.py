@@ -1,0 +1,1 @@
+"""What a trace relied on outside, and the code that checks it."""

@@ -1,0 +1,150 @@
+"""`Guards`: what a trace relied on outside, checked again at each call.
+
+Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from eagerflow.capture.guards.kinds import Guard
+from eagerflow.capture.guards.writer import Writer
+from eagerflow.capture.library import is_settled
+from eagerflow.capture.paths import AccessPath
+from eagerflow.capture.reads import Read, Reads
+from eagerflow.core.tensor import AbstractArray, Tensor
+
+if TYPE_CHECKING:
+    from eagerflow.capture.border import Store
+    from eagerflow.capture.modules.structure import Structures
+
+
+@final
+class Guards:
+    """All guards of a trace.
+
+    Args:
+        reads: what the function reads from outside.
+        captured: access paths whose values `read` gives, in this order.
+    """
+
+    __slots__ = ("_captured", "_guards", "_read", "_root", "_structures")
+
+    def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
+        self._root = reads.root
+        self._guards = [Guard(read) for read in reads.reads]
+        self._captured = tuple(captured)
+        self._structures: Structures | None = None
+        self._renew()
+
+    def __len__(self) -> int:
+        return len(self._guards)
+
+    def __iter__(self) -> Any:
+        return iter(self._guards)
+
+    def _renew(self) -> None:
+        """Let the next check write the code anew."""
+        self._read: Callable[[], tuple[Any, ...] | None] | None = None
+
+    def check(self) -> bool:
+        """Whether all that the trace relied on is as it was. Never raises."""
+        return self.read() is not None
+
+    def read(self) -> tuple[Any, ...] | None:
+        """The captured values now; None if a guard does not hold. Never raises."""
+        run = self._read
+        if run is None:
+            try:
+                # that the code of eagerflow itself stays what it is, is not looked at
+                checked = [
+                    guard for guard in self._guards if not is_settled(guard.path, guard.kind)
+                ]
+                last = () if self._structures is None else (self._structures.holds,)
+                run = Writer().write(checked, self._captured, last)
+            except Exception:  # a path leads nowhere now
+                return None
+            self._read = run
+        return run()
+
+    def explain(self) -> list[str]:
+        """What differs, in words; empty if all guards hold."""
+        differences: list[str] = []
+        told: set[AccessPath] = set()
+        for guard in Writer().failing(self._guards):
+            if told.isdisjoint((guard.path, *guard.path.owners())):
+                told.add(guard.path)
+                differences.append(guard.difference(guard.path.get()))
+        if self._structures is not None:
+            differences += self._structures.differences()
+        return differences
+
+    def specialise(self, path: AccessPath, value: Any) -> None:
+        """Require exactly ``value`` of the access path of a number, a tensor or an array.
+
+        Args:
+            path: one of the access paths.
+            value: what the trace used: a number, or an array whose content counts from now on.
+        """
+        kind = "value"
+        if not isinstance(value, (int, float, complex)):
+            kind = "identity" if isinstance(value, AbstractArray) else "content"
+        self.add(Read(path, kind, value))
+
+    def relax(self, path: AccessPath, value: Any) -> None:
+        """Let an array differ whose content was to be the same: it is an input."""
+        guards = [g for g in self._guards if g.path is not path or g.kind != "content"]
+        self._guards = [*guards, Guard(Read(path, "array", value))]
+        self._renew()
+
+    def add(self, read: Read) -> None:
+        """Another guard; it replaces those for numbers, tensors and arrays there."""
+        new = Guard(read)
+        for i, guard in enumerate(self._guards):
+            if guard.path is read.path and guard.kind in ("number", "tensor", "array"):
+                self._guards[i] = new
+                break
+        else:
+            self._guards.append(new)
+        self._renew()
+
+    def keep_apart(self, reads: Reads, stores: Iterable[Store]) -> None:
+        """Require that different objects stay so, of the types that a trace changes or compares.
+
+        What is done to one of them would be seen in the other if they became one.
+        """
+        for group in reads.of_types(set(map(_changed, stores))):
+            first = next((path for path in group.values() if isinstance(path, AccessPath)), None)
+            others = tuple(path for path in group.values() if path is not first)
+            if first is not None and others:
+                self.add(Read(first, "distinct", others))
+
+    def rely(self, structures: Structures) -> None:
+        """Set what is checked after all guards."""
+        self._structures = structures
+        self._renew()
+
+    def capture(self, paths: Iterable[AccessPath]) -> None:
+        """Set what `read` gives."""
+        self._captured = tuple(paths)
+        self._renew()
+
+    def rebase(self, function: Callable[..., Any]) -> None:
+        """Check another function from now on, such as that of a cell that ran again.
+
+        All access paths follow, those of captured values too. The caller has compared the code.
+        """
+        self._root.point_to(function)
+        for guard in self._guards:
+            if guard.kind == "member" and guard.path.parent is self._root:
+                guard.expected = guard.path.get()
+        self._renew()
+
+
+def _changed(store: Store) -> type:
+    """The type of the object that a store changes."""
+    if store.kind == "update":
+        return Tensor
+    path = store.target.parent if store.kind in ("set", "delete") else store.target
+    return type(path.get())

@@ -1,0 +1,180 @@
+"""`Guard`: one fact that a trace relied on outside.
+
+Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
+
+A guard is an access path, a kind and what is expected there:
+
+==============  ===============================================================================
+``tensor``      any tensor
+``number``      a Python number of this type, whatever its value
+``array``       any NumPy array
+``value``       an equal value of the same type; -0.0 and 0.0, 1 and True differ
+``identity``    the same object
+``member``      the same object, of a library, which keeps it alive
+``alias``       the object that another access path leads to
+``distinct``    another object than those that other access paths lead to, all different ones
+``function``    a function with equal code and the same global names
+``type``        an object of this very class
+``length``      a container of the same class with as many items
+``size``        a container of so many items
+``keys``        a dict with these keys, in this order
+``items``       a container with equal items
+``content``     an array with equal elements
+``absent``      no such global name, or an enclosing name that is not bound
+``unshadowed``  no names of these in an instance
+==============  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
+
+from eagerflow.capture.equality import content_of
+from eagerflow.capture.paths import GONE
+from eagerflow.capture.reads import Read
+from eagerflow.capture.static_keys import describe
+from eagerflow.core.tensor import AbstractArray
+
+
+@final
+class Guard:
+    """One fact.
+
+    Attributes:
+        path: where.
+        kind: as in the table of this module.
+        expected: what is to be there; a weak reference for ``"identity"``, if there can be one.
+        weak: whether it is a weak reference.
+        was: what was there, in words.
+    """
+
+    __slots__ = ("expected", "kind", "path", "was", "weak")
+
+    def __init__(self, read: Read) -> None:
+        self.path = read.path
+        self.kind = read.kind
+        self.was = _describe(read)
+        self.weak = False
+        self.expected = KINDS[read.kind].expect(read.value)
+        if read.kind == "identity":
+            with suppress(TypeError):
+                self.expected, self.weak = ref(read.value), True
+
+    def difference(self, value: Any) -> str:
+        """How what is there now differs."""
+        if value is GONE:
+            return f"{self.path.described} is gone, was {self.was}"
+        if self.kind == "absent":
+            hides = ", hides the builtin" if self.path.how == "global" else ""
+            return f"{self.path.described} is there now{hides}"
+        if self.kind == "function" and isinstance(value, FunctionType):
+            return f"{self.path.text} was redefined"
+        if self.kind == "unshadowed":
+            names = ", ".join(sorted(self.expected & value.keys()))
+            return f"{self.path.text} has its own {names} now"
+        if self.kind == "distinct":
+            return f"{self.path.described} or another one of its type is one object under two names"
+        if self.kind == "alias":
+            return f"{self.path.described} is not {self.was} any more"
+        now = _describe(Read(self.path, self.kind, value))
+        if now == self.was:
+            return f"{self.path.described} {KINDS[self.kind].changed}: {now}"
+        return f"{self.path.described}: was {self.was}, now {now}"
+
+
+def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
+    """Whether a function has the code and the global names that were read."""
+    code, _, namespace = expected
+    return type(function) is FunctionType and id(function.__globals__) == namespace and (
+        function.__code__ is code or function.__code__ == code
+    )  # fmt: skip
+
+
+def flat(value: Any) -> list[Any]:
+    """The items in order, those of a dict with their keys."""
+    if isinstance(value, dict):
+        return [x for item in value.items() for x in item]
+    return list(value)
+
+
+class _Kind(NamedTuple):
+    """How guards of one kind check.
+
+    Attributes:
+        fails: the code for the opposite, of the value ``x``, what is to be there ``e`` and, for
+            some, more: see `eagerflow.capture.guards.writer`.
+        expect: makes what is to be there of the value that was read.
+        changed: what to say of values with one description.
+    """
+
+    fails: str
+    expect: Callable[[Any], Any] = lambda value: value
+    changed: str = "is another object"
+
+
+_TYPE: Final = _Kind("{x}.__class__ is not {e}", type)
+_ITSELF: Final = _Kind("{x} is not {e}")
+KINDS: Final = {
+    "tensor": _TYPE,
+    "number": _TYPE,
+    "array": _TYPE,
+    "type": _TYPE,
+    "value": _Kind("{x} is not {e} and not same_value({x}, {e})"),
+    "identity": _ITSELF,
+    "member": _ITSELF,
+    "alias": _ITSELF,
+    "distinct": _Kind("len({{id({x}), {e}}}) != {n}"),
+    "function": _Kind(
+        "({x}.__code__ is not {e} or {x}.__globals__ is not {n}) and not same_code({x}, {g})",
+        lambda f: (f.__code__, ref(f), id(f.__globals__)),
+    ),
+    "length": _Kind(
+        "{x}.__class__ is not {e}[0] or len({x}) != {e}[1]", lambda x: (type(x), len(x))
+    ),
+    "size": _Kind("len({x}) != {e}"),
+    "keys": _Kind(
+        "{x}.__class__ is not {e}[0] or not same({x}, {e}[1]) and not same_items([*{x}], {e}[1])",
+        lambda x: (type(x), list(x)), "has other keys",
+    ),
+    "items": _Kind(
+        "{x}.__class__ is not {e}[0] or not same_items(flat({x}), {e}[1])",
+        lambda x: (type(x), flat(x)), "has other items",
+    ),
+    "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
+    "absent": _Kind("{e}", lambda _: None),
+    "unshadowed": _Kind("not {x}.keys().isdisjoint({e})"),
+}  # fmt: skip
+
+
+def _describe(read: Read) -> str:
+    value = read.value
+    if read.kind == "alias":
+        return f"the object {read.value.text}"
+    if read.kind == "distinct":
+        return "another object"
+    if read.kind == "size":
+        return f"{value if isinstance(value, int) else len(value)} items"
+    if read.kind == "length":
+        return f"a {type(value).__name__} of {len(value)}"
+    if read.kind in ("content", "array") and hasattr(value, "shape"):
+        return f"an array {value.dtype}{list(value.shape)}"
+    if read.kind in ("keys", "items", "content") or isinstance(value, (list, dict, set)):
+        return describe(value)
+    if isinstance(value, AbstractArray):
+        return str(value.type)
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    kind = type(value)
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)) or kind.__repr__ in _PLAIN:
+        return describe(value)
+    return f"a {kind.__name__}"
+
+
+#: the reprs of builtin values: those of other classes may run code of the user
+_PLAIN: Final = tuple(  # not a set: methods of some extension types have no hash
+    k.__repr__ for k in (int, float, complex, str, bytes, bool, type(None), tuple, range)
+)

@@ -1,0 +1,125 @@
+"""Memory of devices: how much there is, a limit, what to say when there is not enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from eagerflow.errors import DeviceError, OutOfMemoryError
+from eagerflow.hardware.contract import MemoryStats
+from eagerflow.hardware.registry import Device, as_device
+from eagerflow.types import TensorType
+
+_SHOWN: Final = 4  # kinds of arrays in a message
+_UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def memory(device: Device | str | None = None) -> MemoryStats:
+    """Memory statistics of a device, in bytes.
+
+    >>> ef.memory("cpu:0").in_use > 0
+    True
+    """
+    target = as_device(device)
+    figures = target.backend.memory(target.index)
+    return MemoryStats(figures.in_use, figures.reserved, figures.limit, figures.total)
+
+
+def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None:
+    """Let a device hold no more than so many bytes from now on.
+
+    Args:
+        nbytes: how many; None for no limit.
+        device: the device; by default the current one.
+
+    Raises:
+        DeviceError: it is of a kind without a limit, or the number is negative.
+
+    >>> ef.hardware.limit_memory(1 << 20, "async:0")
+    >>> ef.memory("async:0").limit
+    1048576
+    >>> ef.hardware.limit_memory(None, "async:0")
+    """
+    target = as_device(device)
+    if nbytes is not None and nbytes < 0:
+        raise DeviceError(f"{nbytes} bytes are no limit", expected="None, or 0 and more")
+    try:
+        target.backend.limit_memory(nbytes, target.index)
+    except ValueError as error:
+        raise DeviceError(
+            f"the memory of {target} cannot be limited", hint=str(error) or None
+        ) from None
+
+
+def release(device: Device | str | None = None) -> None:
+    """Give memory that is reserved but not used back to the system.
+
+    >>> ef.release("cpu:0")
+    """
+    target = as_device(device)
+    target.backend.release(target.index)
+
+
+def synchronize(device: Device | str | None = None) -> None:
+    """Wait until a device has done all work that was issued to it.
+
+    Raises:
+        EagerflowError: some of it failed, and nobody has been told yet.
+
+    >>> ef.hardware.synchronize("cpu:0")
+    """
+    target = as_device(device)
+    target.backend.synchronize(target.index)
+
+
+def out_of_memory(
+    what: str, device: Device, error: Exception, given: str | None = None
+) -> OutOfMemoryError:
+    """The error for a device that has not enough memory: what was asked, what is held.
+
+    Args:
+        what: was to be made there.
+        device: the device.
+        error: what its backend, or a kernel, raised.
+        given: the inputs.
+    """
+    asked = getattr(error, "asked", None)
+    told = f"{_bytes(asked)} more" if asked is not None else str(error)
+    wrong = f"{what}: out of memory" + (f" ({told})" if told else "")
+    figures = memory(device)
+    parts = {"in use": figures.in_use, "limit": figures.limit, "there": figures.total}
+    known = [f"{name} {_bytes(n)}" for name, n in parts.items() if n is not None]
+    held = _held(device)
+    return OutOfMemoryError(
+        wrong,
+        given=given,
+        expected=f"room on {device}: {', '.join(known)}{held}" if known else None,
+        hint=_hint(device, figures),
+    )
+
+
+def _hint(device: Device, figures: MemoryStats) -> str:
+    hint = "drop tensors that are not needed (del x), or compute with less at a time"
+    if figures.limit is not None:
+        hint += f"; ef.hardware.limit_memory(n, '{device}') sets the limit"
+    return hint
+
+
+def _held(device: Device) -> str:
+    """The largest of the arrays that hold memory, as types: ``3 of f32[64,64]``."""
+    kinds = Counter(
+        str(TensorType(device.lanes[dtype].dtype, shape))
+        for dtype, shape in device.backend.held(device.index)
+    )
+    if not kinds:
+        return ""
+    shown = [f"{n} of {kind}" if n > 1 else kind for kind, n in list(kinds.items())[:_SHOWN]]
+    return f"; held: {', '.join(shown)}{', …' if len(kinds) > _SHOWN else ''}"
+
+
+def _bytes(count: int) -> str:
+    """A number of bytes in the unit that keeps it short."""
+    for size, unit in _UNITS:
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"

@@ -1,0 +1,104 @@
+"""Null devices: they know types and hold no data, for planning without the machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn, final
+
+import numpy as np
+
+from eagerflow.errors import DeviceError
+from eagerflow.hardware.contract import HostArray, KernelCall, MemoryStats, Ready
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class NullArray:
+    """An array of a null device: a dtype and a shape, no data."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+
+@final
+class NullBackend:
+    """A launcher runs the type rule alone, and nothing is ever waited for."""
+
+    kind = "null"
+    array_type = NullArray
+    holds_bytes = True
+    holds_data = False
+
+    def count(self) -> int:
+        """More than anybody places on."""
+        return 1_000_000
+
+    def namespace(self, index: int) -> None:
+        """There are no values to compute with."""
+
+    def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
+        """The type rule."""
+
+        def launch(*arrays: Any, **attrs: Any) -> Any:
+            outputs = [NullArray(*output) for output in call.outputs(arrays, attrs)]
+            return tuple(outputs) if call.several else outputs[0]
+
+        return launch
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> NullArray:
+        """A dtype and a shape."""
+        return NullArray(dtype, shape)
+
+    def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> NullArray:
+        """The dtype and the shape."""
+        return NullArray(array.dtype, array.shape)
+
+    def copy_out(self, data: NullArray, index: int) -> NoReturn:
+        """There are no values.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            f"a tensor on null:{index} has no values", hint="null devices know types only"
+        )
+
+    def copy_to_peer(self, data: NullArray, index: int, peer: int) -> NullArray:
+        """The array itself."""
+        return data
+
+    def ready(self, data: NullArray) -> bool:
+        """It always is."""
+        return True
+
+    def when_ready(self, data: NullArray, done: Ready) -> None:
+        """At once."""
+        done(None)
+
+    def synchronize(self, index: int) -> None:
+        """There is nothing to wait for."""
+
+    def memory(self, index: int) -> MemoryStats:
+        """None is in use."""
+        return MemoryStats(0, 0, None, None)
+
+    def limit_memory(self, nbytes: int | None, index: int) -> None:
+        """There is none to limit.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("null devices take no memory")
+
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Nothing."""
+        return []
+
+    def release(self, index: int) -> None:
+        """Nothing to give back."""

@@ -1,0 +1,232 @@
+"""Work that is done later: in order on each stream, in pieces, by threads or by hand."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Any, final
+
+import numpy as np
+
+Piece = Callable[[], object]
+Done = Callable[[Exception | None], object]
+
+
+@final
+class Failure:
+    """Why work has no results; shared by all that was computed from them.
+
+    Attributes:
+        error: what to raise.
+        told: whether somebody has been told.
+    """
+
+    __slots__ = ("error", "told")
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.told = False
+
+    def tell(self) -> Exception:
+        """The error, for who is told of it."""
+        self.told = True
+        return self.error.with_traceback(None)
+
+
+@final
+class Work:
+    """Something that a stream does after all that was issued to it before.
+
+    Args:
+        pieces: what is done, one after the other; without any it has ended.
+        needs: the work that has to be done before, on whatever stream.
+        explain: makes the error of what a piece raises.
+
+    Attributes:
+        ended: whether it is done or has failed.
+        failure: why it has failed; None if it has not.
+    """
+
+    __slots__ = ("_called", "_ended", "_explain", "_lock", "failure", "needs", "pieces", "stream")
+
+    def __init__(
+        self, pieces: Iterable[Piece], needs: Iterable[Work] = (),
+        explain: Callable[[Exception], Exception] | None = None,
+    ) -> None:  # fmt: skip
+        self.pieces = deque(pieces)
+        self.needs = [work for work in needs if not work.done]
+        self.stream: Stream | None = None
+        self.failure: Failure | None = None
+        self._explain = explain
+        self._ended = threading.Event()
+        self._lock = threading.Lock()
+        self._called: list[Done] = []
+        if not self.pieces:
+            self._ended.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is done or has failed."""
+        return self._ended.is_set()
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended well."""
+        return self.ended and self.failure is None
+
+    def wait(self) -> None:
+        """Wait until it has ended.
+
+        Raises:
+            Exception: it has failed.
+        """
+        if not self.ended and self.stream is not None:
+            self.stream.finish(self)
+        if self.failure is not None:
+            raise self.failure.tell()
+
+    def sleep(self) -> None:
+        """Wait for whoever does it."""
+        self._ended.wait()
+
+    def when_ended(self, done: Done) -> None:
+        """Call ``done`` with the error, or None, when it has ended."""
+        with self._lock:
+            if not self.ended:
+                self._called.append(done)
+                return
+        self._tell(done)
+
+    def step(self, before: Piece | None) -> bool:
+        """Do the next piece, after what comes ``before`` it; whether that was the end."""
+        failed = next((n.failure for n in self.needs if n.failure is not None), None)
+        if failed is None and self.pieces:
+            try:
+                if before is not None:
+                    before()
+                with np.errstate(all="ignore"):  # as devices compute, which cannot warn
+                    self.pieces.popleft()()
+            except Exception as error:
+                failed = Failure(error if self._explain is None else self._explain(error))
+                failed.error.__traceback__ = None  # its frames hold arrays
+        if failed is None and self.pieces:
+            return False
+        self.failure = failed
+        self.pieces.clear()  # they hold arrays
+        self.needs = []
+        self._explain = None
+        self._ended.set()
+        return True
+
+    def tell(self) -> None:
+        """Call who wanted to know that it has ended."""
+        with ExitStack() as every, self._lock:  # they are called when the lock is free again
+            while self._called:
+                every.callback(self._tell, self._called.pop())
+
+    def _tell(self, done: Done) -> None:
+        done(None if self.failure is None else self.failure.tell())
+
+
+@final
+class Stream:
+    """A queue of work.
+
+    Args:
+        threads: whether a thread does it as soon as it can; else somebody has to `step`, and who
+            waits for work does it.
+        before_piece: called before each piece, to delay it; what it raises is a failure of the
+            work.
+
+    Attributes:
+        failures: those of its own work, the first at the front.
+    """
+
+    def __init__(self, *, threads: bool, before_piece: Callable[[], object] | None) -> None:
+        self._threads = threads
+        self._before_piece = before_piece
+        self._queue: deque[Work] = deque()
+        self._lock = threading.Lock()  # of the queue
+        self._stepping = threading.RLock()  # held while a piece runs, which may end other work
+        self._worker: threading.Thread | None = None
+        self.failures: deque[Failure] = deque(maxlen=100)
+
+    def issue(self, work: Work) -> None:
+        """Do it after all that was issued before."""
+        work.stream = self
+        with self._lock:
+            self._queue.append(work)
+        self._wake()
+
+    def _wake(self) -> None:
+        """Start the thread, if there is work and none."""
+        with self._lock:
+            if self._threads and self._queue and self._worker is None:
+                self._worker = threading.Thread(target=self._serve, daemon=True)
+                self._worker.start()
+
+    @property
+    def last(self) -> Work | None:
+        """The work that was issued last, if it has not ended."""
+        with self._lock:
+            return self._queue[-1] if self._queue else None
+
+    def finish(self, work: Work) -> None:
+        """Wait for work of this stream, or do all up to it."""
+        if self._threads:
+            work.sleep()
+            return
+        while not work.ended:
+            self._unblock()
+            self.step()
+
+    def step(self) -> bool:
+        """Do one piece; False if there is none that could be done now."""
+        with self._stepping:
+            work = self._first()
+            if work is None or any(not need.ended for need in work.needs):
+                return False
+            if not work.step(self._before_piece):
+                return True
+            with self._lock:
+                self._queue.popleft()
+            if work.failure is not None:
+                self.failures.append(work.failure)
+        work.tell()
+        return True
+
+    def _first(self) -> Work | None:
+        with self._lock:
+            return self._queue[0] if self._queue else None
+
+    def _unblock(self) -> None:
+        """Have the work done that the first of the queue needs."""
+        first = self._first()
+        for need in [] if first is None else list(first.needs):
+            if not need.ended and need.stream is not None:
+                need.stream.finish(need)
+
+    def _serve(self) -> None:
+        """The thread: it ends with the work, so that none is left where nothing is to be done."""
+        while True:
+            with self._lock:
+                if not self._queue:
+                    self._worker = None
+                    return
+                needs = list(self._queue[0].needs)
+            for need in needs:
+                need.sleep()
+            try:
+                self.step()
+            except BaseException:  # of who is told that work has ended: the next thread goes on
+                with self._lock:
+                    self._worker = None
+                self._wake()
+                raise
+
+
+def works_of(values: Iterable[Any]) -> list[Work]:
+    """The work that makes values, for those that some work makes."""
+    return [work for x in values if (work := getattr(x, "work", None)) is not None]

@@ -1,0 +1,59 @@
+"""Copies of arrays that lie in memory as the original does, strides included.
+
+What NumPy and BLAS compute from an array depends on its strides in the last bit: the order of
+sums, the loop for elements that are next to each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_FACTOR: Final = 4  # times the memory of its elements that a copy may take
+_SMALL: Final = 1 << 12  # bytes that it may take in any case
+
+
+def blank(x: Array) -> Array:
+    """An array of the dtype, shape and strides of ``x``, whose elements are not set.
+
+    If that would take several times the memory of the elements (a column of a large matrix), the
+    order of the axes is kept instead, and elements are next to each other.
+
+    >>> x = np.zeros((4, 6), "float32")[::2, ::-1]
+    >>> blank(x).strides == x.strides
+    True
+    """
+    first, last = _extent(x)
+    span = last - first
+    if x.dtype.hasobject or not x.size or span > max(_FACTOR * x.nbytes, _SMALL):
+        return np.empty_like(x)
+    memory = np.empty(span, np.uint8)
+    return np.ndarray(x.shape, x.dtype, memory, -first, x.strides)
+
+
+def copied(x: Array) -> Array:
+    """A copy that lies in memory as ``x`` does.
+
+    >>> x = np.broadcast_to(np.arange(3), (2, 3))
+    >>> copied(x).strides == x.strides
+    True
+    """
+    out = blank(x)
+    out[...] = x
+    return out
+
+
+def memory_of(x: Array) -> int:
+    """How many bytes a copy that lies as ``x`` does takes."""
+    first, last = _extent(x)
+    span = last - first
+    return x.nbytes if not x.size or span > max(_FACTOR * x.nbytes, _SMALL) else span
+
+
+def _extent(x: Array) -> tuple[int, int]:
+    """Where the memory of ``x`` begins and ends, in bytes from its first element."""
+    steps = [(size - 1) * stride for size, stride in zip(x.shape, x.strides, strict=True)]
+    return sum(min(s, 0) for s in steps), sum(max(s, 0) for s in steps) + x.itemsize

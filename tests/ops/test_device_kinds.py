@@ -1,0 +1,179 @@
+"""The table of cases on asynchronous devices of others: from a notebook cell, from a package.
+
+Nothing may compute on the host, look at an array before it is there, or lose the order of its
+elements: each case gives the bits that it gives on a CPU, and its graphs do. `make test` runs one
+dtype of each case; `make test-slow` one of each kind of dtype, gradients, and both kinds of device.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import hardware
+from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.hardware import registry
+from eagerflow_kernels.asynchronous import AsyncBackend, DeviceArray
+from tests.each import check_each
+from tests.ops.case import OpCase
+from tests.ops.cases import ALL_CASES
+from tests.ops.gradients import gradient
+from tests.ops.table import (
+    arguments,
+    flatten,
+    flatten_arrays,
+    function_of,
+    layout_of,
+    map_arrays,
+    map_type,
+    one_of_each_kind,
+)
+from tests.ops.tracing import State, call_traced
+
+PACKAGE = {
+    "sundial/__init__.py": "",
+    "sundial/device.py": '''
+        """A kind of device."""
+
+        from eagerflow_kernels.asynchronous import AsyncBackend
+
+        def backend():
+            return AsyncBackend("sundial", devices=2)
+    ''',
+    "sundial-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: sundial\nVersion: 1.0\n",
+    "sundial-1.0.dist-info/entry_points.txt": """
+        [eagerflow.devices]
+        sundial = sundial.device:backend
+    """,
+}
+KINDS = ("hourglass", "sundial")
+#: cases that move to another device by themselves
+_MOVING = {"to_device"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One kind that a cell registers and does by hand, and one of a package with threads."""
+    hardware.register_backend(AsyncBackend("hourglass", threads=False))
+    place = tmp_path_factory.mktemp("site")
+    for name, text in PACKAGE.items():
+        path = place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(dedent(text).lstrip())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [*sys.path, str(place)])
+        patch.setattr(registry, "_plugins_loaded", False)
+        yield
+    for kind in KINDS:
+        registry._backends.pop(kind, None)
+        for index in range(2):
+            registry._devices.pop(f"{kind}:{index}", None)
+    for name in ("sundial", "sundial.device"):
+        sys.modules.pop(name, None)
+
+
+def _kind_of(case: OpCase) -> str:
+    """The kind that runs a case where one has to do."""
+    return KINDS[len(case.id) % 2]
+
+
+def _moved(args: Sequence[Any], kind: str) -> list[Any]:
+    def move(x: Any) -> Any:
+        to = f"{kind}:1"
+        return ef.Variable(x, device=to) if isinstance(x, ef.Variable) else x.to(to)
+
+    return [map_type(AbstractArray, move, map_arrays(ef.asarray, a)) for a in args]
+
+
+def _holds_bytes(args: Sequence[Any]) -> bool:
+    return any(a.dtype.kind == "O" for a in flatten_arrays(args))
+
+
+def _same_bits(got: Any, want: Any) -> None:
+    for g, w in zip(flatten(got), flatten(want), strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        if w.dtype.kind == "O":
+            assert g.tolist() == w.tolist()
+        else:
+            wide = np.complex128 if w.dtype.kind in "cfV" else w.dtype  # of NaNs, any will do
+            np.testing.assert_array_equal(g.astype(wide), w.astype(wide))
+
+
+def _run(
+    case: OpCase, function: Callable[..., Any], args: Sequence[Any], kind: str, **kwargs: Any
+) -> None:
+    """The function gives there what it gives on the CPU, and gives it there."""
+    moved = _moved(args, kind)
+    state = State(args)
+    with np.errstate(all="ignore"):
+        want = function(*[map_arrays(ef.asarray, a) for a in args], **kwargs)
+        state.restore()
+        got = function(*moved, **kwargs)
+    if case.name not in _MOVING and any(True for _ in _tensors(moved)):
+        assert {str(x.device) for x in _tensors(got)} <= {f"{kind}:1"}
+    _same_bits(got, want)
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    found: list[Tensor] = []
+    map_type(AbstractArray, lambda x: found.append(x), value)
+    return iter([x for x in found if isinstance(x, Tensor)])
+
+
+def check(case: OpCase, dtype: str, kind: str) -> None:
+    """Values eagerly and traced; bytes, which these devices do not hold, are refused."""
+    args = arguments(case, dtype, layout_of(case))
+    if _holds_bytes(args):
+        with pytest.raises(ef.errors.DeviceError, match="cannot hold bytes"):
+            _moved(args, kind)
+        return
+    function = function_of(case)
+    _run(case, function, args, kind, **case.kwargs)
+    if not case.untraceable:
+        with np.errstate(all="ignore"):
+            call_traced(function, _moved(args, kind), case.kwargs)
+
+
+def check_slopes(case: OpCase, kind: str, order: int) -> None:
+    """Gradients, with the bits that they have on the CPU."""
+    dtype = "float64" if "float64" in case.dtypes else case.dtypes[0]
+    args = arguments(case, dtype, layout_of(case))
+    _run(case, gradient(function_of(case), case.grad, case.kwargs, order), args, kind)
+
+
+def _name(case: OpCase) -> str:
+    return case.id
+
+
+def test_both_kinds_are_there() -> None:
+    for kind in KINDS:
+        assert [str(d) for d in ef.devices(kind)] == [f"{kind}:0", f"{kind}:1"]
+        x = ef.ones(2, device=f"{kind}:0")
+        assert type((x + x)._data) is DeviceArray
+    assert set(KINDS) <= {d.kind for d in ef.devices()}
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_values(part: int) -> None:
+    check_each(((c, one_of_each_kind(c)[0], _kind_of(c)) for c in ALL_CASES[part::8]), check)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_gradients(part: int) -> None:
+    smooth = [c for c in ALL_CASES if c.grad]
+    check_each(((c, _kind_of(c), 1) for c in smooth[part::4]), check_slopes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", ALL_CASES, ids=_name)
+def test_all(case: OpCase, kind: str) -> None:
+    check_each(((case, dtype, kind) for dtype in one_of_each_kind(case)), check)
+    if case.grad:
+        check_slopes(case, kind, 2 if case.second else 1)
