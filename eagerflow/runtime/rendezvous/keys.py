@@ -60,8 +60,8 @@ class KeySet:
     __slots__ = ("_far", "_upto")
 
     def __init__(self) -> None:
-        #: by edge and the loops around the innermost: the first iteration that is not in
-        self._upto: dict[tuple[str, LoopPath], int] = {}
+        #: by edge, the loops around the innermost, and that: the first iteration that is not in
+        self._upto: dict[tuple[str, LoopPath, str], int] = {}
         self._far: set[Key] = set()  # those behind a gap, and those outside of loops
 
     @property
@@ -70,10 +70,11 @@ class KeySet:
         return len(self._upto) + len(self._far)
 
     def __contains__(self, key: Key) -> bool:
-        path = key[2]
-        if path and path[-1][1] < self._upto.get((key[1], path[:-1]), 0):
-            return True
-        return key in self._far
+        _, edge, path = key
+        if not path:
+            return key in self._far
+        frame, iteration = path[-1]
+        return iteration < self._upto.get((edge, path[:-1], frame), 0) or key in self._far
 
     def add(self, key: Key) -> None:
         """Put one in."""
@@ -82,8 +83,8 @@ class KeySet:
             self._far.add(key)
             return
         frame, iteration = path[-1]
-        around = edge, path[:-1]
-        upto = self._upto.get(around, 0)
+        loop = edge, path[:-1], frame
+        upto = self._upto.get(loop, 0)
         if iteration > upto:
             self._far.add(key)
         elif iteration == upto:
@@ -92,4 +93,4 @@ class KeySet:
                 while (behind := key._replace(path=(*path[:-1], (frame, upto)))) in self._far:
                     self._far.discard(behind)
                     upto += 1
-            self._upto[around] = upto
+            self._upto[loop] = upto

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple, NoReturn, final
+from typing import Any, NamedTuple, final
 
 from eagerflow.errors import RendezvousError
 from eagerflow.runtime.rendezvous.credits import CREDIT, Credits, Sent
@@ -25,6 +25,13 @@ from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 
 #: called with the value, whether it is dead, and the error in whose place there is none
 Done = Callable[[Any, bool, Exception | None], object]
+
+
+def twice(key: Key, what: str) -> RendezvousError:
+    """The error of a value that is sent or received twice."""
+    return RendezvousError(
+        f"a value is {what} twice", given=str(key), expected=f"each key to be {what} once"
+    )
 
 
 class Left(NamedTuple):
@@ -81,7 +88,8 @@ class Rendezvous:
 
     Callbacks are called without a lock, by the thread that brings what they wait for, and what one
     raises is raised there. Each is called once, unless Ctrl-C comes in the middle of it or right
-    before: then `abort` calls it with its error, once more perhaps.
+    before: then `abort` calls it with its error, once more perhaps. Only who has called `send` or
+    `receive` and got the interrupt may wait for nothing.
 
     Args:
         step: the number of the step.
@@ -183,7 +191,7 @@ class Rendezvous:
                         if put[2] is not None:
                             sent = self._credits.give(put[2], key)
             if receiver is not None:
-                self._transport.wanted(self, self.routes[key[1]])
+                self._transport.wanted(self, self.routes[key[1]], key)
                 return receiver
             if put is None:
                 done(None, False, self._failure())
@@ -230,8 +238,6 @@ class Rendezvous:
         except KeyboardInterrupt:
             if done is not None:
                 self._due += (partial(done, None, False),)
-            if sent is not None and not waits:
-                self._due += (sent,)
             raise
 
     def _tell(self, done: Done, value: Any, dead: bool, sent: Sent | None) -> None:
@@ -246,7 +252,7 @@ class Rendezvous:
 
     def _keep_receiver(self, key: Key, done: Done) -> _Receiver:
         if key in self._receivers or key in self._answered:
-            self._refuse(key, "received")
+            raise twice(key, "received")
         self._route(key)
         receiver = _Receiver(self, key, done)
         self._receivers[key] = receiver
@@ -257,7 +263,7 @@ class Rendezvous:
     ) -> bool:
         """Let a value lie there; whether its sender can go on."""
         if key in self._values or key in self._answered:
-            self._refuse(key, "sent")
+            raise twice(key, "sent")
         goes_on = route is not None and self._credits.take(route, key, sent)
         self._values[key] = _Put(value, dead, route, sent if route is None else None)
         return goes_on
@@ -269,10 +275,15 @@ class Rendezvous:
                 del self._receivers[receiver.key]
         return waits
 
-    def waits_on(self, route: Route) -> bool:
-        """Whether a receiver waits for a value on that route."""
+    def wanted(self) -> list[Key]:
+        """The keys of the values that receivers wait for."""
         with self._lock:
-            return any(self.routes[key.edge] == route for key in self._receivers)
+            return list(self._receivers)
+
+    @property
+    def error(self) -> Exception | None:
+        """What the step was aborted with."""
+        return self._error
 
     # --- the end ---
 
@@ -377,8 +388,3 @@ class Rendezvous:
                 expected=f"step {self.step} and one of the edges {sorted(self.routes)}",
             )
         return route
-
-    def _refuse(self, key: Key, what: str) -> NoReturn:
-        raise RendezvousError(
-            f"a value is {what} twice", given=str(key), expected=f"each key to be {what} once"
-        )

@@ -37,8 +37,8 @@ class Transport(Protocol):
             sent: called once, when it has gone, or with the error of the step.
         """
 
-    def wanted(self, rendezvous: Rendezvous, route: Route, /) -> None:
-        """A receiver begins to wait for a value on that route."""
+    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+        """A receiver begins to wait for a value, which comes on that route."""
 
     def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
         """Call `Rendezvous.fail` of all other ends of the step, before what is still on its way."""
@@ -72,7 +72,7 @@ class InProcess:
                 events.end(event)
         rendezvous.put(key, value, dead, sent, route)
 
-    def wanted(self, rendezvous: Rendezvous, route: Route, /) -> None:
+    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
         pass
 
     def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:

@@ -6,7 +6,7 @@ import random
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from eagerflow.runtime.rendezvous.keys import Key, KeySet, LoopPath
@@ -37,6 +37,7 @@ def test_keys_are_equal_by_their_parts() -> None:
 
 
 @given(st.lists(KEYS))
+@example(keys=[Key(1, "a", (("while_loop", 0),)), Key(1, "a", (("scan", 0),))])
 def test_a_set_of_keys_is_a_set(keys: list[Key]) -> None:
     ours, theirs = KeySet(), set[Key]()
     for one in keys:
