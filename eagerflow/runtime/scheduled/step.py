@@ -22,7 +22,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.rendezvous import Rendezvous
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
@@ -73,7 +73,7 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
-        self.rendezvous = Rendezvous() if tier.cut is not None else None
+        self.rendezvous = None if tier.routes is None else Rendezvous(number, tier.routes)
         self._number = number
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
@@ -531,9 +531,11 @@ class Completion:
         self._node = node
 
     @property
-    def rendezvous(self) -> Any:
+    def rendezvous(self) -> Rendezvous:
         """Where the partitions of the step meet."""
-        return None if self._step is None else self._step.rendezvous
+        assert self._step is not None  # the node was not answered for
+        assert self._step.rendezvous is not None
+        return self._step.rendezvous
 
     def path(self) -> tuple[tuple[str, int], ...]:
         """The frames around the node, with the numbers of their iterations."""

@@ -10,8 +10,9 @@ from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.placement.cut import cut
+from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
@@ -24,6 +25,14 @@ from eagerflow.runtime.threads.clock import AbstractClock
 def waits_nowhere(node: Node) -> bool:
     """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
     return is_on_one_device(node) and effect_of(node) != "blocks"
+
+
+def _routes(cut: Cut) -> dict[str, Route]:
+    """For each edge from which device to which it goes."""
+    return {
+        edge: Route(str(sent.device), str(received.device))
+        for edge, (sent, received) in cut.pairs.items()
+    }
 
 
 @final
@@ -44,6 +53,7 @@ class ScheduledTier:
         direct: None.
         graph: the lowered graph.
         cut: its partitions; None if it was not cut.
+        routes: from where to where they send; None if it was not cut.
         number: of the executable.
         plan: the scheduled nodes, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
@@ -75,6 +85,7 @@ class ScheduledTier:
         self.number = number
         self.name = "partitioned" if partitioned else "scheduled"
         self.cut = cut(graph) if partitioned else None
+        self.routes = None if self.cut is None else _routes(self.cut)
         parts = [graph] if self.cut is None else [p.graph for p in self.cut.partitions]
         builder = PlanBuilder()
         made = {g: ScheduledNodes(g, seconds, number, overlap, workers, builder) for g in parts}

@@ -9,6 +9,7 @@ from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import NullArray, as_device, copied
 from eagerflow.runtime.generated.instructions import line_of
+from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
 from eagerflow.types import TensorType
@@ -23,8 +24,18 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
             data = NullArray(data.dtype, data.shape)
         elif isinstance(kind := node.inputs[0].type, TensorType):
             data = _move(data, kind, node, completion)
-    completion.rendezvous.send((node.attrs["edge"], completion.path()), data)
-    completion.done()
+    def gone(error: Exception | None) -> None:
+        if error is None:
+            completion.done()
+        else:
+            completion.failed(error)
+
+    completion.rendezvous.send(_key(node, completion), data, sent=gone)
+
+
+def _key(node: Node, completion: Completion) -> Key:
+    """What is sent, and in which iteration."""
+    return Key(completion.rendezvous.step, node.attrs["edge"], completion.path())
 
 
 def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
@@ -42,15 +53,16 @@ def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> An
 
 def _receive(
     node: Node, inputs: Sequence[Any], completion: Completion
-) -> Callable[[], object] | None:
-    key = (node.attrs["edge"], completion.path())
+) -> Callable[[], object]:
     count = len(node.outputs)
 
-    def arrived(data: Any) -> None:
-        completion.done(*(data,) * count)
+    def arrived(data: Any, dead: bool, error: Exception | None) -> None:
+        if error is None:
+            completion.done(*(data,) * count)
+        else:
+            completion.failed(error)
 
-    stop: Callable[[], object] | None = completion.rendezvous.receive(key, arrived)
-    return stop
+    return completion.rendezvous.receive(_key(node, completion), arrived)
 
 
 asynchronous["Send"] = _send
