@@ -45,6 +45,7 @@ __all__ = [
     "PlacementError",
     "QueueClosedError",
     "RecordError",
+    "RendezvousError",
     "RetraceWarning",
     "SettingError",
     "ShapeError",
@@ -326,6 +327,10 @@ class GraphError(EagerflowError, ValueError):
 
 class SchedulerError(EagerflowError, RuntimeError):
     """An event that cannot follow what has happened in a step; tells the story of the entry."""
+
+
+class RendezvousError(EagerflowError, RuntimeError):
+    """A value that is sent or received twice, or along an edge that its step does not have."""
 
 
 class GraphSyntaxError(GraphError):

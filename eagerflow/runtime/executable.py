@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
+from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
@@ -19,6 +20,7 @@ from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
@@ -134,7 +136,10 @@ class Executable:
         self._chosen: Tier | Choice
         self.lanes: tuple[Lane | None, ...]
         chain = _is_chain(graph)
-        if not chain and has_free_waits(graph):
+        if spans_devices(graph):
+            self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
+            self.lanes = self._waiting.lanes
+        elif not chain and has_free_waits(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number)
             self.lanes = self._waiting.lanes
         else:
@@ -289,6 +294,11 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable of {self.graph!r}>"
+
+
+def spans_devices(graph: Graph) -> bool:
+    """Whether a graph, with its subgraphs, has values on several devices."""
+    return len(devices_in(graph.nodes) | {v.device for v in graph.inputs} - {None}) > 1
 
 
 def _is_chain(graph: Graph) -> bool:

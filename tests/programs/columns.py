@@ -7,12 +7,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
+from zlib import crc32
 
 import eagerflow as ef
 from eagerflow.autograph.conversion.convert import converted
 from eagerflow.function import derivative, tracing
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
+from eagerflow.hardware import Device, as_device
+from eagerflow.placement.placed import placed
 from eagerflow.runtime import executable
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
@@ -83,6 +86,26 @@ def scheduled(whole: Any = None) -> Iterator[None]:
         yield
 
 
+_PLACES = 4
+
+
+def scattered(graph: Graph) -> Graph:
+    """The optimised graph with its nodes on several devices, wherever their names lead them."""
+
+    def choose(node: Node) -> tuple[Device, str]:
+        return as_device(f"cpu:{crc32(node.name.encode()) % _PLACES}"), "by its name"
+
+    graph, _ = optimise(graph, DEFAULT)
+    return placed(graph, choose)
+
+
+@contextmanager
+def partitioned() -> Iterator[None]:
+    """Nodes are on several devices, so that graphs are cut."""
+    with ef.config(cpu_devices=_PLACES), graphs(scattered):
+        yield
+
+
 COLUMNS: dict[str, Column] = {
     "converted": Column(converted),
     "traced": Column(within=passes(*DEFAULT)),
@@ -92,6 +115,7 @@ COLUMNS: dict[str, Column] = {
     "read again from text": Column(within=lambda: graphs(read_again)),
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
+    "partitioned": Column(within=partitioned),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
     "under a tape": Column(around=ef.GradientTape),  # which follows the variables
 }

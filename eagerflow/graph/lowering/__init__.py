@@ -27,7 +27,7 @@ from collections.abc import Callable
 
 from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.lowering.flat import FlatGraph, FramePath
+from eagerflow.graph.lowering.flat import FlatGraph, Gate
 from eagerflow.graph.lowering.loops import lower_loop
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.lowering.steering import is_steering
@@ -77,6 +77,6 @@ def lower(graph: Graph, whole: Callable[[Node], bool] = is_whole) -> Graph:
     flat = FlatGraph(graph.name, whole, lower_loop)
     flat.graph.resources = dict(graph.resources)
     operands = [flat.graph.add_input(v.type, v.name, v.device) for v in graph.inputs]
-    part = LoweredPart(flat, graph, operands, FramePath())
+    part = LoweredPart(flat, graph, operands, Gate())
     flat.graph.outputs = part.run()
     return flat.graph

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from eagerflow.dims import Dim, Size, same
@@ -40,15 +40,25 @@ class FlatGraph:
 
 
 @final
-class FramePath:
-    """The frame path of nodes: which frames and branches they lie in.
+class Gate:
+    """What tells that a frame path is reached, so that nodes in it may run.
+
+    Args:
+        loose: values that do not tell so: invariants of a loop, constants.
+        gate: a value or a node that does; None for the outermost.
+        teller: gives for the name of a size a value from around that tells it.
 
     Attributes:
-        loose: values that do not tell that this path is reached: invariants of a loop, constants.
+        loose: the same.
+        teller: the same.
     """
 
-    def __init__(self, loose: Sequence[Value] = (), gate: Value | Node | None = None) -> None:
+    def __init__(
+        self, loose: Sequence[Value] = (), gate: Value | Node | None = None,
+        teller: Callable[[str], Value | None] = lambda name: None,
+    ) -> None:  # fmt: skip
         self.loose = set(loose)
+        self.teller = teller
         self._gate = gate
 
     def pivot(self, graph: Graph) -> Node | None:
@@ -60,6 +70,11 @@ class FramePath:
 
 
 # --- sizes ---
+
+
+def first_teller(name: str, values: Iterable[Value]) -> Value | None:
+    """The first of ``values`` that tells a size."""
+    return next((v for v in values if name in lone_names(v.type)), None)
 
 
 def sizes_of(graph: Graph, operands: Sequence[Value], flat: FlatGraph) -> dict[str, Size]:

@@ -10,8 +10,9 @@ from eagerflow.graph.edit import in_sizes, lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
-    FramePath,
+    Gate,
     axes_of,
+    first_teller,
     used_inputs,
 )
 from eagerflow.graph.lowering.parts import LoweredPart
@@ -80,10 +81,11 @@ class _Loop:
         ]
         self.fixed = self.bounds()
         loose = [v for i, v in enumerate(self.inside) if i not in self.carried]
-        loose += [*self.fixed.values(), *self.size_values()]
+        self.tellers = [*self.inside, *self.size_values()]
+        loose += [*self.fixed.values(), *self.tellers[len(self.inside) :]]
         first = self.iteration or next(iter(self.carried.values()))
-        switches = self.switch(FramePath(loose, first))
-        self.iterate(switches, FramePath(loose, switches[first].outputs[0]))
+        switches = self.switch(Gate(loose, first, self.teller))
+        self.iterate(switches, Gate(loose, switches[first].outputs[0], self.teller))
         left = {m: self.exit(s) for m, s in switches.items()}
         self.part.done[self.node] = tuple([v.node for v in left.values() if v.node is not None])
         if self.iteration is not None and not self.pure:
@@ -92,7 +94,7 @@ class _Loop:
             self.part.effects.append(end)
         return self.results(left)
 
-    def switch(self, path: FramePath) -> dict[Node, Node]:
+    def switch(self, path: Gate) -> dict[Node, Node]:
         """For each loop-carried value the node at which it stays or leaves."""
         goes_on, effects = self.test(path)
         merges = [
@@ -108,7 +110,7 @@ class _Loop:
             for m in merges
         }  # fmt: skip
 
-    def iterate(self, switches: Mapping[Node, Node], path: FramePath) -> None:
+    def iterate(self, switches: Mapping[Node, Node], path: Gate) -> None:
         """One iteration."""
         values = [
             switches[self.carried[i]].outputs[0] if i in self.carried else v
@@ -169,7 +171,7 @@ class _Loop:
         inside = self.enter(value, after, invariant=False)
         return self.graph.add_node("Merge", [inside], [kind], name="merge", **self.rest)
 
-    def next(self, merge: Node, value: Value, path: FramePath) -> None:
+    def next(self, merge: Node, value: Value, path: Gate) -> None:
         made = self.part.add("NextIteration", [value], (), path=path, name="next", **self.rest)
         merge.attrs["back"] = made.name
 
@@ -178,12 +180,12 @@ class _Loop:
         made = self.graph.add_node("Exit", [value], [value.type], name="exit", **self.rest)
         return made.outputs[0]
 
-    def constant(self, value: int, path: FramePath | None = None) -> Value:
+    def constant(self, value: int, path: Gate | None = None) -> Value:
         return self.value("constant", (), _INT, {"value": value}, name="iteration", path=path)
 
     # --- whether there is another iteration ---
 
-    def test(self, path: FramePath) -> tuple[Value, list[Node]]:
+    def test(self, path: Gate) -> tuple[Value, list[Node]]:
         """Whether there is another iteration, and the effects of finding that out."""
         if self.node.op == "scan":
             return self.less("length", path), []
@@ -199,7 +201,7 @@ class _Loop:
         )  # fmt: skip
         return goes_on, effects
 
-    def less(self, limit: str, path: FramePath) -> Value:
+    def less(self, limit: str, path: Gate) -> Value:
         """Whether there were fewer iterations."""
         assert self.iteration is not None
         operands = (self.iteration.outputs[0], self.fixed[limit])
@@ -227,14 +229,14 @@ class _Loop:
 
     # --- what scan takes apart and stacks ---
 
-    def position(self, iteration: Value, path: FramePath) -> Value:
+    def position(self, iteration: Value, path: Gate) -> Value:
         """Which element along the first axis it is the iteration of."""
         if not self.node.attrs.get("reverse"):
             return iteration
         left = self.value("python_sub", (self.fixed["length"], iteration), _INT, path=path)
         return self.value("python_sub", (left, self.constant(1, path)), _INT, path=path)
 
-    def slice(self, values: Value, at: Value, path: FramePath) -> Value:
+    def slice(self, values: Value, at: Value, path: Gate) -> Value:
         assert isinstance(values.type, TensorType)
         kind = values.type.like(shape=values.type.shape[1:])
         return self.value("Slice", (values, at), kind, path=path)
@@ -246,7 +248,7 @@ class _Loop:
             kind = TensorType(LIST, ())
             yield self.value("list_new", (), kind, {"device": device}, device=device)
 
-    def put(self, values: Value, at: Value, y: Value, path: FramePath) -> Value:
+    def put(self, values: Value, at: Value, y: Value, path: Gate) -> Value:
         """The list with the result of an iteration."""
         assert isinstance(values.type, TensorType)
         kind = values.type.like(dtype=DTYPES["int64"])
@@ -282,8 +284,13 @@ class _Loop:
         there = {name for value in self.inside for name in lone_names(value.type)}
         values = []
         for name in sorted(wanted - there):
-            around = self.part.values.values()
-            value = next((v for v in around if name in lone_names(v.type)), None)
+            value = self.part.teller(name)
             if value is not None:
+                if self.part.path.teller(name) is value:  # it does not tell that a branch is taken
+                    self.part.path.loose.add(value)
                 values.append(self.enter(value, invariant=True))
         return values
+
+    def teller(self, name: str) -> Value | None:
+        """A value that tells a size in each iteration."""
+        return first_teller(name, self.tellers)

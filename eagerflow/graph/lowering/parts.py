@@ -8,12 +8,12 @@ from typing import Any, final
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import ValueType
-from eagerflow.graph.lowering.flat import FlatGraph, FramePath, sizes_of, used_inputs
+from eagerflow.graph.lowering.flat import FlatGraph, Gate, first_teller, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
 
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
-BranchBuilder = Callable[[FramePath, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
+BranchBuilder = Callable[[Gate, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]
 
 
 @final
@@ -32,7 +32,7 @@ class LoweredPart:
     """
 
     def __init__(
-        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], path: FramePath,
+        self, flat: FlatGraph, graph: Graph, operands: Sequence[Value], path: Gate,
         before: Sequence[Node] = (),
     ) -> None:  # fmt: skip
         self.flat = flat
@@ -62,12 +62,16 @@ class LoweredPart:
             self.values.update(zip(node.outputs, outputs, strict=True))
         return [self.values[v] for v in self.source.outputs]
 
+    def teller(self, name: str) -> Value | None:
+        """A value that tells a size in this part, or around it."""
+        return first_teller(name, self.values.values()) or self.path.teller(name)
+
     # --- nodes ---
 
     def add(
         self, op: str, inputs: Sequence[Value], types: Sequence[ValueType],
         attrs: Mapping[str, Any] | None = None, after: Sequence[Node] = (), *,
-        name: str = "", pure: bool = True, path: FramePath | None = None, **rest: Any,
+        name: str = "", pure: bool = True, path: Gate | None = None, **rest: Any,
     ) -> Node:  # fmt: skip
         """Append a node, which waits for its path to be reached."""
         path = path or self.path
@@ -126,7 +130,7 @@ class LoweredPart:
 
     def builder(self, graph: Graph) -> BranchBuilder:
         def build(
-            path: FramePath, operands: Sequence[Value], chosen: Value
+            path: Gate, operands: Sequence[Value], chosen: Value
         ) -> tuple[Sequence[Value], list[Node]]:
             part = LoweredPart(self.flat, graph, operands, path)
             return part.run(), part.effects
@@ -136,7 +140,7 @@ class LoweredPart:
     def select(
         self, inputs: Sequence[Value], used: set[int], builders: Sequence[BranchBuilder],
         types: Sequence[ValueType], after: Sequence[Node], node: Node,
-        path: FramePath | None = None,
+        path: Gate | None = None,
     ) -> tuple[list[Value], list[Node]]:  # fmt: skip
         """Branches, of which the first of ``inputs`` chooses one.
 
@@ -164,12 +168,13 @@ class LoweredPart:
                 )  # fmt: skip
             return switches[value]
 
+        around = self.teller if path is None else path.teller
         token = switched(predicate, after, pure)
         results, ends = list[Sequence[Value]](), list[tuple[Value, list[Node]]]()
         for i, build in enumerate(builders):
             given = [switched(v).outputs[i] if j in used else v for j, v in enumerate(operands)]
             chosen = token.outputs[i]
-            outputs, effects = build(FramePath(gate=chosen), given, chosen)
+            outputs, effects = build(Gate(gate=chosen, teller=around), given, chosen)
             results.append(outputs)
             ends.append((chosen, effects))
         merged = [

@@ -70,6 +70,19 @@ def _slice(node: Node) -> Sequence[ValueSpec]:
     return [values.like(shape=values.shape[1:])]
 
 
+@signature("Send", kind="steering", needs="edge to", takes="shape")
+def _send(node: Node) -> Sequence[ValueSpec]:
+    """Sends its operand, or without one says that what it waits for has run."""
+    if len(node.inputs) > 1:
+        raise GraphError("Send takes one value")
+    return []
+
+
+@signature("Recv", kind="steering", needs="edge source", takes="level", operands=0)
+def _recv(node: Node) -> Sequence[ValueSpec]:
+    return [v.spec for v in node.outputs]
+
+
 def _alike(node: Node, got: ValueSpec, want: ValueSpec) -> None:
     same_rank = len(got.shape) == len(want.shape)
     dtypes = [getattr(k, "dtype", k) for k in (got, want)]

@@ -4,95 +4,25 @@ Nodes belong together if they are pure and have one *frame path*: the same frame
 branch. Outside of branches and loops, reads and assignments of variables may be among them. All of
 them are one region, but for two reasons to cut: a node that steers tokens or has another effect
 lies between them (a region and it would wait for each other), and heavy parts that do not need each
-other, which should run at once.
+other, which should run at once, or of which only one is waited for by another partition.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from graphlib import TopologicalSorter
-from typing import Any, Final, final
+from typing import Final, final
 
-from eagerflow.errors import GraphError
-from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.lowering import is_steering
-from eagerflow.graph.passes.rewrite import effect_of, is_pure
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths
+from eagerflow.graph.lowering.levels import Levels
 from eagerflow.runtime.scheduled.coarsen import coarsen
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
 #: the maximal number of rounds of joining clusters; each halves the number of chains
 _ROUNDS: Final = 20
-
-#: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
-FramePath = tuple[tuple[Any, Any], ...]
-
-
-@final
-class FramePaths:
-    """The frame paths of the nodes and values of a lowered graph.
-
-    Args:
-        graph: the graph.
-
-    Attributes:
-        nodes: of each node.
-        values: of each value.
-
-    Raises:
-        GraphError: a node takes values of two branches or loops.
-    """
-
-    def __init__(self, graph: Graph) -> None:
-        self.nodes: dict[Node, FramePath] = {}
-        self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
-        for node in graph.nodes:
-            path = self._deepest(node)
-            self.nodes[node] = path
-            for i, value in enumerate(node.outputs):
-                self.values[value] = self._after(node, path, i)
-
-    def _deepest(self, node: Node) -> FramePath:
-        deepest: FramePath = ()
-        around = [self.values[v] for v in node.inputs]
-        around += [self._left(n) for n in node.control_inputs]
-        if node.op == "Merge":
-            return self._merged(node, around)
-        for path in around:
-            longer, shorter = (path, deepest) if len(path) > len(deepest) else (deepest, path)
-            if longer[: len(shorter)] != shorter:
-                raise GraphError(f"&{node.name} takes values of two branches or loops")
-            deepest = longer
-        return deepest
-
-    def _merged(self, node: Node, around: Sequence[FramePath]) -> FramePath:
-        first = around[0]
-        if "back" in node.attrs:
-            return first
-        if not first or first[-1][0] == "frame":
-            raise GraphError(f"&{node.name} merges what comes from no branch")
-        return first[:-1]
-
-    def _left(self, node: Node) -> FramePath:
-        """The frame path of the nodes that wait for a node."""
-        return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
-
-    def _after(self, node: Node, path: FramePath, port: int) -> FramePath:
-        if node.op == "Switch":
-            return (*path, (node.inputs[1], port))
-        if node.op == "Enter":
-            return (*path, ("frame", node.attrs["frame"]))
-        if node.op == "Exit":
-            if not _loop(path):
-                raise GraphError(f"&{node.name} is in no loop")
-            return _loop(path)[:-1]
-        return path
-
-
-def _loop(path: FramePath) -> FramePath:
-    """The innermost frame around."""
-    while path and path[-1][0] != "frame":
-        path = path[:-1]
-    return path
+#: seconds that another partition may wait for what could be sent earlier
+_SOON: Final = 50e-6
 
 
 def find_regions(
@@ -114,40 +44,36 @@ def find_regions(
         workers: the number of threads; regions are no smaller than that many can use. If 0,
             they are as small as they may be.
     """
-    single = {n for n in graph.nodes if not _may_join(n, paths.nodes[n])}
+    levels = Levels()
     groups: dict[tuple[FramePath, int], list[Node]] = {}
-    levels: dict[Node, int] = {}
-    loops: dict[FramePath, int] = {}  # the highest level in each
     for node in graph.nodes:
-        if node.op == "constant":
-            continue
-        level = 0
-        path = paths.nodes[node]
-        for other in before(node):
-            if other in levels:
-                apart = other in single or node in single or paths.nodes[other] != path
-                level = max(level, levels[other] + (apart and node not in single))
-        if node.op == "Exit":  # what leaves a loop has waited for its whole carry
-            level = max(level, loops[_loop(path)])
-        levels[node] = level
-        for i, (what, _) in enumerate(path):
-            if what == "frame":
-                inside = path[: i + 1]
-                loops[inside] = max(level, loops.get(inside, 0))
-        if node not in single:
-            groups.setdefault((path, level), []).append(node)
-    return [_Split(nodes, seconds, before, workers).parts() for nodes in groups.values()]
+        if node.op != "constant":
+            path = paths.nodes[node]
+            level = levels.add(node, path, before(node))
+            if node not in levels.single:
+                groups.setdefault((path, level), []).append(node)
+    sent = {n for node in graph.nodes if node.op == "Send" for n in before(node)}
+    wholes = list(groups.values())
+    if sent:
+        wholes = [
+            part for nodes in wholes for part in _early_and_late(nodes, sent, seconds, before)
+        ]
+    return [_Split(nodes, seconds, before, workers).parts() for nodes in wholes]
 
 
-def _may_join(node: Node, path: FramePath) -> bool:
-    """Whether it may be in a region.
-
-    What reads or assigns a variable may, but not in branches and loops, where effects wait for
-    more than their inputs.
-    """
-    if is_steering(node.op) or is_pure(node):
-        return not is_steering(node.op)
-    return not path and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")
+def _early_and_late(
+    nodes: list[Node], sent: set[Node], seconds: Callable[[Node], float],
+    before: Callable[[Node], Iterable[Node]],
+) -> list[list[Node]]:  # fmt: skip
+    """Nodes that another partition waits for apart from others, if these take a while."""
+    among, early = set(nodes), sent.intersection(nodes)
+    for node in reversed(nodes):
+        if node in early:
+            early |= among.intersection(before(node))
+    late = [node for node in nodes if node not in early]
+    if not early or sum(map(seconds, late)) < _SOON:
+        return [nodes]
+    return [[node for node in nodes if node in early], late]
 
 
 @final

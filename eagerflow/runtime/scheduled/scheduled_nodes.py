@@ -9,9 +9,15 @@ from typing import Any, Final, final
 
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import copy_node, named_axes, size_places, sizes_named_by
+from eagerflow.graph.edit import copy_node, size_places, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
+from eagerflow.graph.lowering.frame_paths import (
+    FramePath,
+    FramePaths,
+    find_size_values,
+    is_pivot,
+)
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
@@ -24,7 +30,7 @@ from eagerflow.runtime.scheduled.actions import (
 )
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
-from eagerflow.runtime.scheduled.regions import FramePath, FramePaths, find_regions
+from eagerflow.runtime.scheduled.regions import find_regions
 
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10
@@ -38,15 +44,19 @@ class FrameLayout:
         op: of the loop, for errors.
         name: of its node, for events.
         source: the line of the loop.
+        key: what the frame is called in all partitions of a graph.
         actions: of each scheduled node, as the plan numbers them in this frame.
         readers: for each slot how many scheduled nodes read it; one more if the step gives it.
         backwards: of a loop that counts its iterations down, the slot of their number; else -1.
     """
 
-    __slots__ = ("actions", "backwards", "name", "op", "readers", "source")
+    __slots__ = ("actions", "backwards", "key", "name", "op", "readers", "source")
 
-    def __init__(self, op: str = "", name: str = "", source: Any = None) -> None:
+    def __init__(
+        self, op: str = "", name: str = "", source: Any = None, key: str = ""
+    ) -> None:  # fmt: skip
         self.op = op
+        self.key = key
         self.name = name
         self.source = source
         self.actions: list[Action] = []
@@ -82,6 +92,33 @@ class _Record:
 
 
 @final
+class PlanBuilder:
+    """The scheduled nodes of one or more graphs that run together, and the frames they lie in.
+
+    Attributes:
+        frames: what the scheduled nodes do, by the frame that they lie in; all share frame 0.
+        nodes: the scheduled nodes, as they are described to `Plan`.
+    """
+
+    def __init__(self) -> None:
+        self.frames = [FrameLayout()]
+        self.nodes: list[ScheduledNode] = []
+        self._parents: list[int] = []
+        self._limits: list[int] = []
+
+    def add_frame(self, frame: FrameLayout, parent: int, limit: int) -> int:
+        """Add a loop, of which as many iterations as the limit says may run at once."""
+        self.frames.append(frame)
+        self._parents.append(parent)
+        self._limits.append(limit)
+        return len(self._parents)
+
+    def plan(self) -> Plan:
+        """All nodes, checked."""
+        return Plan(self.nodes, self._parents, self._limits)
+
+
+@final
 class ScheduledNodes:
     """Makes the scheduled nodes of a lowered graph, and what they do.
 
@@ -91,9 +128,9 @@ class ScheduledNodes:
         number: of the executable that it belongs to, for events.
         overlap: whether iterations of a loop may overlap; if not, each ends before the next begins.
         workers: how many threads regions are cut for (see `find_regions`).
+        builder: where the nodes and their frames are added.
 
     Attributes:
-        frames: what the scheduled nodes do, by the frame that they lie in.
         branches: whether some that are heavy could run at once.
 
     Raises:
@@ -102,24 +139,23 @@ class ScheduledNodes:
 
     def __init__(
         self, graph: Graph, seconds: Callable[[Node], float], number: int, overlap: bool,
-        workers: int,
+        workers: int, builder: PlanBuilder,
     ) -> None:  # fmt: skip
+        self.builder = builder
         self.workers = workers
         self.graph = graph
         self.overlap = overlap
         self.seconds = seconds
         self.number = number
         self.paths = FramePaths(graph)
-        self.frames = [FrameLayout()]
+        self.frames = builder.frames
         self.frame_of: dict[FramePath, int] = {(): 0}
-        self.parents: list[int] = []
-        self.limits: list[int] = []
         self.slots: dict[Value, int] = {}
         self.records: list[_Record] = []
         self.maker: dict[Node, _Record] = {}
         self.next_slots: dict[str, int] = {}  # where NextIteration leaves its value, by its name
         self._find_frames()
-        self.size_values = self._find_size_values()
+        self.size_values = find_size_values(graph, self.paths)
         #: the nodes that take a value, None for the step
         self.readers: dict[Value, list[Node | None]] = {v: [None] for v in graph.outputs}
         for node in graph.nodes:
@@ -134,13 +170,13 @@ class ScheduledNodes:
                 continue
             path = self.paths.values[node.outputs[0]]
             if path not in self.frame_of:
-                self.parents.append(self.frame(path[:-1]))
                 most = int(node.attrs.get("parallel_iterations", _PARALLEL))
-                self.limits.append(most if self.overlap else 1)
-                self.frame_of[path] = len(self.parents)
                 frame = node.attrs["frame"]
                 op, name = node.attrs.get("loop", (frame, frame))  # none in a graph from text
-                self.frames.append(FrameLayout(op, name, node.source))
+                self.frame_of[path] = self.builder.add_frame(
+                    FrameLayout(op, name, node.source, frame),
+                    self.frame(path[:-1]), most if self.overlap else 1,
+                )  # fmt: skip
 
     def frame(self, path: FramePath) -> int:
         """The frame of a frame path, which may end in a branch."""
@@ -156,42 +192,9 @@ class ScheduledNodes:
             slot = self.slots[value] = frame.slot()
         return slot
 
-    def _find_size_values(self) -> dict[Node, list[Value]]:
-        """For each node the values from whose shapes the sizes that it names are read.
-
-        Those of its own inputs come first, and are not listed.
-        """
-        named: dict[str, list[Value]] = {}
-        for value in self.graph.inputs:
-            for _, name in named_axes(value.type):
-                named.setdefault(name, []).append(value)
-        size_values: dict[Node, list[Value]] = {}
-        for node in self.graph.nodes:
-            known = {name for v in node.inputs for _, name in named_axes(v.type)}
-            for name in sorted({*sizes_named_by(node)} - known):
-                path = self.paths.nodes[node]
-                there = self._size_value(named.get(name, ()), path)
-                if there is not None:
-                    size_values.setdefault(node, []).append(there)
-            once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
-            if node.op != "constant" and not once:
-                for value in node.outputs:
-                    for _, name in named_axes(value.type):
-                        named.setdefault(name, []).append(value)
-        return size_values
-
-    def _size_value(self, values: Sequence[Value], path: FramePath) -> Value | None:
-        """The first of ``values`` that exists at that frame path."""
-        frame = self.frame(path)
-        for value in values:
-            there = self.paths.values[value]
-            if self.frame(there) == frame and path[: len(there)] == there:
-                return value
-        return None
-
     # --- records ---
 
-    def plan(self) -> Plan:
+    def make(self) -> None:
         """Make all scheduled nodes."""
         groups = find_regions(self.graph, self.paths, self.seconds, self._before, self.workers)
         self.branches = any(len(parts) > 1 for parts in groups)
@@ -209,7 +212,7 @@ class ScheduledNodes:
         self._drop_pivots()
         for record in self.records:
             self._count(record)
-        return self._plan()
+        self._add()
 
     def _before(self, node: Node) -> Iterator[Node]:
         """What must have run before a node."""
@@ -234,7 +237,9 @@ class ScheduledNodes:
 
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = self._cut_out(nodes)
-        code = RegionCode(graph, self.number, self.graph.name, len(self.records))
+        code = RegionCode(
+            graph, self.number, self.graph.name, len(self.builder.nodes) + len(self.records)
+        )
         action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
@@ -246,6 +251,15 @@ class ScheduledNodes:
 
     def _single(self, node: Node) -> None:
         """A scheduled node of a node that steers tokens, waits, or has an effect."""
+        if node.op in asynchronous:
+            action = Action(node, None, [self.slot(v) for v in node.outputs])
+            inputs = [*node.inputs, *self.size_values.get(node, ())]
+            action.begin = asynchronous[node.op]
+            if any(sizes_named_by(node)):
+                action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
+            action.writes = Written.by([node])
+            self._record(RUN, [node], action, inputs)
+            return
         if is_steering(node.op):
             kind, call_of = steering[node.op]
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
@@ -264,15 +278,6 @@ class ScheduledNodes:
                 frame.readers[slot] += 1
                 action.outputs = (slot,)
             self._record(kind, [node], action, node.inputs)
-            return
-        if node.op in asynchronous:
-            action = Action(node, None, [self.slot(v) for v in node.outputs])
-            inputs = [*node.inputs, *self.size_values.get(node, ())]
-            action.begin = asynchronous[node.op]
-            if any(sizes_named_by(node)):
-                action.begin = _with_sizes(asynchronous[node.op], [v.type for v in inputs])
-            action.writes = Written.by([node])
-            self._record(RUN, [node], action, inputs)
             return
         self._region([node])
 
@@ -324,7 +329,7 @@ class ScheduledNodes:
         for node in record.nodes:
             for before in node.control_inputs:
                 source = self.maker.get(before)
-                if source is None or source is record or (gated and _is_pivot(before)):
+                if source is None or source is record or (gated and is_pivot(before)):
                     continue
                 sources[id(source), 0] = source
         for (_, out), source in sources.items():
@@ -353,7 +358,7 @@ class ScheduledNodes:
         """Drop the pivots that no scheduled node waits for."""
         self.records = [
             r for r in self.records
-            if r.edges or not _is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
+            if r.edges or not is_pivot(r.nodes[0]) or r.nodes[0].outputs[0] in self.readers
         ]  # fmt: skip
         kept = set(map(id, self.records))
         for record in self.records:
@@ -370,9 +375,9 @@ class ScheduledNodes:
             slots.append(self.next_slots[node.attrs["back"]])
         record.action.read(slots)
 
-    def _plan(self) -> Plan:
-        number = {id(r): i for i, r in enumerate(self.records)}
-        nodes = []
+    def _add(self) -> None:
+        nodes = self.builder.nodes
+        number = {id(r): i for i, r in enumerate(self.records, len(nodes))}
         for record in self.records:
             first, last = record.nodes[0], record.nodes[-1]
             frame = self.frame(record.path)
@@ -385,7 +390,6 @@ class ScheduledNodes:
             node.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
             nodes.append(node)
             self.frames[frame].actions.append(record.action)
-        return Plan(nodes, self.parents, self.limits)
 
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
@@ -405,7 +409,3 @@ def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[...
 
 def _is_constant(value: Value) -> bool:
     return value.node is not None and value.node.op == "constant"
-
-
-def _is_pivot(node: Node) -> bool:
-    return node.op == "Identity" and not node.control_inputs

@@ -22,6 +22,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
@@ -63,6 +64,7 @@ class ScheduledStep:
 
     Attributes:
         log: what the scheduler was told and said; None if it is not kept.
+        rendezvous: where what is sent meets those that receive it; None where nothing is sent.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
+        self.rendezvous = None if tier.routes is None else Rendezvous(number, tier.routes)
         self._number = number
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
@@ -121,7 +124,7 @@ class ScheduledStep:
             CancelledError: it was cancelled, or its deadline passed.
             EagerflowError: what eager code would raise.
         """
-        self._held.put(self._tier.inputs, inputs)
+        self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
         outside = self._inside.enter(self)
@@ -155,7 +158,7 @@ class ScheduledStep:
 
     def begin(self, inputs: Sequence[Any]) -> None:
         """Begin it: ``wake`` is called, also if it was cancelled before."""
-        self._held.put(self._tier.inputs, inputs)
+        self._held.put(self._tier.inputs, self._tier.feed(inputs))
         with self._lock:
             self._sleeping = True
             if self._scheduler.outcome:
@@ -302,6 +305,8 @@ class ScheduledStep:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
         self._held.clear()
+        if self.rendezvous is not None:
+            self.rendezvous.end()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
@@ -412,6 +417,10 @@ class ScheduledStep:
                 self._tell(cancel(reason))
         self._inside.stop()
 
+    def path(self, tag: int) -> tuple[tuple[str, int], ...]:
+        """The frames of an iteration and those around it, with the numbers of their iterations."""
+        return self._held.path(tag) if tag else ()
+
     def interrupt(self) -> None:
         """End it, as its caller is to stop."""
         self.cancel("it was interrupted")
@@ -432,6 +441,8 @@ class ScheduledStep:
         except BaseException as error:
             with self._lock:
                 waited = self._waits.pop(key, key) is not key
+            if not isinstance(error, Exception):
+                raise  # Ctrl-C, perhaps in the middle of an answer: the step cannot go on
             if waited:
                 self._failed(tag, node, error)
             return
@@ -518,6 +529,17 @@ class Completion:
         self._tidy = step.at_end
         self._tag = tag
         self._node = node
+
+    @property
+    def rendezvous(self) -> Rendezvous:
+        """Where the partitions of the step meet."""
+        assert self._step is not None  # the node was not answered for
+        assert self._step.rendezvous is not None
+        return self._step.rendezvous
+
+    def path(self) -> tuple[tuple[str, int], ...]:
+        """The frames around the node, with the numbers of their iterations."""
+        return () if self._step is None else self._step.path(self._tag)
 
     @property
     def answered(self) -> bool:

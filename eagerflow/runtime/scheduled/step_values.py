@@ -106,6 +106,10 @@ class StepValues:
         """The same by the names of the loops and the numbers of iterations, the outermost first."""
         return tuple([(p.frame.name, p.counted()) for p in self.around(tag)][::-1])
 
+    def path(self, tag: int) -> tuple[tuple[str, int], ...]:
+        """The same by the names of the frames, counted upwards: what partitions know them by."""
+        return tuple([(p.frame.key, p.iteration) for p in self.around(tag)])
+
     def clear(self) -> None:
         """Let go of all."""
         for iteration in self.by_tag.values():

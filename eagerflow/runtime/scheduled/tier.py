@@ -10,11 +10,13 @@ from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, lower
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
-from eagerflow.runtime.scheduled.scheduled_nodes import ScheduledNodes
+from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
@@ -23,6 +25,14 @@ from eagerflow.runtime.threads.clock import AbstractClock
 def waits_nowhere(node: Node) -> bool:
     """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
     return is_on_one_device(node) and effect_of(node) != "blocks"
+
+
+def _routes(cut: Cut) -> dict[str, Route]:
+    """For each edge from which device to which it goes."""
+    return {
+        edge: Route(str(sent.device), str(received.device))
+        for edge, (sent, received) in cut.pairs.items()
+    }
 
 
 @final
@@ -36,15 +46,18 @@ class ScheduledTier:
         seconds: how long a node takes, estimated.
         overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
         workers: how many threads regions are cut for; 0 for as many as can be used.
+        partitioned: whether the graph is cut into partitions, one for each device.
 
     Attributes:
-        name: ``"scheduled"``.
+        name: ``"scheduled"``, or ``"partitioned"``.
         direct: None.
         graph: the lowered graph.
+        cut: its partitions; None if it was not cut.
+        routes: from where to where they send; None if it was not cut.
         number: of the executable.
         plan: the scheduled nodes, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
-        inputs: for each input of the graph its slot in frame 0.
+        inputs: for each input of the graph, or of its partitions, its slot in frame 0.
         outputs: the slots of its outputs.
         lanes: for each output its lane, or None for a number.
         parallel: whether some scheduled nodes are worth a thread of their own.
@@ -59,29 +72,44 @@ class ScheduledTier:
     (array([1., 1.], dtype=float32),)
     """
 
-    name = "scheduled"
     direct = None
 
     def __init__(
         self, graph: Graph, number: int = 0, *, whole: Callable[[Node], bool] = waits_nowhere,
         seconds: Callable[[Node], float] | None = None, overlap: bool = True, workers: int = 0,
+        partitioned: bool = False,
     ) -> None:  # fmt: skip
         threads = op_threads()
         seconds = seconds or node_seconds(threads)
         self.graph = graph = lower(graph, whole)
         self.number = number
-        made = ScheduledNodes(graph, seconds, number, overlap, workers)
-        self.frames = made.frames
-        self.plan = made.plan()
-        self.inputs = [made.slot(v) for v in graph.inputs]
-        self.outputs = [made.slot(v) for v in graph.outputs]
+        self.name = "partitioned" if partitioned else "scheduled"
+        self.cut = cut(graph) if partitioned else None
+        self.routes = None if self.cut is None else _routes(self.cut)
+        parts = [graph] if self.cut is None else [p.graph for p in self.cut.partitions]
+        builder = PlanBuilder()
+        made = {g: ScheduledNodes(g, seconds, number, overlap, workers, builder) for g in parts}
+        for nodes in made.values():
+            nodes.make()
+        self.frames = builder.frames
+        self.plan = builder.plan()
+        self.inputs = [made[g].slot(v) for g in parts for v in g.inputs]
+        outputs = [(graph, v) for v in graph.outputs]
+        if self.cut is not None:
+            self._fed = [i for p in self.cut.partitions for i in p.inputs]
+            outputs = [(partition.graph, v) for partition, v in self.cut.outputs]
+        self.outputs = [made[g].slot(v) for g, v in outputs]
         for slot in self.outputs:
             self.frames[0].readers[slot] += 1
         self.lanes = tuple(map(lane_of, graph.outputs))
         self.parallel = any(
             action.queue == HEAVY for frame in self.frames for action in frame.actions
         )
-        self.branches = made.branches
+        self.branches = any(nodes.branches for nodes in made.values())
+
+    def feed(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """What the inputs of the partitions get."""
+        return inputs if self.cut is None else [inputs[i] for i in self._fed]
 
     def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step in this thread, with help of others.

@@ -14,8 +14,9 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering import lower
+from eagerflow.graph.lowering.frame_paths import FramePaths
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
-from eagerflow.runtime.scheduled.regions import FramePaths, find_regions
+from eagerflow.runtime.scheduled.regions import find_regions
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 
@@ -155,3 +156,27 @@ def test_costs() -> None:
     assert 3e-4 < node_seconds()(plus) < 3e-2
     assert node_seconds()(node_of("%y = exp(%n) : f32[n]")) < 2e-4
     assert node_seconds(threads=10**6)(product) < 1e-5  # the library takes all cores
+
+
+def test_what_another_partition_waits_for_is_apart_from_what_takes_long() -> None:
+    graph = Graph.parse(
+        """graph f(%x: f32[2]@cpu:0) {
+          %a = exp(%x) : f32[2]@cpu:0
+          %b = sin(%a) : f32[2]@cpu:0
+          %c = cos(%a) : f32[2]@cpu:0
+          &s: Send(%b) {edge="b -> null:0", to=device("null:0")}
+          return %c }"""
+    )
+
+    def parts(seconds: float) -> list[list[str]]:
+        costs = {"cos": seconds}
+        paths = FramePaths(graph)
+
+        def before(node: Node) -> list[Node]:
+            return [v.node for v in node.inputs if v.node is not None]
+
+        groups = find_regions(graph, paths, lambda n: costs.get(n.op, 1e-6), before)
+        return [[n.name for n in part] for group in groups for part in group]
+
+    assert parts(1e-6) == [["a", "b", "c"]]
+    assert parts(1e-3) == [["a", "b"], ["c"]]

@@ -1,0 +1,120 @@
+"""Frame paths: the loops and branches in which the nodes of a lowered graph lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, final
+
+from eagerflow.errors import GraphError
+from eagerflow.graph.edit import lone_names, sizes_named_by
+from eagerflow.graph.ir import Graph, Node, Value
+
+#: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
+FramePath = tuple[tuple[Any, Any], ...]
+
+
+@final
+class FramePaths:
+    """The frame paths of the nodes and values of a lowered graph.
+
+    Args:
+        graph: the graph.
+
+    Attributes:
+        nodes: of each node.
+        values: of each value.
+
+    Raises:
+        GraphError: a node takes values of two branches or loops.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.nodes: dict[Node, FramePath] = {}
+        self.values: dict[Value, FramePath] = dict.fromkeys(graph.inputs, ())
+        for node in graph.nodes:
+            path = self._deepest(node)
+            self.nodes[node] = path
+            for i, value in enumerate(node.outputs):
+                self.values[value] = self._after(node, path, i)
+
+    def _deepest(self, node: Node) -> FramePath:
+        deepest: FramePath = ()
+        around = [self.values[v] for v in node.inputs]
+        around += [self._left(n) for n in node.control_inputs]
+        if node.op == "Merge":
+            return self._merged(node, around)
+        for path in around:
+            longer, shorter = (path, deepest) if len(path) > len(deepest) else (deepest, path)
+            if longer[: len(shorter)] != shorter:
+                raise GraphError(f"&{node.name} takes values of two branches or loops")
+            deepest = longer
+        return deepest
+
+    def _merged(self, node: Node, around: Sequence[FramePath]) -> FramePath:
+        first = around[0]
+        if "back" in node.attrs:
+            return first
+        if not first or first[-1][0] == "frame":
+            raise GraphError(f"&{node.name} merges what comes from no branch")
+        return first[:-1]
+
+    def _left(self, node: Node) -> FramePath:
+        """The frame path of the nodes that wait for a node."""
+        return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
+
+    def _after(self, node: Node, path: FramePath, port: int) -> FramePath:
+        if node.op == "Switch":
+            return (*path, (node.inputs[1], port))
+        if node.op == "Enter":
+            return (*path, ("frame", node.attrs["frame"]))
+        if node.op == "Exit":
+            if not loop_of(path):
+                raise GraphError(f"&{node.name} is in no loop")
+            return loop_of(path)[:-1]
+        return path
+
+
+def loop_of(path: FramePath) -> FramePath:
+    """The innermost frame around."""
+    while path and path[-1][0] != "frame":
+        path = path[:-1]
+    return path
+
+
+def is_pivot(node: Node) -> bool:
+    """Whether a node is there to be waited for, since it runs if its frame path is reached."""
+    return node.op == "Identity" and not node.control_inputs
+
+
+def find_size_values(graph: Graph, paths: FramePaths) -> dict[Node, list[Value]]:
+    """For each node the values from whose shapes the sizes that it names are read.
+
+    Those of its own inputs come first, and are not listed.
+    """
+    named: dict[str, list[Value]] = {}
+    for value in graph.inputs:
+        for name in lone_names(value.type):
+            named.setdefault(name, []).append(value)
+    size_values: dict[Node, list[Value]] = {}
+    for node in graph.nodes:
+        known = {name for v in node.inputs for name in lone_names(v.type)}
+        for name in sorted({*sizes_named_by(node)} - known):
+            there = size_value(named.get(name, ()), paths.nodes[node], paths)
+            if there is not None:
+                size_values.setdefault(node, []).append(there)
+        once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
+        if node.op != "constant" and not once:
+            for value in node.outputs:
+                for name in lone_names(value.type):
+                    named.setdefault(name, []).append(value)
+    return size_values
+
+
+def size_value(values: Iterable[Value], path: FramePath, paths: FramePaths) -> Value | None:
+    """The first of ``values`` that exists at that frame path."""
+    frame = loop_of(path)
+    for value in values:
+        there = paths.values[value]
+        if loop_of(there) == frame and path[: len(there)] == there:
+            return value
+    return None

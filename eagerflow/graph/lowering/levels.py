@@ -1,0 +1,69 @@
+"""Levels: how many cuts lie before a node of a lowered graph.
+
+A cut is what lies between two nodes that cannot run together: another frame path, or a node that
+steers tokens, waits or has an effect of its own. Pure nodes of one level and frame path may run as
+one; as each cut leads to a higher level, no two such regions wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering.frame_paths import FramePath, loop_of
+from eagerflow.graph.lowering.steering import is_steering
+from eagerflow.graph.passes.rewrite import effect_of, is_pure
+
+
+@final
+class Levels:
+    """The levels of the nodes that were added, in an order in which they can run.
+
+    A node that takes part in what other partitions do has the attribute ``level``, which is no
+    lower than theirs (see `eagerflow.placement.cut`).
+
+    Attributes:
+        of: for each node its level.
+        single: the nodes that run alone.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[Node, int] = {}
+        self.single: set[Node] = set()
+        self._paths: dict[Node, FramePath] = {}
+        self._loops: dict[tuple[str, ...], int] = {}  # the highest level in each, by its frames
+
+    def add(self, node: Node, path: FramePath, before: Iterable[Node]) -> int:
+        """The level of a node: what must have run before it was added before."""
+        if not may_join(node, path):
+            self.single.add(node)
+        alone, single, levels = node in self.single, self.single, self.of
+        level = int(node.attrs.get("level", 0)) if alone else 0
+        for other in before:
+            if other in levels:
+                apart = not alone and (other in single or self._paths[other] != path)
+                level = max(level, levels[other] + apart)
+        if node.op == "Exit":  # what leaves a loop has waited for its whole carry
+            level = max(level, self._loops[_frames(loop_of(path))])
+        levels[node] = level
+        self._paths[node] = path
+        frames = _frames(path)
+        for i in range(1, len(frames) + 1):
+            self._loops[frames[:i]] = max(level, self._loops.get(frames[:i], 0))
+        return level
+
+
+def _frames(path: FramePath) -> tuple[str, ...]:
+    return tuple([which for what, which in path if what == "frame"])
+
+
+def may_join(node: Node, path: FramePath) -> bool:
+    """Whether it may be in a region.
+
+    What reads or assigns a variable may, but not in branches and loops, where effects wait for
+    more than their inputs.
+    """
+    if is_steering(node.op) or is_pure(node):
+        return not is_steering(node.op)
+    return not path and not any(node.subgraphs()) and effect_of(node) in ("reads", "writes")

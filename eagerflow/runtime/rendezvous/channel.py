@@ -1,0 +1,176 @@
+"""A channel: messages between two ends, over a wire that loses, doubles and reorders packets.
+
+Each end is a `Channel`, a state machine: events in, instructions out; no threads, no clock, no
+I/O. So every state can be reached in a test, and the log of an end repeats it. Events and
+instructions are plain tuples::
+
+    event       ::= ("send", message)        # a value; goes out when there is credit
+                  | ("urge", message)         # needs no credit, and overtakes values
+                  | ("want", key, comes)      # the other end waits for a value; it may still come
+                  | ("drop", step)            # the values of a step are not to be sent any more
+                  | ("forget", step)          # there are no more; nor is what is wanted of it
+                  | ("arrived", packet)
+                  | ("taken",)                # a value that was delivered has its receiver
+                  | ("tick",)                 # it may be the time that was asked for
+    instruction ::= ("put", packet)           # on the wire
+                  | ("sent", message)         # it is on the wire for the first time
+                  | ("gone", message)         # it has come at the other end
+                  | ("deliver", message)      # values in order, each once; "taken" is owed
+                  | ("bring", message)        # urgent ones as they come, each once
+                  | ("wake", time)            # when the next tick is wanted, inf for never
+
+A value needs credit: the other end grants it up to a number, with each packet that it sends, for so
+many as may lie there without a receiver. A value that a receiver waits for needs none: it is sent
+as an urgent message, once the other end has told that it is wanted.
+
+What was lost is sent again, after longer and longer times; nothing is ever given up. Who knows
+that the other end has gone drops the channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any, Final, NoReturn, final
+
+from eagerflow.errors import RendezvousError
+from eagerflow.runtime.rendezvous.credits import CREDIT
+from eagerflow.runtime.rendezvous.incoming import Incoming
+from eagerflow.runtime.rendezvous.outgoing import Outgoing
+from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Packet
+
+ChannelEvent = tuple[Any, ...]
+ChannelInstruction = tuple[Any, ...]
+#: what happened at an end: the time, the event, and the instructions that it led to
+ChannelLog = list[tuple[float, ChannelEvent, tuple[ChannelInstruction, ...]]]
+
+_KINDS: Final = ("value", "urgent", "ack", "probe")
+
+
+@final
+class Channel:
+    """One end of a channel.
+
+    Args:
+        credit: how many values may lie at an end without a receiver; the same at both.
+        timing: how long it waits.
+        log: whether to keep what happened, for `rerun`.
+
+    Attributes:
+        log: what happened; None if it is not kept.
+
+    >>> from eagerflow.runtime.rendezvous.channel import Channel
+    >>> from eagerflow.runtime.rendezvous.packets import Message
+    >>> here, there = Channel(), Channel()
+    >>> message = Message("error", 12, None, "it has failed")
+    >>> (_, packet), wake = here.handle(("urge", message), now=0.0)
+    >>> wake
+    ('wake', 0.2)
+    >>> (_, brought), (_, answer) = there.handle(("arrived", packet), now=0.1)
+    >>> brought is message, answer.kind, answer.urgent_upto
+    (True, 'ack', 1)
+    >>> here.handle(("arrived", answer), now=0.2)[-1]
+    ('wake', inf)
+    """
+
+    __slots__ = ("_credit", "_incoming", "_outgoing", "_timing", "_wake", "log")
+
+    def __init__(
+        self, credit: int = CREDIT, timing: ChannelTiming = TIMING, *, log: bool = False
+    ) -> None:
+        self._credit = credit
+        self._timing = timing
+        self._outgoing = Outgoing(credit, timing)
+        self._incoming = Incoming(credit, timing)
+        self._wake = inf
+        self.log: ChannelLog | None = [] if log else None
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the other end has no credit left, so that it must be told what is wanted."""
+        return self._incoming.exhausted
+
+    @property
+    def held(self) -> int:
+        """How many messages it holds, for leak checks."""
+        return self._outgoing.held + self._incoming.held
+
+    def handle(self, event: ChannelEvent, now: float) -> list[ChannelInstruction]:
+        """What is to be done now that ``event`` has happened.
+
+        Raises:
+            RendezvousError: a packet says what the other end cannot know, or comes without credit.
+                The state is as it was.
+        """
+        out: list[ChannelInstruction] = []
+        kind = event[0]
+        if kind == "send":
+            self._outgoing.send(event[1], now, out)
+        elif kind == "arrived":
+            self._arrived(event[1], now, out)
+        elif kind == "taken":
+            self._incoming.taken(now)
+        elif kind == "want":
+            self._outgoing.want(event[1], event[2], now, out)
+        elif kind == "tick":
+            self._outgoing.tick(now, out)
+        elif kind == "urge":
+            self._outgoing.urge(event[1], now, out)
+        elif kind == "drop":
+            self._outgoing.drop(event[1])
+        elif kind == "forget":
+            self._outgoing.forget(event[1])
+        else:
+            self._refuse(event)
+        self._answer(now, out)
+        if self.log is not None:
+            self.log.append((now, event, tuple(out)))
+        return out
+
+    def _arrived(self, packet: Packet, now: float, out: list[ChannelInstruction]) -> None:
+        known = packet.kind in _KINDS and self._outgoing.fits(packet)
+        if not known or not self._incoming.fits(packet):
+            self._refuse(("arrived", packet._replace(message=None)))
+        self._outgoing.answered(packet, now, out)
+        self._incoming.arrived(packet, now, out)
+
+    def _answer(self, now: float, out: list[ChannelInstruction]) -> None:
+        """Tell the other end what has come, with what is sent anyway or with a packet for it."""
+        puts = [i for i, instruction in enumerate(out) if instruction[0] == "put"]
+        if not puts and self._incoming.wake <= now:
+            puts = [len(out)]
+            out.append(("put", Packet("ack")))
+        for i in puts:
+            out[i] = ("put", self._incoming.tells(out[i][1]))
+        wake = min(self._outgoing.wake, self._incoming.wake)
+        if wake != self._wake:
+            self._wake = wake
+            out.append(("wake", wake))
+
+    def _refuse(self, event: ChannelEvent) -> NoReturn:
+        raise RendezvousError(
+            "an event that does not fit the state of a channel",
+            given=str(event),
+            expected="answers to what was sent, and values for which there was credit",
+        )
+
+
+def rerun(
+    log: Sequence[tuple[float, ChannelEvent, tuple[ChannelInstruction, ...]]],
+    credit: int = CREDIT, timing: ChannelTiming = TIMING,
+) -> Channel:  # fmt: skip
+    """An end that goes through the events of ``log``; its instructions must be the same.
+
+    Raises:
+        RendezvousError: they are not.
+    """
+    channel = Channel(credit, timing, log=True)
+    for number, (now, event, expected) in enumerate(log):
+        instructions = channel.handle(event, now)
+        if tuple(instructions) != expected:
+            raise RendezvousError(
+                f"event {number} {event} leads to other instructions than in the log",
+                given=str(instructions),
+                expected=str(expected),
+            )
+    return channel

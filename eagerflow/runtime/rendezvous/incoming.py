@@ -1,0 +1,113 @@
+"""The half of a channel that receives: order, duplicates, and credit for the other end."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, final
+
+from eagerflow.runtime.rendezvous.packets import ChannelTiming, Message, Packet
+
+
+@final
+class Incoming:
+    """Messages from the other end.
+
+    Its methods append instructions to ``out`` (`eagerflow.runtime.rendezvous.channel`).
+
+    Args:
+        credit: how many values may lie here that nobody has taken.
+        timing: how long it waits with an answer.
+    """
+
+    __slots__ = ("_answer", "_credit", "_early", "_early_urgent", "_limit", "_next",
+                 "_next_urgent", "_taken", "_timing", "_told_limit")  # fmt: skip
+
+    def __init__(self, credit: int, timing: ChannelTiming) -> None:
+        self._credit = credit
+        self._timing = timing
+        self._next = self._next_urgent = 1  # the first that has not come
+        self._early: dict[int, Message | None] = {}  # that came before it
+        self._early_urgent: set[int] = set()
+        self._taken = 0
+        self._limit = self._told_limit = credit
+        self._answer = inf  # when the other end has to be told
+
+    @property
+    def held(self) -> int:
+        """How many messages wait for those before them."""
+        return len(self._early)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the other end has no credit left."""
+        return self._limit < self._next
+
+    @property
+    def wake(self) -> float:
+        """When the other end has to be told what has come."""
+        return self._answer
+
+    def fits(self, packet: Packet) -> bool:
+        """Whether there was credit for a packet."""
+        return packet.kind != "value" or packet.number <= self._limit
+
+    def arrived(self, packet: Packet, now: float, out: list[Any]) -> None:
+        """A packet has come."""
+        if packet.kind == "value":
+            self._value(packet, now, out)
+        elif packet.kind == "urgent":
+            self._urgent(packet, now, out)
+        elif packet.kind == "probe":
+            self._answer = now
+
+    def _value(self, packet: Packet, now: float, out: list[Any]) -> None:
+        number = packet.number
+        if number < self._next or number in self._early:
+            self._answer = now  # the other end does not know that it came
+            return
+        self._early[number] = packet.message
+        if number != self._next:
+            self._answer = now  # one before it may be lost
+        while self._next in self._early:
+            message = self._early.pop(self._next)
+            self._next += 1
+            if message is None:
+                self._taken += 1
+            else:
+                out.append(("deliver", message))
+        self._grant(now)
+        self._answer = min(self._answer, now + self._timing.answer)
+
+    def _urgent(self, packet: Packet, now: float, out: list[Any]) -> None:
+        number = packet.number
+        self._answer = now
+        if number < self._next_urgent or number in self._early_urgent:
+            return
+        self._early_urgent.add(number)
+        while self._next_urgent in self._early_urgent:
+            self._early_urgent.discard(self._next_urgent)
+            self._next_urgent += 1
+        if packet.message is not None:
+            out.append(("bring", packet.message))
+
+    def taken(self, now: float) -> None:
+        """A value that was delivered has been taken by its receiver."""
+        self._taken += 1
+        self._grant(now)
+
+    def _grant(self, now: float) -> None:
+        """Give credit for what was taken; tell it at once if it matters."""
+        limit = self._taken + self._credit
+        if limit > self._limit:
+            self._limit = limit
+            if self._told_limit < self._next or 2 * (limit - self._told_limit) >= self._credit:
+                self._answer = now
+
+    def tells(self, packet: Packet) -> Packet:
+        """A packet that tells the other end what has come."""
+        self._answer = inf
+        self._told_limit = self._limit
+        return packet._replace(
+            upto=self._next - 1, early=tuple(sorted(self._early)), limit=self._limit,
+            urgent_upto=self._next_urgent - 1,
+        )  # fmt: skip

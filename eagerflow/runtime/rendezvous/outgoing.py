@@ -1,0 +1,159 @@
+"""The half of a channel that sends: numbers, credit, and packets that are sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Any, final
+
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.packets import ChannelTiming, Message, Packet
+
+
+@final
+class _Flight:
+    """A message that was put on the wire, and of which the other end has not told that it came.
+
+    Attributes:
+        message: the message; None if it was dropped since.
+        due: when it is sent again.
+        tries: how often it was sent.
+    """
+
+    __slots__ = ("due", "message", "tries")
+
+    def __init__(self, message: Message, due: float) -> None:
+        self.message: Message | None = message
+        self.due = due
+        self.tries = 1
+
+
+@final
+class Outgoing:
+    """Messages on their way to the other end.
+
+    Its methods append instructions to ``out`` (`eagerflow.runtime.rendezvous.channel`).
+
+    Args:
+        credit: up to which number values may be sent at first.
+        timing: when they are sent again.
+    """
+
+    __slots__ = ("_limit", "_next", "_next_urgent", "_probe", "_probes", "_queue", "_timing",
+                 "_urgent", "_values", "_wanted")  # fmt: skip
+
+    def __init__(self, credit: int, timing: ChannelTiming) -> None:
+        self._timing = timing
+        self._limit = credit
+        self._queue: dict[Key | None, Message] = {}  # without credit, the oldest first
+        self._wanted: set[Key] = set()  # that a receiver waits for, and were not sent yet
+        self._values: dict[int, _Flight] = {}  # by number
+        self._urgent: dict[int, _Flight] = {}
+        self._next = self._next_urgent = 1
+        self._probe = inf  # when the other end is asked for credit
+        self._probes = 0
+
+    @property
+    def held(self) -> int:
+        """How many messages it holds."""
+        flights = (*self._values.values(), *self._urgent.values())
+        flying = sum(flight.message is not None for flight in flights)
+        return flying + len(self._queue) + len(self._wanted)
+
+    @property
+    def wake(self) -> float:
+        """When there is something to be sent again."""
+        flights = (*self._values.values(), *self._urgent.values())
+        return min((flight.due for flight in flights), default=self._probe)
+
+    def send(self, message: Message, now: float, out: list[Any]) -> None:
+        """A value, sent as soon as there is credit, or at once if it is wanted."""
+        self._queue[message.key] = message
+        if message.key in self._wanted:
+            self.want(message.key, True, now, out)
+        else:
+            self._release(now, out)
+
+    def urge(self, message: Message, now: float, out: list[Any]) -> None:
+        """A message that needs no credit, and overtakes values."""
+        number, self._next_urgent = self._next_urgent, self._next_urgent + 1
+        self._urgent[number] = _Flight(message, now + self._timing.resend)
+        out.append(("put", Packet("urgent", number, message)))
+
+    def want(self, key: Key, comes: bool, now: float, out: list[Any]) -> None:
+        """A receiver waits for a value, which needs no credit then, now or when it is sent."""
+        self._wanted.discard(key)
+        message = self._queue.pop(key, None)
+        if message is not None:
+            self.urge(message, now, out)
+            out.append(("sent", message))
+            self._release(now, out)
+        elif comes:
+            self._wanted.add(key)
+
+    def drop(self, step: int) -> None:
+        """Let go of the values of a step. Numbers that were given stay, for nothing."""
+        self._queue = {key: one for key, one in self._queue.items() if one.step != step}
+        for flight in (*self._values.values(), *self._urgent.values()):
+            message = flight.message
+            if message is not None and message.key is not None and message.step == step:
+                flight.message = None
+        if not self._queue:
+            self._probe = inf
+        self.forget(step)
+
+    def forget(self, step: int) -> None:
+        """Nothing more is sent for a step, though it may be wanted."""
+        self._wanted = {key for key in self._wanted if key.step != step}
+
+    def fits(self, packet: Packet) -> bool:
+        """Whether the other end can know what a packet says."""
+        known = max((packet.upto, *packet.early), default=0)
+        return known < self._next and packet.urgent_upto < self._next_urgent
+
+    def answered(self, packet: Packet, now: float, out: list[Any]) -> None:
+        """The other end tells what has come, and how much more may."""
+        self._arrived(self._values, packet.upto, packet.early, out)
+        self._arrived(self._urgent, packet.urgent_upto, (), out)
+        if packet.limit > self._limit:
+            self._limit = packet.limit
+            self._probes = 0
+            self._probe = inf
+        self._release(now, out)
+
+    def _arrived(
+        self, flights: dict[int, _Flight], upto: int, early: Iterable[int], out: list[Any]
+    ) -> None:
+        numbers = [number for number in flights if number <= upto]
+        for number in (*numbers, *early):
+            flight = flights.pop(number, None)
+            if flight is not None and flight.message is not None:
+                out.append(("gone", flight.message))
+
+    def _release(self, now: float, out: list[Any]) -> None:
+        """Send what there is credit for."""
+        while self._queue and self._next <= self._limit:
+            message = self._queue.pop(next(iter(self._queue)))
+            number, self._next = self._next, self._next + 1
+            self._values[number] = _Flight(message, now + self._timing.resend)
+            out += (("put", Packet("value", number, message)), ("sent", message))
+        if not self._queue:
+            self._probe = inf
+        elif self._probe == inf:
+            self._probe = now + self._timing.resend
+
+    def tick(self, now: float, out: list[Any]) -> None:
+        """Send again what is due."""
+        for kind, flights in (("value", self._values), ("urgent", self._urgent)):
+            for number, flight in flights.items():
+                if flight.due <= now:
+                    flight.due = now + self._patience(flight.tries)
+                    flight.tries += 1
+                    out.append(("put", Packet(kind, number, flight.message)))
+        if self._probe <= now:
+            self._probes += 1
+            self._probe = now + self._patience(self._probes)
+            out.append(("put", Packet("probe")))
+
+    def _patience(self, tries: int) -> float:
+        return min(self._timing.resend * 2.0 ** min(tries, 30), self._timing.longest)

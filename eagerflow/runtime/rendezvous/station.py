@@ -1,0 +1,315 @@
+"""A station: the transport of one of several ends, by a channel to each of the others.
+
+An end is a process, or what plays one. One thread, its *owner*, does all its work and calls `work`;
+what other threads ask for waits in an inbox. So no state machine is touched by two threads, nor by
+one that Ctrl-C may hit.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from math import inf
+from typing import Any, Final, final
+
+from eagerflow import events
+from eagerflow.errors import RendezvousError
+from eagerflow.events import TransferEvent
+from eagerflow.runtime.rendezvous.channel import Channel
+from eagerflow.runtime.rendezvous.credits import CREDIT, Sent
+from eagerflow.runtime.rendezvous.keys import Key, Route
+from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Message, Packet
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous, twice
+from eagerflow.runtime.rendezvous.transport import transfer
+from eagerflow.runtime.threads.reported_calls import call_and_report
+
+#: of how many steps it is remembered that they are over, for values that come late
+_REMEMBERED: Final = 4096
+
+
+@final
+class _Sending:
+    """Who waits while a value is on its way.
+
+    Attributes:
+        event: of the transfer.
+    """
+
+    __slots__ = ("_sent", "event")
+
+    def __init__(self, sent: Sent | None, event: TransferEvent | None) -> None:
+        self._sent = sent
+        self.event = event
+
+    def go_on(self, error: Exception | None) -> None:
+        """Tell the sender, once."""
+        sent, self._sent = self._sent, None
+        if sent is not None:
+            call_and_report(partial(sent, error))
+
+
+@final
+class Station:
+    """One end, with a channel to each of the others.
+
+    Args:
+        name: of this end.
+        end_of: gives the name of the end that a device belongs to.
+        put: puts a packet on the wire to an end; called by the owner, blocks nothing.
+        ring: tells the owner that there is something in the inbox; called by any thread.
+        credit: how many values may lie at an end without a receiver, from each other one.
+        timing: of the channels.
+        log: whether the channels keep what happened.
+
+    Attributes:
+        name: the same.
+        channels: by the name of the other end.
+        refused: how many packets were dropped because they cannot have come.
+    """
+
+    def __init__(
+        self, name: str, end_of: Callable[[str], str], put: Callable[[str, Packet], object],
+        ring: Callable[[], object], *, credit: int = CREDIT, timing: ChannelTiming = TIMING,
+        log: bool = False,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self.channels: dict[str, Channel] = {}
+        self.refused = 0
+        self._end_of = end_of
+        self._put = put
+        self._ring = ring
+        self._make: Callable[[], Channel] = partial(Channel, credit, timing, log=log)
+        self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._now = 0.0
+        self._wakes: dict[str, float] = {}
+        self._open: dict[int, Rendezvous] = {}
+        self._over: OrderedDict[int, None] = OrderedDict()
+        #: values for steps that have not begun here, and whether "taken" is owed for them
+        self._early: dict[int, list[tuple[str, Message, bool]]] = {}
+        self._wanted: set[Key] = set()  # of what the other ends were told so
+        self._failed: OrderedDict[int, Exception] = OrderedDict()  # of those
+        self._sending: dict[Key, _Sending] = {}
+
+    @property
+    def held(self) -> int:
+        """How many messages, callbacks and steps it holds, for leak checks."""
+        early = sum(map(len, self._early.values()))
+        channels = sum(channel.held for channel in self.channels.values())
+        own = (self._sending, self._wanted, self._open, self._inbox)
+        return channels + early + sum(map(len, own))
+
+    # --- for any thread: the methods of `Transport` ---
+
+    def begin(self, rendezvous: Rendezvous, /) -> None:
+        self._ask(self._begin, rendezvous)
+
+    def send(
+        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        event = None
+        if TransferEvent.listeners and not dead:
+            event = transfer(route, key, value)
+            events.begin(event)
+        end = self._end_of(route.destination)
+        if end == self.name:
+            if event is not None:
+                events.end(event)
+            rendezvous.put(key, value, dead, sent, route)
+        else:
+            message = Message("value", key.step, key, value, dead)
+            self._ask(self._send, rendezvous, end, message, sent, event)
+
+    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+        end = self._end_of(route.source)
+        if end != self.name:
+            self._ask(self._want, end, [key])
+
+    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+        self._ask(self._abort, rendezvous, error)
+
+    def end(self, rendezvous: Rendezvous, /) -> None:
+        self._ask(self._end, rendezvous)
+
+    def _ask(self, work: Callable[..., object], *arguments: Any) -> None:
+        self._inbox.append((work, arguments))
+        self._ring()
+
+    # --- for the owner ---
+
+    def work(self, now: float, packets: Sequence[tuple[str, Packet]] = ()) -> float:
+        """Do what there is to do.
+
+        Args:
+            now: the time.
+            packets: those that have come, each with the name of the end that sent it.
+
+        Returns:
+            The time at which to call again, if nothing happens before; inf for never.
+        """
+        self._now = now
+        for end, packet in packets:
+            try:
+                self._handle(end, ("arrived", packet))
+            except RendezvousError:
+                self.refused += 1
+        for end, wake in tuple(self._wakes.items()):
+            if wake <= now:
+                self._handle(end, ("tick",))
+        while self._inbox:
+            call, arguments = self._inbox.popleft()
+            call(*arguments)
+        return min(self._wakes.values(), default=inf)
+
+    def _handle(self, end: str, event: tuple[Any, ...]) -> None:
+        channel = self.channels.get(end)
+        if channel is None:
+            channel = self.channels[end] = self._make()
+        for kind, what in channel.handle(event, self._now):
+            if kind == "put":
+                self._put(end, what)
+            elif kind == "wake":
+                self._wakes[end] = what
+            elif kind == "deliver":
+                self._deliver(end, what, owes=True)
+            elif kind == "bring":
+                self._bring(end, what)
+            elif kind == "sent":
+                self._sending[what.key].go_on(None)
+            elif what.key is not None:
+                self._settle(self._sending.pop(what.key), None)
+
+    # --- what goes to the other ends ---
+
+    def _send(
+        self, rendezvous: Rendezvous, end: str, message: Message, sent: Sent | None,
+        event: TransferEvent | None,
+    ) -> None:  # fmt: skip
+        key = message.key
+        assert key is not None
+        if key in self._sending:
+            call_and_report(partial(rendezvous.abort, twice(key, "sent")))
+        error = rendezvous.error
+        if error is None:
+            self._sending[key] = _Sending(sent, event)
+            self._handle(end, ("send", message))
+        else:
+            self._settle(_Sending(sent, event), error)
+
+    def _settle(self, sending: _Sending, error: Exception | None) -> None:
+        """A value has come at the other end, or never will."""
+        sending.go_on(error)
+        if sending.event is not None:
+            if error is not None:
+                sending.event.error = events.describe(error)
+            events.end(sending.event)
+
+    # --- what comes from the other ends ---
+
+    def _bring(self, end: str, message: Message) -> None:
+        """An urgent message has come."""
+        if message.kind == "value":
+            self._deliver(end, message, owes=False)
+        elif message.kind == "error":
+            self._ask(self._fail, message.step, message.value)
+        else:
+            for key in message.value:
+                over = key.step in self._over or key.step in self._failed
+                self._ask(self._handle, end, ("want", key, not over))
+
+    def _deliver(self, end: str, message: Message, owes: bool) -> None:
+        """A value has come; whether its channel is to be told when it was taken."""
+        assert message.key is not None
+        step = message.step
+        rendezvous = self._open.get(step)
+        self._wanted.discard(message.key)
+        if rendezvous is not None:
+            self._hand_over(rendezvous, end, message, owes)
+        elif step not in self._over and step not in self._failed:
+            self._early.setdefault(step, []).append((end, message, owes))
+        elif owes:
+            self._ask(self._handle, end, ("taken",))
+        if self.channels[end].exhausted:
+            self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
+
+    def _hand_over(self, rendezvous: Rendezvous, end: str, message: Message, owes: bool) -> None:
+        """Put a value into the rendezvous of its step."""
+        assert message.key is not None
+
+        def taken(error: Exception | None) -> None:
+            nonlocal owes
+            if owes:
+                owes = False
+                self._ask(self._handle, end, ("taken",))
+
+        try:
+            rendezvous.put(message.key, message.value, message.dead, taken)
+        except Exception as error:  # sent twice, or of the receiver
+            taken(error)
+            call_and_report(partial(rendezvous.abort, error))
+
+    def _fail(self, step: int, error: Exception) -> None:
+        """Another end has aborted a step."""
+        rendezvous = self._open.get(step)
+        if rendezvous is not None:
+            call_and_report(partial(rendezvous.fail, error))
+        elif step not in self._over:
+            self._remember(self._failed, step, error)
+        self._drop(step, error)
+
+    # --- what is wanted ---
+
+    def _want(self, end: str, keys: Iterable[Key]) -> None:
+        """Tell another end which values receivers wait for, if it has no credit to send them."""
+        channel = self.channels.get(end)
+        if channel is not None and channel.exhausted:
+            new = tuple([key for key in keys if key not in self._wanted])
+            if new:
+                self._wanted.update(new)
+                self._ask(self._handle, end, ("urge", Message("wanted", 0, None, new)))
+
+    def _from(self, rendezvous: Rendezvous, end: str) -> list[Key]:
+        """What is wanted in a step of another end."""
+        routes = rendezvous.routes
+        return [k for k in rendezvous.wanted() if self._end_of(routes[k.edge].source) == end]
+
+    # --- steps ---
+
+    def _begin(self, rendezvous: Rendezvous) -> None:
+        step = rendezvous.step
+        self._open[step] = rendezvous
+        error = self._failed.pop(step, None)
+        if error is not None:
+            call_and_report(partial(rendezvous.fail, error))
+        for end, message, owes in self._early.pop(step, ()):
+            self._hand_over(rendezvous, end, message, owes)
+
+    def _end(self, rendezvous: Rendezvous) -> None:
+        step = rendezvous.step
+        if self._open.pop(step, None) is not None:
+            self._remember(self._over, step, None)
+            self._wanted = {key for key in self._wanted if key.step != step}
+            for end in self.channels:
+                self._handle(end, ("forget", step))
+
+    def _abort(self, rendezvous: Rendezvous, error: Exception) -> None:
+        self._drop(rendezvous.step, error)
+        devices = {device for route in rendezvous.routes.values() for device in route}
+        for end in sorted({self._end_of(device) for device in devices} - {self.name}):
+            self._handle(end, ("urge", Message("error", rendezvous.step, None, error)))
+
+    def _drop(self, step: int, error: Exception) -> None:
+        """Let go of what was to be sent for a step."""
+        for end in self.channels:
+            self._handle(end, ("drop", step))
+        for key in [key for key in self._sending if key.step == step]:
+            self._settle(self._sending.pop(key), error)
+        for end, _, owes in self._early.pop(step, ()):
+            if owes:
+                self._ask(self._handle, end, ("taken",))
+
+    def _remember(self, steps: OrderedDict[int, Any], step: int, what: Any) -> None:
+        steps[step] = what
+        if len(steps) > _REMEMBERED:
+            steps.popitem(last=False)

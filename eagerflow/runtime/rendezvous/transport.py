@@ -1,0 +1,93 @@
+"""Transports: what brings a value from the device that sends it to the one that wants it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
+
+from eagerflow import events
+from eagerflow.events import TransferEvent
+from eagerflow.runtime.rendezvous.credits import Sent
+from eagerflow.runtime.rendezvous.keys import Key, Route
+
+if TYPE_CHECKING:
+    from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+
+
+class Transport(Protocol):
+    """Brings values to the rendezvous at their destination, and errors to all of one step.
+
+    Its methods may be called by any thread, and block none.
+    """
+
+    def begin(self, rendezvous: Rendezvous, /) -> None:
+        """A step begins here: what comes for it is put there."""
+
+    def send(
+        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        """Bring a value to the destination of ``route``, and call `Rendezvous.put` of that end.
+
+        Args:
+            rendezvous: of the end that sends.
+            route: from where, to where.
+            key: of the value.
+            value: a raw array or a number, not to be changed any more; None if it is dead.
+            dead: whether there is no value.
+            sent: called once, when it has gone, or with the error of the step.
+        """
+
+    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+        """A receiver begins to wait for a value, which comes on that route."""
+
+    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+        """Call `Rendezvous.fail` of all other ends of the step, before what is still on its way."""
+
+    def end(self, rendezvous: Rendezvous, /) -> None:
+        """The step is over here: what still comes for it is dropped."""
+
+
+@final
+class InProcess:
+    """The transport between devices of one process: the value itself is put there, uncopied.
+
+    All devices of a step share one `Rendezvous`.
+    """
+
+    __slots__ = ()
+
+    def begin(self, rendezvous: Rendezvous, /) -> None:
+        pass
+
+    def send(
+        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        if TransferEvent.listeners and not dead:
+            event = transfer(route, key, value)
+            event.stop = event.start
+            try:
+                events.begin(event)
+            finally:
+                events.end(event)
+        rendezvous.put(key, value, dead, sent, route)
+
+    def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
+        pass
+
+    def abort(self, rendezvous: Rendezvous, error: Exception, /) -> None:
+        pass
+
+    def end(self, rendezvous: Rendezvous, /) -> None:
+        pass
+
+
+IN_PROCESS: Final = InProcess()
+
+
+def transfer(route: Route, key: Key, value: Any) -> TransferEvent:
+    """The event of a value that is sent."""
+    return TransferEvent(
+        name=key.edge, device=route.destination, origin=route.source,
+        nbytes=getattr(value, "nbytes", 0), step=key.step, frames=key.path,
+    )  # fmt: skip

@@ -1,0 +1,158 @@
+"""Steps over several devices: what fails, what is stopped, and that nothing is left."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.core.op import bind, get_op
+from eagerflow.errors import DeadlineError, KernelError
+from eagerflow.runtime.scheduled import tier
+from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.threads import workers
+from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.runtime.scheduled.scheduled_graphs import Ops, ops
+
+__all__ = ["ops"]  # the fixture
+
+
+@pytest.fixture(autouse=True)
+def _two_devices() -> Iterator[None]:
+    with ef.config(cpu_devices=2):
+        yield
+    workers.shared.close()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No step of a test, nor what was sent in one, outlives it."""
+    made: list[weakref.ref[Any]] = []
+
+    class Noted(ScheduledStep):  # type: ignore[misc]  # final for others
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            made.append(weakref.ref(self))  # which alone holds its rendezvous
+
+    monkeypatch.setattr(tier, "ScheduledStep", Noted)
+    yield
+    gc.collect()
+    assert made
+    assert not [one for one in made if one() is not None]
+
+
+def model() -> tuple[Any, ef.Variable, ef.Variable]:
+    """A traced step that trains a variable on each of two devices."""
+    first = ef.Variable(np.full(3, 0.5, np.float32))
+    second = ef.Variable(np.full(3, 0.25, np.float32), device="cpu:1")
+
+    @ef.trace
+    def step(x: Any) -> Any:
+        def loss(a: Any, b: Any) -> Any:
+            h = ef.sin(x * a)
+            for _ in range(3):
+                h = (ef.sin(h.to("cpu:1") * b)).to("cpu:0") * a
+            return (h * h).sum()
+
+        value, (da, db) = ef.value_and_grad(loss, argnums=(0, 1))(first.value, second.value)
+        first.assign_sub(0.1 * da)
+        second.assign_sub(0.1 * db)
+        return value
+
+    return step, first, second
+
+
+def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
+    fails = False
+
+    def kernel(x: Any) -> Any:
+        if fails:
+            raise FloatingPointError("the device is on fire")
+        return np.sin(x)
+
+    ops.add("flaring", kernel)
+    x = ef.ones(4)
+    seen = ef.Variable(0.0)
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        seen.assign_add(1.0)
+        y = ef.exp(x.to("cpu:1"))
+        z = bind(get_op("flaring"), y)  # the line that fails
+        return (z.to("cpu:0") + x).sum()
+
+    wanted = f(x)
+    fails = True
+    with pytest.raises(KernelError, match="on fire") as caught:
+        f(x)
+    assert "the line that fails" in str(caught.value)
+    assert "f32[4]@cpu:1" in str(caught.value)
+    fails = False
+    assert f(x) == wanted
+    assert seen.item() == 3.0
+
+
+def test_ctrl_c_at_any_instant_of_a_training_step() -> None:
+    step, first, second = model()
+    x = ef.ones(3)
+    step(x)
+    alone = [first.numpy().copy(), second.numpy().copy()]
+    stopped = 0
+    with ctrl_c_raises():
+        for instant in range(1, 1000, 5):
+            before = [first.numpy().copy(), second.numpy().copy()]
+            try:
+                interrupted(lambda: step(x), instant)
+            except KeyboardInterrupt:
+                stopped += 1
+            for variable, old in zip((first, second), before, strict=True):
+                assert np.isfinite(variable.numpy()).all()
+                variable.assign(old)  # each update was made in whole, or not at all
+    assert stopped > 100
+    first.assign(alone[0])
+    second.assign(alone[1])
+    step(x)
+    assert np.isfinite(first.numpy()).all()
+
+
+def test_a_device_that_does_not_answer() -> None:
+    queue = ef.Queue(2, ef.zeros(3))
+    threads = set(threading.enumerate())
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        there = ef.exp(x.to("cpu:1"))
+        return there, queue.dequeue() + x, (there * 2).to("cpu:0")
+
+    queue.enqueue(ef.ones(3))
+    f(ef.ones(3))
+    with pytest.raises(DeadlineError), ef.deadline(0.05):
+        f(ef.ones(3))
+    workers.shared.close()
+    assert set(threading.enumerate()) <= threads
+    queue.enqueue(ef.ones(3))
+    assert f(ef.ones(3))[1].tolist() == [2.0, 2.0, 2.0]
+
+
+def test_a_runner_over_two_devices() -> None:
+    queue = ef.Queue(100, ef.zeros(2, device="cpu:1"))
+    count = ef.Variable(0.0)
+
+    @ef.trace
+    def produce() -> None:
+        queue.enqueue(ef.stack([count.value, count.value + 1.0]).to("cpu:1"))
+        count.assign_add(1.0)
+
+    produce()  # a step of this thread, too
+    runner = ef.spawn(produce)
+    got = [queue.dequeue().tolist() for _ in range(21)]
+    runner.stop()
+    queue.close(cancel_pending=True)
+    runner.join()
+    assert got == [[float(i), i + 1.0] for i in range(21)]
