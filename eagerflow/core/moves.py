@@ -291,7 +291,7 @@ def _forget(key: int) -> Callable[[object], None]:
 
 
 def _tell_of_read(x: Tensor, home: Device) -> None:
-    """Say once of a variable that it crosses in each step: in a trace, or a line that runs again."""
+    """Say once of a variable that it crosses in each step: in a trace, or in a line run again."""
     handle, state = _reads.get(id(x), (None, None))
     if handle is None or handle() is not x:
         return

@@ -428,7 +428,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
 
 def _of_scope(name: object) -> Device | None:
     if name is None:
-        return current_device()
+        return first_cpu() if _current.get() is None else current_device()
     return name.device if isinstance(name, AbstractScopeBlock) else None
 
 
