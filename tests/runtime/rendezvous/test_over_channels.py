@@ -24,6 +24,7 @@ from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.events import TransferEvent, add_instrument, remove_instrument
 from eagerflow.runtime.rendezvous.channel import rerun
 from eagerflow.runtime.rendezvous.keys import Key, Route
+from eagerflow.runtime.rendezvous.packets import Message, Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from tests.exploring import examples
 from tests.fakes.transport import CALM, WORST, Arrival, FakeNetwork, FakeTransport, Weather
@@ -199,6 +200,8 @@ def test_the_one_value_that_is_wanted_comes_past_all_others(weather: Weather) ->
         assert answers[i] == [Answer(i, False, None)]
         assert notes[i] == [None]
         assert sum(map(len, notes)) <= 30 - i + 2  # the others have still to wait
+    network.run()
+    assert [station.held for station in network.stations.values()] == [1, 1]  # the open step
     end(network, here, there)
 
 
@@ -354,6 +357,25 @@ def test_a_receiver_that_raises_aborts_its_step() -> None:
     network.run()
     assert isinstance(note[0].error, ValueError)
     end(network, here, there)
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_what_is_wanted_of_a_step_that_is_over_is_not_remembered(begins: bool) -> None:
+    network = FakeNetwork(weather=CALM)
+    station = network.station("cpu:0")
+    error = Message("error", 12, None, CancelledError("it has failed"))
+    if begins:
+        Rendezvous(12, ROUTES, transport=station).end()
+        station.work(0.0)
+    else:
+        station.work(0.0, [("cpu:2", Packet("urgent", 1, error))])
+    wanted = Message("wanted", 0, None, (key(0), key(0, step=13)))
+    station.work(0.0, [("cpu:1", Packet("urgent", 1, wanted))])
+    assert station.held == 1  # that of the other step, which may still begin
+    later = Rendezvous(13, ROUTES, transport=station)
+    later.end()
+    network.run()
+    assert network.held == 0
 
 
 def test_packets_that_cannot_have_come_are_counted() -> None:
