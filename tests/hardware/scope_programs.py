@@ -26,22 +26,26 @@ class Row:
         run: the program.
         devices: where its results are, as ``"1 0"`` for cpu:1 and cpu:0.
         moves: what is moved, in any order, as ``"0>1"`` for a move from cpu:0 to cpu:1.
+        traced: the same when traced, if it differs: what a cut graph sends beside operands.
     """
 
     run: Program
     devices: str
     moves: str
+    traced: str
 
 
 ROWS: dict[str, Row] = {}
 
 
-def program(devices: str, moves: str = "") -> Callable[[Program], Program]:
+def program(
+    devices: str, moves: str = "", traced: str | None = None
+) -> Callable[[Program], Program]:
     """Put a program into the table."""
 
     def put(run: Program) -> Program:
         assert run.__name__ not in ROWS
-        ROWS[run.__name__] = Row(run, devices, moves)
+        ROWS[run.__name__] = Row(run, devices, moves, moves if traced is None else traced)
         return run
 
     return put
@@ -206,11 +210,14 @@ def to_wins(wrap):
     return wrap(f)(x())
 
 
-@program("1", "0>1 1>0 0>1")
+@program("0 1", "0>1 1>0 0>1")
 def what_to_moved_is_moved_again(wrap):
     def f(a):
         with ef.device("cpu:1"):
-            return (a * 2).to("cpu:0") + 1
+            b = ef.exp(a).to("cpu:0")
+            with ef.device("cpu:0"):
+                b = b * 2
+            return b, b + 1
 
     return wrap(f)(x())
 

@@ -191,7 +191,7 @@ def a_branch_of_tensors(wrap):
     return wrap(f)(x())
 
 
-@program("1", "0>1")
+@program("1", "0>1", traced="0>1 1>0")  # the predicate crosses, too
 def a_branch_that_moves(wrap):
     def f(a, b):
         with ef.device("cpu:1"):
@@ -260,7 +260,8 @@ def a_gradient_through_such_a_loop(wrap):
     return wrap(ef.grad(f))(x(), y())
 
 
-@program("2", "1>2 1>2 1>2")
+# the predicate crosses in each iteration, what the loop does not change once
+@program("2", "1>2 1>2 1>2", traced="0>2 0>2 0>2 0>2 1>2")
 def a_scope_in_a_loop(wrap):
     def f(b, i):
         total = ef.zeros(3, device="cpu:2")
