@@ -24,6 +24,7 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
             data = NullArray(data.dtype, data.shape)
         elif isinstance(kind := node.inputs[0].type, TensorType):
             data = _move(data, kind, node, completion)
+
     def gone(error: Exception | None) -> None:
         if error is None:
             completion.done()
@@ -51,9 +52,7 @@ def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> An
         return copied(data, source, device)
 
 
-def _receive(
-    node: Node, inputs: Sequence[Any], completion: Completion
-) -> Callable[[], object]:
+def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
     count = len(node.outputs)
 
     def arrived(data: Any, dead: bool, error: Exception | None) -> None:
