@@ -16,7 +16,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from eagerflow.events import TransferEvent, add_instrument, remove_instrument
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from tests.bench.harness import arguments
@@ -33,16 +32,6 @@ def _done(value: Any, dead: bool, error: Exception | None) -> None:
 
 def _sent(error: Exception | None) -> None:
     pass
-
-
-class _Listener:
-    kinds = frozenset({TransferEvent})
-
-    def begin(self, event: Any) -> None:
-        pass
-
-    def end(self, event: Any) -> None:
-        pass
 
 
 def value_first(pairs: int) -> None:
@@ -103,12 +92,6 @@ def main() -> None:
     }  # fmt: skip
     for name, work in rows.items():
         print(f"| {name} | {seconds(work, pairs, repeat) * 1e6:.2f} |")
-    listener = _Listener()
-    add_instrument(listener)
-    try:
-        print(f"| an instrument listens | {seconds(value_first, pairs, repeat) * 1e6:.2f} |")
-    finally:
-        remove_instrument(listener)
 
 
 if __name__ == "__main__":

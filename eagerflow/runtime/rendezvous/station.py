@@ -85,10 +85,10 @@ class Station:
         self._wakes: dict[str, float] = {}
         self._open: dict[int, Rendezvous] = {}
         self._over: OrderedDict[int, None] = OrderedDict()
-        #: values for steps that have not begun here, and whether "taken" is owed for them
+        #: of steps that have not begun here: values, and whether "taken" is owed for them; errors
         self._early: dict[int, list[tuple[str, Message, bool]]] = {}
-        self._wanted: set[Key] = set()  # of what the other ends were told so
-        self._failed: OrderedDict[int, Exception] = OrderedDict()  # of those
+        self._failed: OrderedDict[int, Exception] = OrderedDict()
+        self._wanted: set[Key] = set()  # of which the other ends were told
         self._sending: dict[Key, _Sending] = {}
 
     @property

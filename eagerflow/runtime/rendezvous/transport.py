@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
-from eagerflow import events
 from eagerflow.events import TransferEvent
 from eagerflow.runtime.rendezvous.credits import Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
@@ -51,7 +50,8 @@ class Transport(Protocol):
 class InProcess:
     """The transport between devices of one process: the value itself is put there, uncopied.
 
-    All devices of a step share one `Rendezvous`.
+    All devices of a step share one `Rendezvous`. It tells no event, as nothing moves here: who
+    copies a value to another device tells of that.
     """
 
     __slots__ = ()
@@ -63,13 +63,6 @@ class InProcess:
         self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
         sent: Sent | None, /,
     ) -> None:  # fmt: skip
-        if TransferEvent.listeners and not dead:
-            event = transfer(route, key, value)
-            event.stop = event.start
-            try:
-                events.begin(event)
-            finally:
-                events.end(event)
         rendezvous.put(key, value, dead, sent, route)
 
     def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
@@ -86,7 +79,7 @@ IN_PROCESS: Final = InProcess()
 
 
 def transfer(route: Route, key: Key, value: Any) -> TransferEvent:
-    """The event of a value that is sent."""
+    """The event of a value that is sent to another process."""
     return TransferEvent(
         name=key.edge, device=route.destination, origin=route.source,
         nbytes=getattr(value, "nbytes", 0), step=key.step, frames=key.path,

@@ -1,9 +1,10 @@
-"""Callbacks that note what they were called with."""
+"""Callbacks and instruments that note what they were told."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, final
 
+from eagerflow.events import TransferEvent
 from eagerflow.runtime.rendezvous.keys import Key, Route
 
 EDGE = "y -> cpu:1"
@@ -26,6 +27,18 @@ class Note(list[Any]):
 
     def sent(self, error: Exception | None) -> None:
         self.append(error)
+
+
+@final
+class Listener:
+    """Hears of transfers."""
+
+    kinds = frozenset({TransferEvent})
+
+    def __init__(self) -> None:
+        self.begun: list[Any] = []
+        self.ended: list[Any] = []
+        self.begin, self.end = self.begun.append, self.ended.append
 
 
 def key(iteration: int | None = None, edge: str = EDGE, step: int = 12) -> Key:

@@ -213,6 +213,7 @@ def test_what_is_wanted_needs_no_credit() -> None:
     assert here.tell(("want", key(7), True), 0.1) == []
     (later,) = here.tell(("send", value(7)), 0.2)
     assert (later.kind, here.sent) == ("urgent", [0, 2, 7])
+    assert here.channel.held == 5  # three on their way, two without credit
     for one in (later, packet):
         there.tell(("arrived", one), 0.3)
     assert (there.brought, there.delivered) == ([7, 2], [])
@@ -259,6 +260,22 @@ def test_who_lacks_credit_asks_for_it() -> None:
     assert packet.number == 2
     there.tell(("arrived", packet), 2.0)
     assert there.delivered == [0, 1]
+
+
+def test_who_got_credit_asks_soon_again() -> None:
+    here = End(credit=1)
+    for i in range(3):
+        here.tell(("send", value(i)), 0.0)
+    here.tell(("arrived", Packet("ack", upto=1, limit=1)), 0.0)
+    times = []
+    for _ in range(4):
+        times.append(here.wake)
+        here.tell(("tick",), here.wake)
+    assert times == [1.0, 3.0, 7.0, 11.0]
+    (packet,) = here.tell(("arrived", Packet("ack", upto=1, limit=2)), 12.0)
+    assert packet.number == 2
+    here.tell(("arrived", Packet("ack", upto=2, limit=2)), 12.0)
+    assert here.wake == 13.0
 
 
 def test_what_has_come_early_is_not_sent_again() -> None:

@@ -21,13 +21,15 @@ from hypothesis.stateful import (
 )
 
 from eagerflow.errors import CancelledError, RendezvousError
-from eagerflow.events import TransferEvent, add_instrument, remove_instrument
+from eagerflow.events import add_instrument, remove_instrument
+from eagerflow.runtime.rendezvous import station
 from eagerflow.runtime.rendezvous.channel import rerun
 from eagerflow.runtime.rendezvous.keys import Key, Route
+from eagerflow.runtime.rendezvous.packets import Message, Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from tests.exploring import examples
 from tests.fakes.transport import CALM, WORST, Arrival, FakeNetwork, FakeTransport, Weather
-from tests.runtime.rendezvous.receivers import EDGE, ROUTES, Answer, Note, key
+from tests.runtime.rendezvous.receivers import EDGE, ROUTES, Answer, Listener, Note, key
 
 ENDS = ("cpu:0", "cpu:1", "cpu:2")
 ALL_ROUTES = {
@@ -152,8 +154,8 @@ def end(network: FakeNetwork, *steps: Rendezvous) -> None:
         assert step.end() == []
     network.run()
     assert network.held == 0
-    for source, station in tuple(network.stations.items()):
-        for destination in tuple(station.channels):
+    for source, one in tuple(network.stations.items()):
+        for destination in tuple(one.channels):
             assert credit_of(network, source, destination) == network.credit
 
 
@@ -199,6 +201,8 @@ def test_the_one_value_that_is_wanted_comes_past_all_others(weather: Weather) ->
         assert answers[i] == [Answer(i, False, None)]
         assert notes[i] == [None]
         assert sum(map(len, notes)) <= 30 - i + 2  # the others have still to wait
+    network.run()
+    assert [station.held for station in network.stations.values()] == [1, 1]  # the open step
     end(network, here, there)
 
 
@@ -356,6 +360,25 @@ def test_a_receiver_that_raises_aborts_its_step() -> None:
     end(network, here, there)
 
 
+@pytest.mark.parametrize("begins", [False, True])
+def test_what_is_wanted_of_a_step_that_is_over_is_not_remembered(begins: bool) -> None:
+    network = FakeNetwork(weather=CALM)
+    station = network.station("cpu:0")
+    error = Message("error", 12, None, CancelledError("it has failed"))
+    if begins:
+        Rendezvous(12, ROUTES, transport=station).end()
+        station.work(0.0)
+    else:
+        station.work(0.0, [("cpu:2", Packet("urgent", 1, error))])
+    wanted = Message("wanted", 0, None, (key(0), key(0, step=13)))
+    station.work(0.0, [("cpu:1", Packet("urgent", 1, wanted))])
+    assert station.held == 1  # that of the other step, which may still begin
+    later = Rendezvous(13, ROUTES, transport=station)
+    later.end()
+    network.run()
+    assert network.held == 0
+
+
 def test_packets_that_cannot_have_come_are_counted() -> None:
     network = FakeNetwork(weather=CALM)
     here, there = pair(network)
@@ -404,8 +427,8 @@ def test_the_record_of_a_network_repeats_it(seed: int) -> None:
     again = FakeNetwork(seed + 1, WORST, fates=first.fates)
     assert play(again, seed) == received
     assert list(map(seen, again.arrivals)) == list(map(seen, first.arrivals))
-    for station in first.stations.values():
-        for channel in station.channels.values():
+    for one in first.stations.values():
+        for channel in one.channels.values():
             assert channel.log is not None
             assert rerun(channel.log, credit=4).log == channel.log
     assert len(received) == 40
@@ -468,29 +491,21 @@ def test_one_rendezvous_for_all_devices(aborts: bool) -> None:
 # --- events --------------------------------------------------------------------------------------
 
 
-class _Listener:
-    kinds = frozenset({TransferEvent})
-
-    def __init__(self) -> None:
-        self.begun: list[Any] = []
-        self.ended: list[Any] = []
-        self.begin, self.end = self.begun.append, self.ended.append
-
-
 @pytest.fixture
-def listener() -> Iterator[_Listener]:
-    listener = _Listener()
+def listener() -> Iterator[Listener]:
+    listener = Listener()
     add_instrument(listener)
     yield listener
     remove_instrument(listener)
 
 
-def test_a_transfer_ends_when_it_has_come(listener: _Listener) -> None:
+def test_a_transfer_ends_when_it_has_come(listener: Listener) -> None:
     network = FakeNetwork(weather=Weather(slowest=1.0))
     here, there = pair(network)
     here.send(key(3), np.ones(5))
     (event,) = listener.begun
-    assert (event.nbytes, event.frames) == (40, (("while_loop", 3),))
+    assert (event.name, event.step, event.frames) == (EDGE, 12, (("while_loop", 3),))
+    assert (event.origin, event.device, event.nbytes) == ("cpu:0", "cpu:1", 40)
     assert listener.ended == []
     network.run()
     assert listener.ended == [event]
@@ -499,7 +514,32 @@ def test_a_transfer_ends_when_it_has_come(listener: _Listener) -> None:
     end(network, here, there)
 
 
-def test_a_transfer_ends_with_the_error_of_its_step(listener: _Listener) -> None:
+def test_a_number_has_no_bytes_and_a_dead_token_is_no_transfer(listener: Listener) -> None:
+    network = FakeNetwork(weather=CALM)
+    here, there = pair(network)
+    here.send(key(0), dead=True)
+    assert listener.begun == []
+    here.send(key(1), 3)
+    assert [event.nbytes for event in listener.begun] == [0]
+    for i in range(2):
+        there.receive(key(i), Note().done)
+    network.run()
+    end(network, here, there)
+
+
+def test_without_a_listener_no_event_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(station, "transfer", lambda *args: made.append(args))
+    network = FakeNetwork(weather=CALM)
+    here, there = pair(network)
+    here.send(key(0), 3)
+    there.receive(key(0), Note().done)
+    network.run()
+    assert made == []
+    end(network, here, there)
+
+
+def test_a_transfer_ends_with_the_error_of_its_step(listener: Listener) -> None:
     network = FakeNetwork(weather=WORST, credit=1)
     here, there = pair(network)
     for i in range(5):
