@@ -27,7 +27,13 @@ from eagerflow.graph.lowering.levels import Levels
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.demand import SHAPE, SIGNAL, VALUE, Demand
-from eagerflow.placement.homes import Homes, check_operands, is_loop_merge, source_of
+from eagerflow.placement.homes import (
+    Homes,
+    check_operands,
+    is_loop_merge,
+    source_of,
+    waits_of,
+)
 
 _COUNT: Final = NumberType(int)
 
@@ -178,7 +184,7 @@ class _Cutter:
             if (device, SHAPE) not in self.demand.sends.get(teller, ()):
                 self.value(teller, device)
         inputs = [self.value(v, device) for v in node.inputs]
-        before = [self.before(n, node, device) for n in node.control_inputs]
+        before = [self.before(n, node, device) for n in waits_of(node)]
         attrs = dict(node.attrs)
         changes: dict[str, Any] = {"attrs": attrs}
         if self.homes.is_copied(node) or self.homes.of(node) is not device:

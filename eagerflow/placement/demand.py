@@ -19,7 +19,7 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, size_value
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device
-from eagerflow.placement.homes import Homes, is_loop_merge, source_of
+from eagerflow.placement.homes import Homes, is_loop_merge, source_of, waits_of
 
 #: what is sent: a value, that a node has run, or the shape of a value
 VALUE: Final = "value"
@@ -92,7 +92,7 @@ class Demand:
                 self._value(value, device)
             if is_loop_merge(node):
                 self._run(self.homes.back[node.attrs["back"]], device)
-            for before in node.control_inputs:
+            for before in waits_of(node):
                 self._after(before, node, device)
             if not self._waiting:
                 self._sizes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from eagerflow.core.op import find_op, infer_devices
@@ -153,6 +153,15 @@ def source_of(value: Value) -> Value:
     while value.node is not None and value.node.op == "transfer":
         value = value.node.inputs[0]
     return value
+
+
+def waits_of(node: Node) -> Iterator[Node]:
+    """What a node waits for besides its operands, and what the transfers of these wait for."""
+    yield from node.control_inputs
+    for value in node.inputs:
+        while value.node is not None and value.node.op == "transfer":
+            yield from value.node.control_inputs
+            value = value.node.inputs[0]
 
 
 def _is_about_numbers(node: Node) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -14,10 +14,14 @@ from eagerflow.autograph.conversion.convert import converted
 from eagerflow.function import derivative, tracing
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
+from eagerflow.graph.verify import verify
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.placed import placed
 from eagerflow.runtime import executable
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.scheduled.tier import ScheduledTier
+from tests.fakes.transport import FakeNetwork, FakeTransport
 
 __all__ = ["COLUMNS", "QUANTITIES", "Column", "Quantity", "renew"]
 
@@ -47,12 +51,11 @@ def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
     """What runs of traced functions is what this makes of their graphs; each is verified."""
 
     def changed(graph: Graph) -> Any:
-        return change(graph), []
+        made = change(graph)
+        verify(made)  # the setting would replay the graphs: it looks at each op
+        return made, []
 
-    with (
-        patch.object(tracing, "optimise", changed), patch.object(derivative, "optimise", changed),
-        ef.config(verify=True),
-    ):  # fmt: skip
+    with patch.object(tracing, "optimise", changed), patch.object(derivative, "optimise", changed):
         yield
 
 
@@ -86,25 +89,30 @@ def scheduled(whole: Any = None) -> Iterator[None]:
         yield
 
 
-_PLACES = 4
-
-
-def scattered(graph: Graph) -> Graph:
-    """The optimised graph with its nodes on several devices, wherever their names lead them."""
+def scattered(devices: Sequence[str]) -> Callable[[Graph], Graph]:
+    """Gives optimised graphs with their nodes on several devices, wherever their names lead."""
 
     def choose(node: Node) -> tuple[Device, str]:
-        return as_device(f"cpu:{crc32(node.name.encode()) % _PLACES}"), "by its name"
+        return as_device(devices[crc32(node.name.encode()) % len(devices)]), "by its name"
 
-    graph, _ = optimise(graph, DEFAULT)
-    return placed(graph, choose)
+    return lambda graph: placed(optimise(graph, DEFAULT)[0], choose)
 
 
 @contextmanager
-def partitioned() -> Iterator[None]:
+def partitioned(devices: Sequence[str], *, by_network: bool = False) -> Iterator[None]:
     """Nodes are on several devices, so that graphs are cut."""
-    with ef.config(cpu_devices=_PLACES), graphs(scattered):
+    with ExitStack() as stack:
+        stack.enter_context(ef.config(cpu_devices=4))
+        stack.enter_context(graphs(scattered(devices)))
+        if by_network:
+            network = FakeNetwork(seed=len(devices))
+            made = partial(Rendezvous, transport=FakeTransport(network))
+            stack.enter_context(patch.object(step, "Rendezvous", made))
+            stack.enter_context(network.running())
         yield
 
+
+_CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
 
 COLUMNS: dict[str, Column] = {
     "converted": Column(converted),
@@ -115,7 +123,13 @@ COLUMNS: dict[str, Column] = {
     "read again from text": Column(within=lambda: graphs(read_again)),
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
-    "partitioned": Column(within=partitioned),
+    "partitioned": Column(within=lambda: partitioned(_CPUS)),
+    "partitioned, by the worst network": Column(
+        within=lambda: partitioned(_CPUS, by_network=True)
+    ),
+    "partitioned, late and in pieces": Column(
+        within=lambda: partitioned(("cpu:0", "async:0", "cpu:1", "async:1"))
+    ),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
     "under a tape": Column(around=ef.GradientTape),  # which follows the variables
 }
