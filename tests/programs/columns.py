@@ -124,9 +124,7 @@ COLUMNS: dict[str, Column] = {
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
     "partitioned": Column(within=lambda: partitioned(_CPUS)),
-    "partitioned, by the worst network": Column(
-        within=lambda: partitioned(_CPUS, by_network=True)
-    ),
+    "partitioned, by the worst network": Column(within=lambda: partitioned(_CPUS, by_network=True)),
     "partitioned, late and in pieces": Column(
         within=lambda: partitioned(("cpu:0", "async:0", "cpu:1", "async:1"))
     ),
