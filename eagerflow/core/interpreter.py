@@ -157,6 +157,11 @@ class AbstractTracer(AbstractInterpreter):
 
     traces = True
 
+    @property
+    @abstractmethod
+    def newest(self) -> Any:
+        """The node that it appended last."""
+
     @abstractmethod
     def item(self, x: Any) -> Any:
         """The element of a tensor without axes, as a number of the graph."""

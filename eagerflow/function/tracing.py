@@ -40,6 +40,7 @@ from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.passes import optimise
+from eagerflow.graph.scopes import belonging
 from eagerflow.graph.verify import verify
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
@@ -158,7 +159,7 @@ class _Maker:
         note_lists(tracer, known)
         names = LocalNames(function)
         try:
-            with outside, tracer:
+            with belonging(""), outside, tracer:  # whatever scope the call is in
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)

@@ -180,7 +180,7 @@ def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
             bound.update(bindings(node))
             results = [] if node.inner is None else node.inner.outputs
             before = results[value.index] if value.index < len(results) else None
-        elif value.stated is not None or node.reason:
+        elif value.stated is not None or node.because:
             before = None
         else:
             before = next((v for v in node.inputs if v.device is not None), None)
@@ -200,7 +200,7 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     """Where a value is, and the line that decided it, for messages."""
     origin = decision(value, around)
     if origin.node is not None:
-        by = f", by {origin.node.reason or origin.node.source or f'&{origin.node.name}'}"
+        by = f", by {origin.node.because or origin.node.source or f'&{origin.node.name}'}"
     else:
         by = "" if origin is value else f", by the input %{origin.name}"
     return f"%{value.name} on {value.device}{by}"

@@ -162,9 +162,10 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "name": node.name,
         "reuses": node.reuses,
         "device": node.device,
-        "reason": node.reason,
+        "because": node.because,
         "scope": node.scope,
         "source": node.source,
+        "forward": node.forward,
     }
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 
