@@ -74,7 +74,7 @@ def _place(nodes: Iterable[Node], choose: Choice) -> None:
         choice = choose(node) if is_movable(node) else None
         if choice is None:
             continue
-        device, node.reason = choice
+        device, node.because = choice
         if device == node.device:
             continue
         node.device = device

@@ -64,6 +64,7 @@ def test_derivatives_of_derivatives_belong_to_the_first_op() -> None:
 
 def _loop(x: Any) -> Any:
     with ef.name_scope("loop"):
+
         def body(i: Any, a: Any) -> Any:
             with ef.name_scope("body"):
                 return i + 1, a * ef.sin(a)
