@@ -26,6 +26,8 @@ class Settings:
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
         exact: never trade exactness for speed (no reassociation in compiled code).
+        soft_placement: leave nodes where the program says if rules of placement ask for what is
+            impossible.
     """
 
     cpu_devices: int = 1
@@ -34,11 +36,12 @@ class Settings:
     check_nan: bool = False
     verify: bool = False
     exact: bool = False
+    soft_placement: bool = False
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
 #: settings that a block changes for its own thread only; the others belong to the process
-_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact"})
+_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "soft_placement"})
 _MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
 
 Changes = Mapping[str, Any]
@@ -134,8 +137,8 @@ class config:  # noqa: N801 - used like a function
     """Change settings: for good as a call, for a block as a context manager.
 
     A call is for the whole process. So are ``cpu_devices``, ``gpu_memory_limit`` and ``threads``
-    of a block, until it ends; ``check_nan``, ``verify`` and ``exact`` of a block are for the
-    thread that runs it.
+    of a block, until it ends; ``check_nan``, ``verify``, ``exact`` and ``soft_placement`` of a
+    block are for the thread that runs it.
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
@@ -144,6 +147,8 @@ class config:  # noqa: N801 - used like a function
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
         exact: never trade exactness for speed.
+        soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
+            nodes where the program says, with a warning.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.

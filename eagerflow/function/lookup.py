@@ -17,8 +17,10 @@ from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import TraceRecord
+from eagerflow.function.placing import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.placement.rules import Rules
 from eagerflow.source import capture, cell_name
 
 _FIRST: Final = Reason("the first call")
@@ -56,6 +58,7 @@ class Lookup:
             out.
         cache: the cache entries.
         records: of the traces that were made, the last ones.
+        placer: places traces by the rules of the function.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str, options: Options) -> None:
@@ -66,6 +69,7 @@ class Lookup:
         self.direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
         self.cache = Cache(self.direct)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
+        self.placer = Placer(name)
         self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
@@ -123,7 +127,7 @@ class Lookup:
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call),
-            self.options.strict, reason.text, runs,
+            self.options.strict, reason.text, self.placer.place, runs,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
@@ -166,6 +170,15 @@ class Lookup:
             if note not in self._told:
                 self._told.add(note)
                 _warn(f"{self.name}: {note}", kind)
+
+    def place(self, rules: Rules | None) -> None:
+        """Place traces, and those to come, by other rules.
+
+        Raises:
+            PlacementError: they cannot be placed so. All stays as it was.
+        """
+        with _tracing:
+            self.placer.change(rules, list(self.cache.entries()))
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -213,6 +226,7 @@ class Lookup:
                 if not entry.makes_resources:
                     entry.guards.rebase(self.fn)
                     if entry.read() is not None:
+                        self.placer.adopt(entry)
                         self.cache.take(key, group, entry)
                         self.records.append(entry.record)
 
