@@ -22,6 +22,7 @@ from eagerflow.function.lookup import Lookup, Options
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device, current_device
+from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
 from eagerflow.source import capture
@@ -156,8 +157,21 @@ class TracedFunction:
         """
         return tuple(self._lookup.records)
 
-    def explain(self) -> Explanation:
+    @overload
+    def explain(self, what: Literal["traces"] = "traces") -> Explanation: ...
+
+    @overload
+    def explain(self, what: Literal["placement"]) -> PlacementExplanation: ...
+
+    def explain(self, what: str = "traces") -> Explanation | PlacementExplanation:
         """Why each trace was made, what is static in it, what it reads from outside.
+
+        Args:
+            what: ``"traces"``; or ``"placement"`` for what of the graph used last runs where, why,
+                and what crosses between devices.
+
+        Raises:
+            TraceError: there is no such thing to explain, or no trace yet that is placed.
 
         >>> @ef.trace
         ... def f(x, k):
@@ -171,6 +185,12 @@ class TracedFunction:
              why: the first call
              static: k=3, because of its use as an index or a size
         """
+        if what == "placement":
+            entry = self._lookup.latest()
+            return PlacementExplanation(self.name, entry.optimised, entry.rules)
+        if what != "traces":
+            expected = "'traces' or 'placement'"
+            raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
         return Explanation(self.name, self.traces)
 
     @hides_frames

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any, NamedTuple, final
 
 from eagerflow.core.execute import resolve_kernel
 from eagerflow.core.op import Op, get_op
 from eagerflow.errors import EagerflowError, KernelError
-from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.edit import nbytes
+from eagerflow.graph.ir import Node
 from eagerflow.hardware import Device, devices, memory
 from eagerflow.types import BYTES, TensorType
 
@@ -29,18 +29,6 @@ class Obstacle(NamedTuple):
 def holds_data(device: Any) -> bool:
     """Whether there are values on a device, not types alone."""
     return isinstance(device, Device) and device.backend.xp is not None
-
-
-def nbytes(values: Sequence[Value]) -> int | None:
-    """How much memory values take, in bytes; None if a size of theirs is not known."""
-    total = 0
-    for value in values:
-        kind = value.type
-        if isinstance(kind, TensorType):
-            if any(type(size) is not int for size in kind.shape):
-                return None
-            total += prod(kind.shape) * kind.dtype.itemsize
-    return total
 
 
 @final

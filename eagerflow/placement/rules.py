@@ -188,10 +188,7 @@ class Wishes:
         first = node if node.forward is None else node.forward
         if first not in self._known:
             self._known[first] = self._find(first)
-        wish = self._known[first]
-        if wish is None or first is node:
-            return wish
-        return wish._replace(by=f"{wish.by}, with &{first.name}, whose derivative it is part of")
+        return self._known[first]
 
     def matches(self, pattern: str, node: Node) -> bool:
         """Whether a pattern matches a node, or the one whose derivative it is part of."""

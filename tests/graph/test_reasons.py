@@ -27,16 +27,16 @@ TEXT = """graph f(%x: f32[2]@cpu:0, %k: int, %u: f32[2]) {
 REASONS = {
     "a": "where its operands are: %x on cpu:0, which is an input",
     "b": "where its operands are: %a on cpu:0, as the input %x",
-    "m": "moves %b from cpu:0 to null:0",
+    "m": "moves a value: %b, from cpu:0 to null:0",
     "c": "where its operands are: %m on null:0, made there at cell 2: b.to",
     "n": "numbers are in the memory of the host",
-    "z": "made on null:1, as the program says",
+    "z": "made where the program says",
     "e": "where its operands are: %z on null:1, made there",
     "p": "rule 'a/*'",
     "q": "where its operands are: %p on null:2 (rule 'a/*')",
     "l": "where the nodes in it run",
     "v": "the graph does not say where: its inputs decide it when it runs",
-    "w": "made for cpu:0; a copy is made for each other device that needs it",
+    "w": "a constant, of which each device that needs it has a copy",
 }
 
 
