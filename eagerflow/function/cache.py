@@ -477,6 +477,15 @@ class Cache:
             self._groups.clear()
             self._shortcuts.clear()
 
+    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> bool:
+        """Drop some traces; gives whether there were any."""
+        with self._lock:
+            self._shortcuts.clear()
+            before = len(self)
+            for group in self._groups.values():
+                group.entries = [entry for entry in group.entries if not is_stale(entry)]
+            return len(self) < before
+
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""
         # by identity: an object that has died is equal to nothing

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 from types import FunctionType
 from typing import Any, Final, NamedTuple, final
-from weakref import WeakValueDictionary, ref
+from weakref import WeakSet, WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
@@ -32,6 +32,7 @@ _RECORDS: Final = 1024
 _tracing: Final = threading.RLock()
 #: of the traced function made last under each name, so that a cell that runs again finds its traces
 _known: Final[WeakValueDictionary[tuple[str, str], Lookup]] = WeakValueDictionary()
+_all: Final[WeakSet[Lookup]] = WeakSet()
 
 
 class Options(NamedTuple):
@@ -76,6 +77,8 @@ class Lookup:
         self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
+        self._moved = ""  # what was moved, as of which there is no trace
+        _all.add(self)
 
     def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
         """The trace for a call, made if there is none, and what it reads from outside.
@@ -108,6 +111,8 @@ class Lookup:
         reason = _FIRST
         if self.records or len(self.cache):
             reason = reason_of(call, self.cache)
+        if self._moved:
+            reason, self._moved = Reason(self._moved), ""
         if self.options.max_traces is not None and self._traced >= self.options.max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self.options.max_traces} traces",
@@ -179,6 +184,17 @@ class Lookup:
         """
         with _tracing:
             self.placer.change(rules, list(self.cache.entries()))
+
+    def forget_moved(self, states: Collection[Any], text: str) -> None:
+        """Forget the traces that use state which was moved.
+
+        Args:
+            states: what was moved.
+            text: the same, in words.
+        """
+        with _tracing:
+            if self.cache.forget(lambda entry: _uses(entry, states)):
+                self._moved = text
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -253,6 +269,20 @@ def _same_definition(a: Any, b: Any) -> bool:
         and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
         and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
     )
+
+
+def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:
+    """Whether a trace reads or changes some state."""
+    for resource in entry.graph.resources.values():
+        if not {resource, *getattr(resource, "states", ())}.isdisjoint(states):
+            return True
+    return False
+
+
+def forget_moved(states: Collection[Any], text: str) -> None:
+    """Let all traced functions forget the traces that use state which was moved."""
+    for lookup in list(_all):
+        lookup.forget_moved(states, text)
 
 
 def _warn(text: str, kind: type[TraceWarning]) -> None:
