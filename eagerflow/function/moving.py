@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError, PlacementError, hides_frames
 from eagerflow.function.lookup import forget_moved
 from eagerflow.graph.reasons import resource_text
-from eagerflow.hardware import Device, as_device, memory
+from eagerflow.hardware import Device, as_device, devices, memory
 from eagerflow.ops.state.variables import Variable
 from eagerflow.placement.constraints import holds_data
 from eagerflow.placement.rules import here
@@ -137,14 +137,19 @@ def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Devic
                 given=_told(paths[state], state),
                 expected=f"one of {here()}",
             )
-    limit = memory(target).limit
-    if limit is not None and need > limit:
+    if not _has_room(target, need):
         first = next(iter(states))
         raise PlacementError(
-            f"move: the variables take {need:,} bytes, and {target} may hold {limit:,}",
+            f"move: the variables take {need:,} bytes, and {target} may hold "
+            f"{memory(target).limit:,}",
             given=_told(paths[first], first),
-            expected=f"a device with more memory, of {here()}",
+            expected=f"one of {here([d for d in devices() if _has_room(d, need)])}",
         )
+
+
+def _has_room(device: Device, need: int) -> bool:
+    limit = memory(device).limit
+    return limit is None or need <= limit
 
 
 def _told(path: str, state: VariableState) -> str:

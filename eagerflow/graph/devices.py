@@ -251,6 +251,8 @@ class _Moves:
         def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
             there = []
             for value, device in zip_longest(values, wanted[: len(values)]):
+                if device is not None and value.device is not None:
+                    value = _moved_from(value, device)
                 if None not in (value.device, device) and value.device != device:
                     if (value, device) not in moved:
                         moved[value, device] = _transfer(graph, value, device, taker)
@@ -281,6 +283,14 @@ class _Moves:
                 graph.outputs[:] = self.within(graph)(graph.outputs, wanted, node)
         for value, result in zip(node.outputs, inner.outputs, strict=False):
             value.stated = result.device or value.stated
+
+
+def _moved_from(value: Value, device: Any) -> Value:
+    """What ``value`` is a copy of, if that is on ``device``."""
+    first = value
+    while first.node is not None and first.node.op == "transfer" and first.device != device:
+        first = first.node.inputs[0]
+    return first if first.device == device else value
 
 
 def _wanted(node: Node) -> Sequence[Any]:

@@ -96,10 +96,11 @@ def _missing_kernel(
     attrs = {**node.attrs, "device": device} if "device" in node.attrs else node.attrs
     try:
         resolve_kernel(op, specs, attrs, key)
-    except KernelError as error:
+    except (KernelError, AttributeError) as error:  # or its namespace lacks the function
         dtypes = ", ".join(dict.fromkeys(kind.dtype.short for kind in types))
         of = f" of {dtypes}" if dtypes else ""
-        return Obstacle(f"there is no kernel of {op.name}{of} for {device.kind}", error.hint)
+        wrong = f"there is no kernel of {op.name}{of} for {device.kind}"
+        return Obstacle(wrong, getattr(error, "hint", None))
     except EagerflowError:  # of sizes or attributes: wherever it runs, the step says so
         return None
     return None

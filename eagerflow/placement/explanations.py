@@ -17,6 +17,7 @@ from eagerflow.placement.homes import source_of
 from eagerflow.placement.rules import Rules
 
 _ROWS: Final = 40  # of a table; the attributes have all of it
+_HEAD: Final = ("device", "scope", "nodes", "why")
 _OPS: Final = 4  # names of ops in a row
 _Met = tuple[Node, str]
 #: notebooks put the texts of tables at the right
@@ -154,11 +155,9 @@ class PlacementExplanation:
         return f"{total}{more}{', each loop and branch counted once' if again else ''}"
 
     def __str__(self) -> str:
-        lines = [self._title()]
-        lines += _table(["device", "scope", "nodes", "why"], [one.cells() for one in self.placed])
+        lines = [self._title(), *_table(_HEAD, self.placed)]
         if self.crossings:
-            lines.append(f"{self._total()}:")
-            lines += _table([], [one.cells() for one in self.crossings])
+            lines += [f"{self._total()}:", *_table([], self.crossings)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -166,18 +165,17 @@ class PlacementExplanation:
     def _repr_html_(self) -> str:
         from html import escape  # noqa: PLC0415 - notebooks have it
 
-        def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-            cells = [[f"<td{_LEFT}>{escape(cell)}</td>" for cell in row] for row in rows[:_ROWS]]
-            cells += [[f"<td{_LEFT}>{_more(rows)}</td>"]] if len(rows) > _ROWS else []
+        def table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> str:
+            cells = [row.cells() for row in rows[:_ROWS]]
+            cells += [[_more(rows)]] if len(rows) > _ROWS else []
             titles = "".join(f"<th{_LEFT}>{title}</th>" for title in head)
-            body = "".join(f"<tr>{''.join(row)}</tr>" for row in cells)
+            lines = [[f"<td{_LEFT}>{escape(cell)}</td>" for cell in row] for row in cells]
+            body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
             return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
-        rows = [one.cells() for one in self.placed[: _ROWS + 1]]
-        text = f"<b>{escape(self._title())}</b>{table(['device', 'scope', 'nodes', 'why'], rows)}"
+        text = f"<b>{escape(self._title())}</b>{table(_HEAD, self.placed)}"
         if self.crossings:
-            rows = [one.cells() for one in self.crossings]
-            text += f"{self._total()}{table(['value', 'type', 'way', 'size', ''], rows)}"
+            text += self._total() + table(["value", "type", "way", "size", ""], self.crossings)
         return text
 
 
@@ -214,9 +212,9 @@ def _is_copied(value: Value) -> bool:
     return value.node is not None and value.node.op == "constant"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+def _table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> Iterable[str]:
     """Rows in columns, the last column as it is; of very many the first."""
-    shown = [*([head] if head else []), *rows[:_ROWS]]
+    shown = [*([head] if head else []), *[row.cells() for row in rows[:_ROWS]]]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
@@ -225,5 +223,5 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
         yield _more(rows)
 
 
-def _more(rows: Sequence[Sequence[str]]) -> str:
+def _more(rows: Sequence[object]) -> str:
     return f"and {len(rows) - _ROWS:,} more"

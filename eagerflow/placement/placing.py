@@ -99,7 +99,7 @@ class _Placer:
         """Raise an error, or note it where what is impossible is left out."""
         if not self.rules.soft:
             raise error
-        self.fallbacks.append(error.wrong)
+        self.fallbacks.insert(0, error.wrong.removeprefix("place: "))
 
     def choose(self, node: Node) -> tuple[Device, str] | None:
         """Where a node that can be placed goes, and why."""

@@ -29,9 +29,7 @@ SEVERAL = """graph f(%x: f32[8,4]@cpu:0) {
 
 
 def _edges(picture: Contents) -> list[tuple[str, str, str, bool]]:
-    return [
-        (e.source.lines[0], e.target.lines[0], e.label, bool(e.moved)) for e in picture.edges
-    ]
+    return [(e.source.lines[0], e.target.lines[0], e.label, bool(e.moved)) for e in picture.edges]
 
 
 def test_a_value_that_one_node_needs_is_an_edge_with_its_bytes() -> None:
