@@ -104,6 +104,7 @@ _LATER = {
     "TracedFunction": "function",
     "spawn": "runners",
     "trace": "function",
+    "move": "function.moving",
     "Graph": "graph",
     "control_dependencies": "tracing.dependencies",
     "unordered": "tracing.effect_order",

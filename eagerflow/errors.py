@@ -43,6 +43,7 @@ __all__ = [
     "OpDefinitionError",
     "OutOfMemoryError",
     "PlacementError",
+    "PlacementWarning",
     "QueueClosedError",
     "RecordError",
     "RendezvousError",
@@ -218,7 +219,24 @@ class DeviceError(EagerflowError, ValueError):
 
 
 class PlacementError(EagerflowError, ValueError):
-    """No device satisfies the constraints of a node."""
+    """Something cannot be where it was asked for; says which devices could.
+
+    >>> f = ef.trace(lambda x: ef.exp(x))
+    >>> f.place({"*": "cpu:9"})
+    Traceback (most recent call last):
+    eagerflow.errors.PlacementError: place: there is no device cpu:9
+    ...
+    >>> with ef.config(cpu_devices=2):
+    ...     f.place({"*": "cpu:1"})(ef.zeros(1))
+    Tensor([1.], f32[1]@cpu:0)
+    """
+
+
+class PlacementWarning(UserWarning):
+    """Something is not where rules of placement ask for, as ``soft_placement`` allows.
+
+    Results are the same. ``f.explain("placement")`` tells what is where, and why.
+    """
 
 
 class TraceError(EagerflowError, TypeError):

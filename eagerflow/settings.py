@@ -27,6 +27,8 @@ class Settings:
         verify: check each op's result against its type rule.
         exact: never trade exactness for speed (no reassociation in compiled code).
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
+        soft_placement: leave nodes where the program says if rules of placement ask for what is
+            impossible.
     """
 
     cpu_devices: int = 1
@@ -36,12 +38,13 @@ class Settings:
     verify: bool = False
     exact: bool = False
     moves: str = "allow"
+    soft_placement: bool = False
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
 _USUAL: Final[Mapping[str, Any]] = {f.name: f.default for f in fields(Settings)}
 #: settings that a block changes for its own thread only; the others belong to the process
-_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "moves"})
+_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "moves", "soft_placement"})
 #: settings that are one of these texts; the first is the usual one
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {"moves": ("allow", "error")}
 _MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
@@ -141,8 +144,8 @@ class config:  # noqa: N801 - used like a function
     """Change settings: for good as a call, for a block as a context manager.
 
     A call is for the whole process. So are ``cpu_devices``, ``gpu_memory_limit`` and ``threads``
-    of a block, until it ends; ``check_nan``, ``verify``, ``exact`` and ``moves`` of a block are for
-    the thread that runs it.
+    of a block, until it ends; ``check_nan``, ``verify``, ``exact``, ``moves`` and
+    ``soft_placement`` of a block are for the thread that runs it.
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
@@ -152,6 +155,8 @@ class config:  # noqa: N801 - used like a function
         verify: check every op's result against its type rule.
         exact: never trade exactness for speed.
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
+        soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
+            nodes where the program says, with a warning.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.

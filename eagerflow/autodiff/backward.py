@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
@@ -190,7 +191,7 @@ def _run(
     tape: Tape, seeds: Mapping[int, Cotangent], kept: frozenset[int], consume: bool
 ) -> dict[int, Cotangent]:
     """The cotangents of the slots in ``kept``; rules run in the current chain."""
-    records = tape.records
+    records, origins = tape.records, tape.origins
     cotangents = {slot: g for slot, g in seeds.items() if slot >= 0}
     for i in range(len(records) - 1, -1, -1):
         record = records.pop() if consume else records[i]
@@ -208,15 +209,25 @@ def _run(
             for slot in out_slots:
                 if slot not in kept:
                     cotangents.pop(slot, None)
-        slots = record[FIRST_INPUT::PER_INPUT]
-        for slot, one in zip(slots, _pull(record, slots, g), strict=True):
-            if slot >= 0 and one is not None:
-                if type(one) is Link:
-                    out = out_slots if type(out_slots) is int else max(out_slots)
-                    tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
-                    continue
-                add_at(cotangents, slot, one)
+        if not origins:
+            _back(tape, record, g, cotangents)
+            continue
+        origin = origins.get(out_slots if type(out_slots) is int else max(out_slots))
+        with nullcontext() if origin is None else origin():
+            _back(tape, record, g, cotangents)
     return cotangents
+
+
+def _back(tape: Tape, record: Record, g: Any, cotangents: dict[int, Cotangent]) -> None:
+    """Add the cotangents of the inputs of a record to ``cotangents``."""
+    slots = record[FIRST_INPUT::PER_INPUT]
+    for slot, one in zip(slots, _pull(record, slots, g), strict=True):
+        if slot >= 0 and one is not None:
+            if type(one) is Link:
+                out = record[1] if type(record[1]) is int else max(record[1])
+                tape.links.append(one._replace(in_slots=(slot,), out_slot=out))
+                continue
+            add_at(cotangents, slot, one)
 
 
 def _total(cotangents: Mapping[int, Cotangent], slots: Sequence[int]) -> Cotangent | None:

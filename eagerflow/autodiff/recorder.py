@@ -22,12 +22,14 @@ from eagerflow.core.interpreter import (
     Composite,
     Passed,
     installed,
+    tracer_among,
     use,
 )
 from eagerflow.core.op import Op
 from eagerflow.core.tensor import Tensor, handle_of
 from eagerflow.graph.edit import needed
 from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.scopes import current_scope
 from eagerflow.runtime.replay import Run
 from eagerflow.source import Source, position
 from eagerflow.types import TensorType
@@ -78,9 +80,10 @@ class _Part:
         ]
 
     def append(
-        self, op: str, inputs: Sequence[Value], outputs: Sequence[Tensor], attrs: dict[str, Any]
-    ) -> None:
-        """Add a node that gave the tensors ``outputs``."""
+        self, op: str, inputs: Sequence[Value], outputs: Sequence[Tensor], attrs: dict[str, Any],
+        forward: Any = None,
+    ) -> None:  # fmt: skip
+        """Add a node that gave the tensors ``outputs``; in a trace that node is ``forward``."""
         if not outputs:  # nothing can need it
             return
         code, offset = position(3)
@@ -91,6 +94,8 @@ class _Part:
             attrs,
             device=outputs[0]._lane.device,
             source=None if code is None else Source(code, offset),
+            scope=current_scope(),
+            forward=forward,
         )
         for y, value in zip(outputs, node.outputs, strict=True):
             self._note(y, value)
@@ -126,7 +131,10 @@ class Recorder(AbstractInterpreter):
         result = self.below.bind(op, inputs, attrs)
         outputs = result if type(result) is tuple else (result,)
         if op.effect == "pure":
-            self._part.append(op.name, self._part.values_of(inputs), outputs, attrs)
+            tracer = tracer_among(self.below)
+            node = None if tracer is None else tracer.newest
+            root = node if node is None or node.forward is None else node.forward
+            self._part.append(op.name, self._part.values_of(inputs), outputs, attrs, root)
         else:
             for y in outputs:
                 self._part.hold(y)

@@ -80,6 +80,6 @@ def _pull(
     tape = Tape()
     sources = [(tape.watch(x),) if w else () for x, w in zip(residuals, wanted, strict=True)]
     with installed(tape):
-        outputs = replay(graph, residuals)
+        outputs = replay(graph, residuals, again=True)
     seeds = seeds_of(map(tape.slot_of, outputs), gs)
     return search(tape, seeds, sources, consume=True)

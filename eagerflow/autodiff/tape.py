@@ -13,14 +13,23 @@ from __future__ import annotations
 import threading
 import warnings
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import CodeType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
-from eagerflow.core.interpreter import BASE, AbstractDifferentiator, Composite, stack, use
+from eagerflow.core.interpreter import (
+    BASE,
+    AbstractDifferentiator,
+    Composite,
+    stack,
+    tracer_among,
+    use,
+)
 from eagerflow.core.op import Op, declare
 from eagerflow.core.tensor import Mark, Tensor, handle_of
+from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.source import Source, capture, position
 
 # --- notes on values ---
@@ -112,6 +121,8 @@ class Tape(AbstractDifferentiator):
         recording: whether it does.
         records: the ops that derivatives flow through, oldest first.
         links: the ops that no derivative flows through.
+        origins: in a trace, by the last slot of a record, what puts nodes of its rule where those
+            of its op are.
         may_break: whether there are links, or records that may give some.
     """
 
@@ -121,6 +132,7 @@ class Tape(AbstractDifferentiator):
         self.recording = True
         self.records: list[Record] = []
         self.links: list[Link] = []
+        self.origins: dict[int, Callable[[], belonging]] = {}
         self.may_break = False
         self._owner = ref(self)
         self._last = self._last_link = UNKNOWN  # the slots given last, of either kind
@@ -167,6 +179,7 @@ class Tape(AbstractDifferentiator):
         self.recording = False
         self.records = []
         self.links = []
+        self.origins = {}
         self._reads = {}
         self._writes = {}
 
@@ -204,9 +217,17 @@ class Tape(AbstractDifferentiator):
     def bind(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         if self.looks_on and not stack.monitored:
             result = stack.execute(op, inputs, attrs)
-        else:
-            result = self.below.bind(op, inputs, attrs)
+            self.observe(op, inputs, attrs, result)
+            return result
+        before = self._last
+        result = self.below.bind(op, inputs, attrs)
         self.observe(op, inputs, attrs, result)
+        if self._last != before:
+            tracer = tracer_among(self.below)
+            if tracer is not None:
+                node = tracer.newest
+                root = node if node.forward is None else node.forward
+                self.origins[self._last] = partial(belonging, node.scope, root)
         return result
 
     def observe(self, op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], result: Any) -> None:
@@ -389,6 +410,8 @@ class Tape(AbstractDifferentiator):
             self.records.append(
                 (composite.name, out_slots, keep(outputs, False), pull, *where, *ins)
             )
+            if tracer_among(self.below) is not None:  # its own nodes say to which they belong
+                self.origins[self._last] = partial(belonging, current_scope())
         return outputs
 
     def _enter_results(

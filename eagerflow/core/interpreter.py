@@ -183,6 +183,11 @@ class AbstractTracer(AbstractInterpreter):
     def owns(self, x: Any) -> bool:
         """Whether the tensor ``x`` was made in it, and not in a trace around it or outside."""
 
+    @property
+    @abstractmethod
+    def newest(self) -> Any:
+        """The node that it appended last."""
+
     @abstractmethod
     def item(self, x: Any) -> Any:
         """The element of a tensor without axes, as a number of the graph."""

@@ -28,7 +28,10 @@ from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.remains import FirstRun
 from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
+from eagerflow.placement.placing import Placement
+from eagerflow.placement.rules import Rules
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.tracing.arrays import is_numpy
@@ -66,13 +69,15 @@ class CacheEntry:
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
         first: what the first run does besides, None if nothing.
         fails: whether the function ended with an exception.
+        rules: by which it is placed; None where the program says.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
         "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
         "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers", "optimised",
-        "outputs", "own_rules", "patterns", "record", "shared", "stores", "treedef", "updates",
+        "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
+        "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -101,6 +106,19 @@ class CacheEntry:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
         self.first: FirstRun | None = None
         self.fails = False
+        self.rules: Rules | None = None
+
+    def optimise(self, placement: Placement | None = None) -> None:
+        """Make the graph that runs of the one that was traced, or of what rules made of that."""
+        self.optimised = optimise(self.graph if placement is None else placement.graph)[0]
+
+    def replace(self, rules: Rules | None, placement: Placement | None) -> None:
+        """Run it from the next step on as rules made it; None for where the program says."""
+        self.optimise(placement)
+        self.rules = rules
+        self.record.nodes = len(self.optimised.nodes)
+        self.prepare()
+        self._derivative = False  # that follows the rules as well
 
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
@@ -268,7 +286,7 @@ class CacheEntry:
         if alone and next(interpreter.monitors(), None) is None:
             assert type(top) is Tape
             if self._derivative is False:
-                self._derivative = Derivative.of(self.graph)
+                self._derivative = Derivative.of(self.graph, self.rules)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
         outputs: Sequence[Any] = self._replay(self.graph, inputs)
@@ -458,6 +476,15 @@ class Cache:
         with self._lock:
             self._groups.clear()
             self._shortcuts.clear()
+
+    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> bool:
+        """Drop some traces; gives whether there were any."""
+        with self._lock:
+            self._shortcuts.clear()
+            before = len(self)
+            for group in self._groups.values():
+                group.entries = [entry for entry in group.entries if not is_stale(entry)]
+            return len(self) < before
 
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""

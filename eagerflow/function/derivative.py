@@ -17,12 +17,14 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError
-from eagerflow.graph.edit import copy_node
+from eagerflow.graph.edit import clone, copy_node
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_read, kind_of
+from eagerflow.placement.placing import place
+from eagerflow.placement.rules import Rules
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
@@ -32,23 +34,27 @@ from eagerflow.types import TensorType
 class Derivative:
     """The forward and the backward graph of a trace.
 
+    Args:
+        graph: of the trace.
+        rules: by which both are placed; None where the program says.
+
     Attributes:
         forward: from the inputs and the reads of variables to the outputs and the residuals.
         backward: from the residuals and the cotangents of the outputs to those of the inputs.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, rules: Rules | None = None) -> None:
         self._graph = graph
         self._count = len(graph.outputs)
         self._reads: list[Node] = []
         self._joint = Joint(self._without_reads())
-        self.forward, self.backward = self._joint.forward, self._joint.backward
+        self.forward, self.backward = self._placed(rules)
         self._forward = Executable(optimise(self.forward)[0])
         #: the backward graph for some of the inputs, by which, and what runs it
         self._backward: dict[tuple[bool, ...], tuple[Graph, Executable]] = {}
 
     @staticmethod
-    def of(graph: Graph) -> Derivative | None:
+    def of(graph: Graph, rules: Rules | None = None) -> Derivative | None:
         """The derivative; None where each op has to be seen by the tape."""
         plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
         numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
@@ -57,11 +63,23 @@ class Derivative:
         if not _depend_alike(graph):
             return None
         try:
-            return Derivative(graph)
+            return Derivative(graph, rules)
         except EagerflowError:  # the tape words it, or does without
             return None
 
     # --- making ---
+
+    def _placed(self, rules: Rules | None) -> tuple[Graph, Graph]:
+        """Both graphs, placed. Residuals stay where they are made, and come from there."""
+        forward, backward = self._joint.forward, self._joint.backward
+        if rules is None:
+            return forward, backward
+        known = rules.targets.keys()
+        forward = place(forward, rules, returned=self._count, known=known).graph
+        backward, _ = clone(backward)
+        for given, made in zip(backward.inputs, forward.outputs[self._count :], strict=False):
+            given.stated = made.device
+        return forward, place(backward, rules, known=known).graph
 
     def _without_reads(self) -> Graph:
         """The graph with inputs in the place of reads of variables."""

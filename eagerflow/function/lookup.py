@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 from types import FunctionType
 from typing import Any, Final, NamedTuple, final
-from weakref import WeakValueDictionary, ref
+from weakref import WeakSet, WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
@@ -17,8 +17,10 @@ from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import TraceRecord
+from eagerflow.function.placing import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.placement.rules import Rules
 from eagerflow.source import capture, cell_name
 
 _FIRST: Final = Reason("the first call")
@@ -30,6 +32,7 @@ _RECORDS: Final = 1024
 _tracing: Final = threading.RLock()
 #: of the traced function made last under each name, so that a cell that runs again finds its traces
 _known: Final[WeakValueDictionary[tuple[str, str], Lookup]] = WeakValueDictionary()
+_all: Final[WeakSet[Lookup]] = WeakSet()
 
 
 class Options(NamedTuple):
@@ -56,6 +59,7 @@ class Lookup:
             out.
         cache: the cache entries.
         records: of the traces that were made, the last ones.
+        placer: places traces by the rules of the function.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str, options: Options) -> None:
@@ -66,12 +70,15 @@ class Lookup:
         self.direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
         self.cache = Cache(self.direct)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
+        self.placer = Placer(name)
         self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
         self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
+        self._moved = ""  # what was moved, as of which there is no trace
+        _all.add(self)
 
     def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
         """The trace for a call, made if there is none, and what it reads from outside.
@@ -104,6 +111,8 @@ class Lookup:
         reason = _FIRST
         if self.records or len(self.cache):
             reason = reason_of(call, self.cache)
+        if self._moved:
+            reason, self._moved = Reason(self._moved), ""
         if self.options.max_traces is not None and self._traced >= self.options.max_traces:
             raise TraceError(
                 f"{self.name} needs more than {self.options.max_traces} traces",
@@ -123,7 +132,7 @@ class Lookup:
         start = perf_counter()
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call),
-            self.options.strict, reason.text, runs,
+            self.options.strict, reason.text, self.placer.place, runs,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
@@ -166,6 +175,26 @@ class Lookup:
             if note not in self._told:
                 self._told.add(note)
                 _warn(f"{self.name}: {note}", kind)
+
+    def place(self, rules: Rules | None) -> None:
+        """Place traces, and those to come, by other rules.
+
+        Raises:
+            PlacementError: they cannot be placed so. All stays as it was.
+        """
+        with _tracing:
+            self.placer.change(rules, list(self.cache.entries()))
+
+    def forget_moved(self, states: Collection[Any], text: str) -> None:
+        """Forget the traces that use state which was moved.
+
+        Args:
+            states: what was moved.
+            text: the same, in words.
+        """
+        with _tracing:
+            if self.cache.forget(lambda entry: _uses(entry, states)):
+                self._moved = text
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -213,6 +242,7 @@ class Lookup:
                 if not entry.makes_resources:
                     entry.guards.rebase(self.fn)
                     if entry.read() is not None:
+                        self.placer.adopt(entry)
                         self.cache.take(key, group, entry)
                         self.records.append(entry.record)
 
@@ -239,6 +269,20 @@ def _same_definition(a: Any, b: Any) -> bool:
         and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
         and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
     )
+
+
+def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:
+    """Whether a trace reads or changes some state."""
+    for resource in entry.graph.resources.values():
+        if not {resource, *getattr(resource, "states", ())}.isdisjoint(states):
+            return True
+    return False
+
+
+def forget_moved(states: Collection[Any], text: str) -> None:
+    """Let all traced functions forget the traces that use state which was moved."""
+    for lookup in list(_all):
+        lookup.forget_moved(states, text)
 
 
 def _warn(text: str, kind: type[TraceWarning]) -> None:

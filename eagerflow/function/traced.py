@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, final, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, Self, final, overload
 from weakref import ref
 
+from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
@@ -19,10 +20,13 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, hide_frames, hides_frames
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
-from eagerflow.hardware import as_device
+from eagerflow.hardware import Device, as_device
+from eagerflow.placement.explanations import PlacementExplanation
+from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
+from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
 Compile = Literal["background", "now", "off"]
@@ -154,8 +158,21 @@ class TracedFunction:
         """
         return tuple(self._lookup.records)
 
-    def explain(self) -> Explanation:
+    @overload
+    def explain(self, what: Literal["traces"] = "traces") -> Explanation: ...
+
+    @overload
+    def explain(self, what: Literal["placement"]) -> PlacementExplanation: ...
+
+    def explain(self, what: str = "traces") -> Explanation | PlacementExplanation:
         """Why each trace was made, what is static in it, what it reads from outside.
+
+        Args:
+            what: ``"traces"``; or ``"placement"`` for what of the graph used last runs where, why,
+                and what crosses between devices.
+
+        Raises:
+            TraceError: there is no such thing to explain, or no trace yet that is placed.
 
         >>> @ef.trace
         ... def f(x, k):
@@ -169,6 +186,12 @@ class TracedFunction:
              why: the first call
              static: k=3, because of its use as an index or a size
         """
+        if what == "placement":
+            entry = self._lookup.latest()
+            return PlacementExplanation(self.name, entry.optimised, entry.rules)
+        if what != "traces":
+            expected = "'traces' or 'placement'"
+            raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
         return Explanation(self.name, self.traces)
 
     @hides_frames
@@ -219,6 +242,48 @@ class TracedFunction:
                 given=", ".join(sorted(entry.locals)) or "no such variables",
             )
         return value
+
+    @hides_frames
+    def place(
+        self, rules: Mapping[str, Device | str | None] | Callable[[Node], Any] | None
+    ) -> Self:
+        """Say on which devices nodes run, from the next call on.
+
+        Rules say where, never what: results are the same to the last bit, and come back on the
+        device that the program says. They bind ops without state; state stays, and so do the ops
+        that read and change it (`eagerflow.move` moves it). A derivative runs where its op does.
+
+        A pattern is matched against the scope of a node and its name: ``"encoder/layer0"`` is all
+        in that scope (see `eagerflow.name_scope`; calls of modules and traced functions are scopes,
+        too). ``*``, ``?`` and ``[ab]`` stand for parts of one name, ``**`` for any number of names.
+        Of several that match, the most specific counts: the one with the most names without wild
+        cards, whatever their order.
+
+        Args:
+            rules: devices by patterns, None for where the program says; or a function that takes a
+                node and gives a device, or None; or None for no rules.
+
+        Returns:
+            The function itself.
+
+        Raises:
+            PlacementError: there is no such device, or a trace that was made cannot be placed so;
+                then nothing changes. For traces to come the call that makes them raises.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     with ef.name_scope("double"):
+        ...         y = x * 2
+        ...     return ef.exp(y)
+        >>> with ef.config(cpu_devices=2):
+        ...     f.place({"double": "cpu:1"})(ef.zeros(1))
+        ...     [str(node.device) for node in f.graph(ef.zeros(1)).nodes if node.op == "multiply"]
+        Tensor([1.], f32[1]@cpu:0)
+        ['cpu:1']
+        """
+        soft = settings.current().soft_placement
+        self._lookup.place(as_rules(rules, soft=soft, source=capture()))
+        return self
 
     def stats(self) -> NodeStatistics:
         """Times per node, of the calls within a ``with`` block.

@@ -38,9 +38,11 @@ from eagerflow.function.local_names import LocalNames
 from eagerflow.function.remains import FirstRun, Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
-from eagerflow.graph.ir import Node, Value
-from eagerflow.graph.passes import optimise
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.scopes import belonging
 from eagerflow.graph.verify import verify
+from eagerflow.placement.placing import Placement
+from eagerflow.placement.rules import Rules
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
 from eagerflow.tracing.numbers import TracedNumber
@@ -65,6 +67,7 @@ class TraceRequest:
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
+        place: places the graph.
         runs: whether the call that traces runs the graph.
     """
 
@@ -75,6 +78,7 @@ class TraceRequest:
     sizes: Sequence[Pattern]
     strict: bool
     reason: str
+    place: Callable[[Graph], tuple[Rules | None, Placement | None]]
     runs: bool = True
 
 
@@ -158,7 +162,7 @@ class _Maker:
         note_lists(tracer, known)
         names = LocalNames(function)
         try:
-            with outside, tracer:
+            with belonging(""), outside, tracer:  # whatever scope the call is in
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
@@ -455,7 +459,8 @@ class _Maker:
         entry.graph = graph
         if settings.current().verify:
             verify(graph)
-        entry.optimised = optimise(graph)[0]
+        entry.rules, placement = self.request.place(graph)
+        entry.optimise(placement)
         entry.record.nodes = len(entry.optimised.nodes)
         entry.prepare()
 

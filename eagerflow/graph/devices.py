@@ -180,7 +180,7 @@ def decision(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> Value:
             bound.update(bindings(node))
             results = [] if node.inner is None else node.inner.outputs
             before = results[value.index] if value.index < len(results) else None
-        elif value.stated is not None or node.reason:
+        elif value.stated is not None or node.because:
             before = None
         else:
             before = next((v for v in node.inputs if v.device is not None), None)
@@ -200,7 +200,7 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     """Where a value is, and the line that decided it, for messages."""
     origin = decision(value, around)
     if origin.node is not None:
-        by = f", by {origin.node.reason or origin.node.source or f'&{origin.node.name}'}"
+        by = f", by {origin.node.because or origin.node.source or f'&{origin.node.name}'}"
     else:
         by = "" if origin is value else f", by the input %{origin.name}"
     return f"%{value.name} on {value.device}{by}"
@@ -251,6 +251,8 @@ class _Moves:
         def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
             there = []
             for value, device in zip_longest(values, wanted[: len(values)]):
+                if device is not None and value.device is not None:
+                    value = _moved_from(value, device)
                 if None not in (value.device, device) and value.device != device:
                     if (value, device) not in moved:
                         moved[value, device] = _transfer(graph, value, device, taker)
@@ -281,6 +283,14 @@ class _Moves:
                 graph.outputs[:] = self.within(graph)(graph.outputs, wanted, node)
         for value, result in zip(node.outputs, inner.outputs, strict=False):
             value.stated = result.device or value.stated
+
+
+def _moved_from(value: Value, device: Any) -> Value:
+    """What ``value`` is a copy of, if that is on ``device``."""
+    first = value
+    while first.node is not None and first.node.op == "transfer" and first.device != device:
+        first = first.node.inputs[0]
+    return first if first.device == device else value
 
 
 def _wanted(node: Node) -> Sequence[Any]:

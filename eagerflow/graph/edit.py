@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 from eagerflow.dims import Dim, Size, substitute
@@ -121,6 +122,18 @@ def sizes_named_by(node: Node) -> Iterator[str]:
             yield from named_sizes(value.type.shape)
 
 
+def nbytes(values: Iterable[Value]) -> int | None:
+    """How much memory values take, in bytes; None if a size of theirs is not known."""
+    total = 0
+    for value in values:
+        kind = value.type
+        if isinstance(kind, TensorType):
+            if any(type(size) is not int for size in kind.shape):
+                return None
+            total += prod(kind.shape) * kind.dtype.itemsize
+    return total
+
+
 # --- copying ----------------------------------------------------------------------------------
 
 
@@ -162,9 +175,10 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "name": node.name,
         "reuses": node.reuses,
         "device": node.device,
-        "reason": node.reason,
+        "because": node.because,
         "scope": node.scope,
         "source": node.source,
+        "forward": node.forward,
     }
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 

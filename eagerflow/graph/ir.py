@@ -112,11 +112,13 @@ class Node:
         control_inputs: the nodes that must have run before it.
         device: where it runs, and its outputs are unless they state another device; None if that
             is not known, and of calls, branches and loops, which may run on several devices.
-        reason: why it was placed there, if something other than the program said so.
+        because: why it was placed there, if something other than the program said so.
         scope: the name scope, such as ``"encoder/layer0"``.
         source: the user's line.
         reuses: the index of an input that has no later reader, so that the output may be
             written into its buffer; None for a buffer of its own.
+        forward: of a node that the rule of a derivative made, the node whose derivative it is part
+            of; that may be in another graph.
     """
 
     op: str
@@ -126,10 +128,21 @@ class Node:
     outputs: tuple[Value, ...] = ()
     control_inputs: tuple[Node, ...] = ()
     device: Device | str | None = None
-    reason: str = ""
+    because: str = ""
     scope: str = ""
     source: Source | str | None = None
     reuses: int | None = None
+    forward: Node | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why it runs where it does, for people.
+
+        >>> graph = ef.Graph.parse("graph f(%x: f32[n]@cpu:0) { %y = exp(%x) : f32[n] return %y }")
+        >>> graph.nodes[0].reason
+        'where its operands are: %x on cpu:0, which is an input'
+        """
+        return str(_above(".reasons", "reason_of")(self))
 
     def subgraphs(self) -> Iterator[tuple[str, Graph]]:
         """The graphs among the attributes (bodies, branches), with what to call them."""

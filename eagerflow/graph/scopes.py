@@ -1,4 +1,8 @@
-"""Name scopes: boxes around the nodes that are traced in a block."""
+"""Name scopes: boxes around the nodes that are traced in a block.
+
+What the rules of derivatives trace is in the scope of the op that they belong to, and says which
+node that is, so that placing can treat both alike.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,9 @@ from eagerflow.resources.kinds import kind_name
 
 _scope: Final[ContextVar[str]] = ContextVar("scope", default="")
 current_scope: Final = _scope.get
+_forward: Final[ContextVar[Any]] = ContextVar("forward", default=None)
+#: the node of the forward pass to which nodes belong that are traced now, None for themselves
+current_forward: Final = _forward.get
 #: names of resources, by id, for a trace that meets them under their own for the first time
 resource_names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 
@@ -48,6 +55,29 @@ class name_scope:  # noqa: N801 - used like a function
 
     def __exit__(self, *raised: object) -> None:
         _scope.reset(self._tokens.pop())
+
+
+@final
+class belonging:  # noqa: N801 - a context manager
+    """Put the nodes traced within a ``with`` block into this scope, whatever is open around it.
+
+    Args:
+        scope: the whole name of the scope.
+        forward: the node of the forward pass to which they belong, None for themselves.
+    """
+
+    __slots__ = ("_forward", "_scope", "_tokens")
+
+    def __init__(self, scope: str, forward: Any = None) -> None:
+        self._scope, self._forward = scope, forward
+
+    def __enter__(self) -> None:
+        self._tokens = _scope.set(self._scope), _forward.set(self._forward)
+
+    def __exit__(self, *raised: object) -> None:
+        scope, forward = self._tokens
+        _forward.reset(forward)
+        _scope.reset(scope)
 
 
 def name_of(resource: Any, taken: Mapping[str, Any]) -> str:

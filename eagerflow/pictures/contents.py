@@ -5,18 +5,19 @@ How each kind looks: `eagerflow.pictures.dot` and `eagerflow.pictures.svg`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
 from eagerflow.core.tensor import Tensor
-from eagerflow.graph.edit import flat_items
+from eagerflow.graph.edit import flat_items, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_loop
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
-from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_on_several
+from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_move, is_on_several
 from eagerflow.resources.kinds import kind_name
 
 BoxKind = Literal["op", "input", "output", "constant", "resource", "closed"]
@@ -58,6 +59,7 @@ class Edge:
         kind: ``"data"``, ``"control"``, ``"state"`` (between a resource and an op), or ``"body"``
             (from an op to the inputs of its body).
         values: of data, each once.
+        moved: those of them that go to another device, each with what it is a copy of.
         both: whether it goes both ways.
     """
 
@@ -65,14 +67,24 @@ class Edge:
     target: Box
     kind: EdgeKind
     values: dict[Value, None] = field(default_factory=dict)
+    moved: dict[Value, Value] = field(default_factory=dict)
     both: bool = False
 
     @property
     def label(self) -> str:
-        """The type, or how many values there are."""
+        """The type, or how many values there are; and how many bytes go to another device."""
         if len(self.values) > 1:
-            return f"{len(self.values)} values"
-        return "".join(clip(str(v.type), 24) for v in self.values)
+            text = f"{len(self.values)} values"
+        else:
+            text = "".join(clip(str(v.type), 24) for v in self.values)
+        size = nbytes(self.moved) if self.moved else None
+        return text if size is None else f"{text}, {size_text(size)}"
+
+    @property
+    def title(self) -> str:
+        """The same, and between which devices."""
+        ways = dict.fromkeys(f"{made.device} to {v.device}" for v, made in self.moved.items())
+        return "\n".join([self.label, *ways])
 
 
 @final
@@ -91,6 +103,14 @@ class Contents:
     boxes: list[Box]
     edges: list[Edge]
     devices: list[str]
+
+
+def size_text(count: int) -> str:
+    """A number of bytes in the unit that keeps it short."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
 
 
 def clip(text: str, length: int = _LINE) -> str:
@@ -126,6 +146,7 @@ class _Drawing:
         self.homes = {node: group for group in root.walk() for node in group.nodes}
         self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
+        self.moves: set[Node] = set()  # which are edges, and no boxes
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
         self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
@@ -145,16 +166,17 @@ class _Drawing:
         for name, resource in graph.resources.items():
             self.names.setdefault(id(resource), name)
         outputs = _results(graph, owner)
+        self.moves |= _single_moves(graph) if self.several else set()
         taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
         if home.shown() is None:
             inputs = [v for v in graph.inputs if owner is None or v in taken]
             self.ends("input", dict(enumerate(inputs)), home)
         for node in graph.nodes:
-            if self.is_small(node) and not taken.isdisjoint(node.outputs):
+            if (self.is_small(node) or node in self.moves) and not taken.isdisjoint(node.outputs):
                 continue
             box = self.box(node)
             for value in node.inputs:
-                self.join(self.source(value, graph, box), box, "data").values[value] = None
+                self.join_value(value, graph, box, node)
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
             for item in flat_items(node.attrs.values()):
@@ -167,7 +189,19 @@ class _Drawing:
         if home.shown() is None:
             results = self.ends("output", outputs, home)
             for value, result in zip(outputs.values(), results, strict=True):
-                self.join(self.source(value, graph, result), result, "data").values[value] = None
+                self.join_value(value, graph, result)
+
+    def join_value(self, value: Value, graph: Graph, user: Box, taker: Node | None = None) -> None:
+        """Draw an edge from where ``value`` comes from, which may be on another device."""
+        made = value
+        while made.node is not None and made.node in self.moves:
+            made = made.node.inputs[0]
+        if taker is not None and self.several and is_move(taker):
+            (value,) = taker.outputs
+        edge = self.join(self.source(made, graph, user), user, "data")
+        edge.values[value] = None
+        if made.device != value.device:
+            edge.moved[value] = made
 
     def join_body(self, box: Box, body: Graph) -> None:
         """Draw edges from the node to the inputs of its body that are drawn."""
@@ -212,8 +246,10 @@ class _Drawing:
             boxes = [Box(kind, [f"{len(values)} {kind}s"], text[:_TITLE], home)]
             ends = boxes * len(values)
         else:
-            boxes = ends = [Box(kind, _end_lines(kind, v, i), repr(v), home)
-                             for i, v in values.items()]  # fmt: skip
+            boxes = ends = [
+                Box(kind, _end_lines(kind, v, i), repr(v), home, self.device(v))
+                for i, v in values.items()
+            ]
         self.boxes += boxes
         if kind == "input":
             self.made.update(zip(values.values(), ends, strict=True))
@@ -283,9 +319,9 @@ class _Drawing:
 
     # --- texts ---
 
-    def device(self, node: Node) -> str | None:
-        """Where a node runs, if that is shown."""
-        return str(node.device) if self.several and node.device is not None else None
+    def device(self, of: Node | Value) -> str | None:
+        """Where a node runs, or a value is, if that is shown."""
+        return str(of.device) if self.several and of.device is not None else None
 
     def op_box(self, node: Node, home: Group) -> Box:
         """The box of a node."""
@@ -295,6 +331,9 @@ class _Drawing:
         if node.op == "constant":
             return Box("constant", [_constant_text(node)], title[:_TITLE], home, self.device(node))
         lines = [clip(node.op)]
+        if self.several and is_move(node):
+            where = self.device(node.outputs[0])
+            return Box("op", [f"from {node.inputs[0].device}"], title[:_TITLE], home, where)
         if not node.name.startswith(node.op):
             lines.append(clip(f"%{node.name}"))
         attrs = [
@@ -320,6 +359,15 @@ class _Drawing:
             return Box("closed", lines, title[:_TITLE], home, self.device(owner))
         lines = [clip(group.name), _nodes(count.total()), clip(", ".join(ops))]
         return Box("closed", lines, title[:_TITLE], home, group.device() if self.several else None)
+
+
+def _single_moves(graph: Graph) -> set[Node]:
+    """The nodes that only move a value to the one node that takes it, or result that it is."""
+    users = Counter(v for node in graph.nodes for v in dict.fromkeys(node.inputs))
+    users.update(graph.outputs)
+    before = {n for node in graph.nodes for n in node.control_inputs}
+    moves = (node for node in graph.nodes if is_move(node) and node not in before)
+    return {n for n in moves if not n.control_inputs and users[n.outputs[0]] == 1}
 
 
 def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:

@@ -124,9 +124,11 @@ def _group_attributes(group: Group, colors: dict[str, str]) -> dict[str, str]:
 
 def _edge_attributes(edge: Edge, labelled: bool) -> dict[str, str]:
     attributes = {"class": edge.kind, **_EDGES[edge.kind]}
+    if edge.moved:
+        attributes |= {"class": "data moved", "penwidth": "2"}
     if edge.label:
-        attributes |= {"tooltip": _label(edge.label)}
-        if labelled:
+        attributes |= {"tooltip": _label(edge.title)}
+        if labelled or edge.moved:
             attributes |= {"label": _label(f" {edge.label}")}
     if edge.both:
         attributes |= {"dir": "both"}

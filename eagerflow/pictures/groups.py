@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeVar, final
+from typing import Any, Final, Literal, TypeVar, final
 
+from eagerflow.core.op import find_op
 from eagerflow.graph.devices import devices_in
 from eagerflow.graph.ir import Graph, Node
 
@@ -84,8 +85,19 @@ class Group:
 
     def device(self) -> str | None:
         """Where its nodes run, if all run on one device."""
-        devices = {node.device for group in self.walk() for node in group.nodes}
+        devices = {device_of(node) for group in self.walk() for node in group.nodes}
         return str(*devices) if len(devices) == 1 and None not in devices else None
+
+
+def is_move(node: Node) -> bool:
+    """Whether a node moves a value from device to device; it is drawn where the value arrives."""
+    op = find_op(node.op)
+    return op is not None and op.moves and len(node.inputs) == len(node.outputs) == 1
+
+
+def device_of(node: Node) -> Any:
+    """The device with which a node is drawn."""
+    return node.outputs[0].device if is_move(node) else node.device
 
 
 def is_on_several(graph: Graph) -> bool:
@@ -115,8 +127,8 @@ def _add(graph: Graph, root: Group, added: set[Graph], several: bool) -> None:
     """
     root.graph = graph
     for node in graph.nodes:
-        placed = several and node.device is not None
-        group = root.inner("device", str(node.device)) if placed else root
+        device = device_of(node)
+        group = root.inner("device", str(device)) if several and device is not None else root
         for part in node.scope.split("/") if node.scope else ():
             group = group.inner("scope", part)
         bodies = [(what, body) for what, body in node.subgraphs() if body not in added]

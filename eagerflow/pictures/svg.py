@@ -212,14 +212,14 @@ def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | No
         middle = (y0 + y1) / 2
         d += f"C{x0:.1f},{middle:.1f} {x1:.1f},{middle:.1f} {x1:.1f},{y1:.1f}"
     down = path[-1][1] > path[0][1]
-    width = 2 if edge.kind == "state" else 1
+    width = 2 if edge.kind == "state" or edge.moved else 1
     parts = [f'<path d="{d}" fill="none" stroke-width="{width}"{_DASHES.get(edge.kind, "")}/>']
     if edge.kind != "body":
         parts.append(_arrow(path[-1], down))
     if edge.both:
         parts.append(_arrow(path[0], not down))
     if edge.label:
-        parts.insert(0, f"<title>{_xml(edge.label)}</title>")
+        parts.insert(0, f"<title>{_xml(edge.title)}</title>")
         if position is not None:
             (x0, y0), (x1, y1) = path[-3:-1]
             x, y = (x0 + (x1 - x0) * position + 4), y0 + (y1 - y0) * position + 3
@@ -229,14 +229,14 @@ def _draw_edge(edge: Edge, path: list[tuple[float, float]], position: float | No
 
 def _label_positions(edges: list[Edge]) -> list[float | None]:
     """For each edge how far down its label is, at different heights above one box."""
-    if len(edges) > _LABELS:
-        return [None] * len(edges)
+    few = len(edges) <= _LABELS
     total = Counter(edge.target for edge in edges)
     met: Counter[Box] = Counter()
     positions: list[float | None] = []
     for edge in edges:
         met[edge.target] += 1
-        positions.append(0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1))
+        position = 0.15 + 0.7 * met[edge.target] / (total[edge.target] + 1)
+        positions.append(position if few or edge.moved else None)
     return positions
 
 

@@ -6,7 +6,7 @@ what a placed node takes from elsewhere, or gives to elsewhere, is moved by tran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eagerflow.core.op import common_device, find_op
@@ -19,6 +19,8 @@ from eagerflow.types import LIST, TensorType
 
 #: gives for a node the device to place it on, and why; None leaves it where it is
 Choice = Callable[[Node], tuple[Device, str] | None]
+#: gives for a node that cannot be placed why it stays; an empty text where nothing is to be said
+Stay = Callable[[Node], str]
 
 
 def is_movable(node: Node) -> bool:
@@ -34,12 +36,17 @@ def is_movable(node: Node) -> bool:
     return not any(isinstance(t, TensorType) and t.dtype is LIST for t in types)
 
 
-def placed(graph: Graph, choose: Choice) -> Graph:
+def placed(
+    graph: Graph, choose: Choice, stay: Stay | None = None, returned: int | None = None
+) -> Graph:
     """A copy of a graph in which nodes are where ``choose`` says.
 
     Args:
         graph: the graph. It stays as it is.
         choose: asked for each node that can be placed, those of subgraphs among them.
+        stay: asked for all others.
+        returned: how many outputs are where the program says; the others are where they are made.
+            By default all.
 
     >>> from eagerflow.hardware import as_device
     >>> from eagerflow.placement.placed import placed
@@ -59,35 +66,45 @@ def placed(graph: Graph, choose: Choice) -> Graph:
     copy, _ = clone(graph)
     for node in copy.nodes:
         node.attrs = {key: copied(item) for key, item in node.attrs.items()}
-    graphs = [copy, *inner_graphs(copy.nodes)]
-    ends = [(one, [v.device for v in one.outputs]) for one in graphs]
-    for one in graphs:
-        _place(one.nodes, choose)
+    ends = [(one, [v.device for v in one.outputs]) for one in inner_graphs(copy.nodes)]
+    ends.append((copy, [v.device for v in copy.outputs[:returned]]))
+    for node, made in _pairs(graph, copy):
+        if is_movable(node):
+            _put(made, choose(node))
+        elif stay is not None:
+            made.because = stay(node) or made.because
     for one, devices in ends:
         _bring_back(one, devices)
     move_operands(copy)
     return copy
 
 
-def _place(nodes: Iterable[Node], choose: Choice) -> None:
-    for node in nodes:
-        choice = choose(node) if is_movable(node) else None
-        if choice is None:
-            continue
-        device, node.reason = choice
-        if device == node.device:
-            continue
-        node.device = device
-        for value in node.outputs:
-            value.stated = None
-        if "device" in node.attrs:
-            node.attrs["device"] = device
+def _pairs(graph: Graph, copy: Graph) -> Iterator[tuple[Node, Node]]:
+    """The nodes of a graph and of its subgraphs, each with its copy."""
+    for node, made in zip(graph.nodes, copy.nodes, strict=True):
+        yield node, made
+        if node.attrs:
+            for (_, inner), (_, again) in zip(node.subgraphs(), made.subgraphs(), strict=True):
+                yield from _pairs(inner, again)
 
 
-def _bring_back(graph: Graph, devices: Iterable[Any]) -> None:
+def _put(node: Node, choice: tuple[Device, str] | None) -> None:
+    if choice is None:
+        return
+    device, node.because = choice
+    if device == node.device:
+        return
+    node.device = device
+    for value in node.outputs:
+        value.stated = None
+    if "device" in node.attrs:
+        node.attrs["device"] = device
+
+
+def _bring_back(graph: Graph, devices: Sequence[Any]) -> None:
     """Give each output where the program says."""
     moved: dict[tuple[Value, Any], Value] = {}
-    for i, (value, device) in enumerate(zip(graph.outputs, devices, strict=True)):
+    for i, (value, device) in enumerate(zip(graph.outputs, devices, strict=False)):
         if value.device is None or value.device == device:
             continue
         if (value, device) not in moved:

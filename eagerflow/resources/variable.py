@@ -15,7 +15,7 @@ from eagerflow.types import Shape, TensorType
 
 @final
 class VariableState:
-    """An array of a fixed dtype and shape on a device.
+    """An array of a fixed dtype and shape on a device, from which it may be moved between steps.
 
     Readers get a view of the array (``data[...]``), never the array itself. So each read is an
     object of its own, and as long as a reader holds one, the array has a second reference and is
@@ -32,10 +32,11 @@ class VariableState:
         lock: held while the array is read or assigned; assignments that depend on the value
             before hold it from one to the other.
         made: the line that made it, None if that is not known.
+        moved: whether it was moved.
     """
 
-    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "made", "name",
-                 "shape", "trainable")  # fmt: skip
+    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "made", "moved",
+                 "name", "shape", "trainable")  # fmt: skip
 
     def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
@@ -47,6 +48,7 @@ class VariableState:
         self.trainable = trainable
         self.name = name
         self.made = capture()
+        self.moved = False
         flags = getattr(data, "flags", None)  # what stands for no values has none
         self._data = data if flags is None or flags.c_contiguous else data.copy()
 
@@ -67,6 +69,16 @@ class VariableState:
         """
         self._data = data
         return data[...]
+
+    def move(self, data: Any, lane: Lane) -> None:
+        """Go to another device. The caller holds the lock, and no step runs that uses it.
+
+        Args:
+            data: the value there.
+            lane: of the same dtype.
+        """
+        self._data, self.lane, self.device = data, lane, lane.device
+        self.moved = True
 
     def writable(self) -> Any | None:
         """The array itself if no other handle can see its memory, else None.

@@ -11,11 +11,12 @@ from typing import Any, Final, final
 from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import evaluate, symbols
-from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
+from eagerflow.errors import DeviceError, DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.graph.devices import located
-from eagerflow.graph.edit import copy_node, named_axes, needed
+from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.reasons import resource_text
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.verify import check_nodes
 from eagerflow.hardware import Device, as_device
@@ -54,11 +55,30 @@ def run(
     names = _Names(graph)
     wanted = [names.fetch(v) for v in fetches]
     given = names.feeds(feeds or {})
+    if any(getattr(resource, "moved", False) for resource in graph.resources.values()):
+        _check_places(graph)
     usual = _usual_device(given)
     inputs = _inputs(given, usual)
     part = _executable(graph, tuple(wanted), tuple(given), _open_devices(given, inputs), usual)
     results = iter(replay(part.graph, inputs) if is_watched() else part.apply(inputs))
     return [next(results) if isinstance(one, Value) else None for one in wanted]
+
+
+def _check_places(graph: Graph) -> None:
+    """Refuse a graph that is made for state where that was before it was moved.
+
+    Raises:
+        PlacementError: it is.
+    """
+    for node in (n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes):
+        state = node.attrs.get("resource")
+        if isinstance(state, VariableState) and node.device not in (None, state.device):
+            raise PlacementError(
+                f"run: {resource_text(state)} was moved after the graph was made",
+                given=f"&{node.name} on {node.device}, and the variable on {state.device}",
+                hint="trace again: f.graph(...) gives a graph for where it is now; or move it back",
+                source=node.source,
+            )
 
 
 @final

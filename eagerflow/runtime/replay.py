@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, final
@@ -20,7 +20,7 @@ from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
-from eagerflow.graph.scopes import name_scope
+from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.graph.signatures import is_control, is_number
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import without_scope
@@ -44,14 +44,16 @@ symbolic: Final[dict[str, Callable[..., Sequence[Any]]]] = {}
 
 
 def replay(
-    graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size] = MappingProxyType({})
-) -> list[Any]:
+    graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size] = MappingProxyType({}), *,
+    again: bool = False,
+) -> list[Any]:  # fmt: skip
     """Run ``graph`` through the interpreters of this thread.
 
     Args:
         graph: the graph.
         inputs: a tensor or a number for each of its inputs; they may belong to a trace.
         sizes: what names of sizes are around it, where no input tells.
+        again: whether it is of the trace under way, so that its nodes have their whole scopes.
 
     Returns:
         A tensor or a number for each output.
@@ -67,7 +69,7 @@ def replay(
     token = error_state.set(QUIET)
     try:
         with without_scope() if interpreter.stack.scoped else nullcontext():
-            return _Replay(graph, inputs, sizes).run()
+            return _Replay(graph, inputs, sizes, None if again else current_scope()).run()
     finally:
         error_state.reset(token)
 
@@ -92,10 +94,14 @@ class _Replay:
         graph: the graph.
         inputs: what its inputs are.
         sizes: what names of sizes are around it.
+        around: the scope around the graph; None if it is of the trace under way.
     """
 
-    def __init__(self, graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Sequence[Any], sizes: Mapping[str, Size], around: str | None
+    ) -> None:
         self.graph = graph
+        self.around = around
         self.values: dict[Value, Any] = {}
         self.sizes: dict[str, Size] = {}
         for value, given in zip(graph.inputs, inputs, strict=True):
@@ -111,7 +117,7 @@ class _Replay:
     def run(self) -> list[Any]:
         last = self._last_uses()
         for node in self.graph.nodes:
-            with name_scope(node.scope) if node.scope else nullcontext():
+            with self.belonging(node):
                 results = self.node(node, [self.values[v] for v in node.inputs])
             for value, result in zip(node.outputs, results, strict=True):
                 self.set(value, result)
@@ -120,6 +126,15 @@ class _Replay:
                 if last.get(value, node) is node:
                     self.values.pop(value, None)
         return [self.values[v] for v in self.graph.outputs]
+
+    def belonging(self, node: Node) -> AbstractContextManager[None]:
+        """Puts what stands for ``node`` in a trace into its scope."""
+        if self.around is None:
+            return belonging(node.scope, node.forward)
+        if not node.scope:
+            return nullcontext()
+        around = f"{self.around}/" if self.around else ""
+        return belonging(around + node.scope, node.forward)
 
     def _last_uses(self) -> dict[Value, Node | None]:
         last: dict[Value, Node | None] = {}
@@ -190,7 +205,7 @@ class _Replay:
         return interpreter.current().call(composite, inputs[:own])
 
     def inner(self, graph: Graph, inputs: Sequence[Any]) -> list[Any]:
-        return _Replay(graph, inputs, self.sizes).run()
+        return _Replay(graph, inputs, self.sizes, self.around).run()
 
     # --- branches and loops ---
 

@@ -34,7 +34,7 @@ from eagerflow.errors import DeviceError, TraceError
 from eagerflow.graph.devices import device_text, devices_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, ValueSpec
-from eagerflow.graph.scopes import current_scope, name_of
+from eagerflow.graph.scopes import current_forward, current_scope, name_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
@@ -187,6 +187,10 @@ class Tracer(AbstractTracer):
         self.updated.clear()
 
     @property
+    def newest(self) -> Node:
+        return self.graph.nodes[-1]
+
+    @property
     def is_alive(self) -> bool:
         """Whether it is under way."""
         return self._alive
@@ -337,6 +341,7 @@ class Tracer(AbstractTracer):
             device=device,
             scope=current_scope(),
             source=None if code is None else Source(code, offset),
+            forward=current_forward(),
         )
         if op.effect != "pure":
             self.effects.add(node, effects)
@@ -448,7 +453,7 @@ class Tracer(AbstractTracer):
         node = self.graph.add_node(
             op, values, [s.type for s in specs], attrs, devices=[s.device for s in specs],
             control_inputs=self.effects.before(effects) if waits else (),
-            scope=current_scope(), source=source,
+            scope=current_scope(), source=source, forward=current_forward(),
         )  # fmt: skip
         if effects:
             self.effects.add(node, effects)
@@ -482,6 +487,7 @@ class Tracer(AbstractTracer):
 
     def _number_node(self, op: str, values: Any, kind: Any, on: Any = None, **attrs: Any) -> Node:
         rest: dict[str, Any] = {"scope": current_scope(), "source": capture(3)}
+        rest["forward"] = current_forward()
         return self.graph.add_node(op, values, (kind,), attrs, device=on, **rest)
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:

@@ -103,7 +103,7 @@ def graphs(draw: Any, depth: int = 1) -> Graph:
             draw(st.one_of(st.none(), NAMES)),
             control_inputs=tuple(draw(before)) if graph.nodes else (),
             device=device,
-            reason=draw(STRINGS) if device is not None else "",
+            because=draw(STRINGS) if device is not None else "",
             scope=draw(STRINGS),
             source=draw(st.one_of(st.none(), STRINGS)),
         )

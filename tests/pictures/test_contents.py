@@ -56,8 +56,8 @@ def test_boxes() -> None:
         "read": ("op", [], None),
         "assign": ("op", ["gpu:1"], "gpu:1"),
         "print": ("op", ["gpu:1"], "gpu:1"),
-        "result 0": ("output", [], None),
-        "result 1": ("output", [], None),
+        "result 0": ("output", [], "gpu:1"),
+        "result 1": ("output", [], "gpu:1"),
     }
     assert picture.devices == ["gpu:0", "gpu:1"]
     assert _box(picture, "sum").lines == ["sum", "%b", "axis=(0,)"]

@@ -11,12 +11,13 @@ from zlib import crc32
 
 import eagerflow as ef
 from eagerflow.autograph.conversion.convert import converted
-from eagerflow.function import derivative, tracing
+from eagerflow.function import cache, derivative
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.placed import placed
+from eagerflow.placement.placing import place
 from eagerflow.runtime import executable
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import step
@@ -55,7 +56,7 @@ def graphs(change: Callable[[Graph], Graph]) -> Iterator[None]:
         verify(made)  # the setting would replay the graphs: it looks at each op
         return made, []
 
-    with patch.object(tracing, "optimise", changed), patch.object(derivative, "optimise", changed):
+    with patch.object(cache, "optimise", changed), patch.object(derivative, "optimise", changed):
         yield
 
 
@@ -63,8 +64,8 @@ def renew(run: Function) -> None:
     """What runs the graphs of a traced function, made again as things are now."""
     if isinstance(run, ef.TracedFunction):
         for entry in run._lookup.cache.entries():
-            entry.optimised = tracing.optimise(entry.graph)[0]
-            entry.prepare()
+            rules = entry.rules
+            entry.replace(rules, None if rules is None else place(entry.graph, rules))
 
 
 def passes(*chosen: Pass) -> Context:
@@ -114,6 +115,24 @@ def partitioned(devices: Sequence[str], *, by_network: bool = False) -> Iterator
 
 _CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
 
+
+def by_name(node: Node) -> str:
+    """One of several devices, wherever the name of a node leads."""
+    return _CPUS[crc32(node.name.encode()) % len(_CPUS)]
+
+
+def ruled(function: Function) -> Function:
+    """A traced function with a rule, which is applied before the passes."""
+    return ef.trace(function).place(by_name)
+
+
+@contextmanager
+def on_several_devices() -> Iterator[None]:
+    """There are as many devices as the rule gives."""
+    with ef.config(cpu_devices=len(_CPUS)), passes(*DEFAULT)():
+        yield
+
+
 COLUMNS: dict[str, Column] = {
     "converted": Column(converted),
     "traced": Column(within=passes(*DEFAULT)),
@@ -128,6 +147,8 @@ COLUMNS: dict[str, Column] = {
     "partitioned, late and in pieces": Column(
         within=lambda: partitioned(("cpu:0", "async:0", "cpu:1", "async:1"))
     ),
+    "placed by a rule": Column(ruled, within=on_several_devices),
+    "placed by a rule inside": Column(ruled, within=on_several_devices, inner=True),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
     "under a tape": Column(around=ef.GradientTape),  # which follows the variables
 }

@@ -126,7 +126,7 @@ class BranchDerivative:
     def _push(self, i: int, xs: list[Any]) -> Sequence[Any]:
         """Branch ``i``, with its residuals in lists."""
         joint, kept, count = self.joints[i], self.kept[i], len(self.whole.outputs)
-        results = replay(joint.forward, xs, self.outside)
+        results = replay(joint.forward, xs, self.outside, again=True)
         residuals = dict(zip(joint.residuals, results[count:], strict=True))
         return [*results[:count], *kept.push(kept.start(), residuals)]
 
@@ -158,7 +158,7 @@ class BranchDerivative:
         _, values = self.kept[i].pop(xs[first:last])
         values.update({v: known[p] for v, p in self.numbers[i].items() if p in known})
         items = [*[values[v] for v in joint.residuals], *xs[last:]]
-        outputs = replay(joint.backward, items, self.outside)
+        outputs = replay(joint.backward, items, self.outside, again=True)
         gradients = flowing_gradients(joint.gradients, outputs)
         return [x for flow in self.flowing for x in flow.give(gradients[flow.operand])]
 

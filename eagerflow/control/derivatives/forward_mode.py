@@ -156,7 +156,7 @@ class _Part:
             if t is not None:
                 forward.enter(x, t)
         with installed(forward):
-            outputs = replay(self._source, values)
+            outputs = replay(self._source, values, again=True)
         output_tangents = [forward.tangent_of(y) if type(y) is Tensor else None for y in outputs]
         along: list[_Along] = [_FLOWS if type(t) is Tensor else t for t in output_tangents]
         self.outputs = _join(self.outputs, along)
@@ -204,7 +204,9 @@ def _push_loop(whole: Structured, along: Sequence[_Along]) -> _Pushed:
     else:
         test: Graph = whole.attrs["cond"]
         kinds = [v.spec for v in part.graph.inputs]
-        attrs["cond"] = build(test.name, kinds, lambda xs: replay(test, xs[:total]), taken)
+        attrs["cond"] = build(
+            test.name, kinds, lambda xs: replay(test, xs[:total], again=True), taken
+        )
     return _Pushed(Structured(whole.op, attrs, types, after), inputs, part.outputs)
 
 

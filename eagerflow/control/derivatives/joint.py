@@ -109,7 +109,7 @@ class Joint:
                 for x, watched in zip(inputs, self._watched, strict=True)
             ]
             with installed(tape):
-                outputs = replay(self._graph, inputs, self._known)
+                outputs = replay(self._graph, inputs, self._known, again=True)
             seeds: dict[int, Any] = {}
             for y, seeded in zip(outputs, self._seeded, strict=True):
                 if seeded and type(y) is Tensor and y.dtype.is_inexact:

@@ -161,7 +161,7 @@ class LoopDerivative:
         def iteration(xs: list[Any]) -> Sequence[Any]:
             state, extra = xs[: self.total], xs[self.total : self.total + count]
             rows = xs[self.total + count :]
-            results = replay(self.joint.forward, [*state, *rows], self.outside)
+            results = replay(self.joint.forward, [*state, *rows], self.outside, again=True)
             stacked = len(self.body.outputs) - self.total
             ends = len(self.moving) + stacked
             residuals = dict(zip(self.joint.residuals, results[ends:], strict=True))
@@ -181,7 +181,7 @@ class LoopDerivative:
             attrs["cond"] = build(
                 test.name,
                 kinds,
-                lambda xs: replay(test, xs[: self.total], self.outside),
+                lambda xs: replay(test, xs[: self.total], self.outside, again=True),
                 self.names,
             )
         inputs = [*whole.inputs[: self.total], *more, *whole.inputs[self.total :]]
@@ -232,7 +232,7 @@ class LoopDerivative:
         by_operand = dict(zip(self.active_moving, cotangents, strict=True))
         seeds = [by_operand[i] for i in self.seeded if i < self.total]
         items = [*[values[v] for v in joint.residuals], *seeds, *rows]
-        outputs = replay(joint.backward, items, self.outside)
+        outputs = replay(joint.backward, items, self.outside, again=True)
         gradients = flowing_gradients(joint.gradients, outputs)
         new = [
             self._zeros(i, values) if gradients[i] is None else dense(gradients[i])
@@ -286,7 +286,7 @@ class LoopDerivative:
         sums = [x for sink in self.sinks for x in sink.start(sizes)]
         rows = [cotangents[i] for i in self.seeded if i >= self.total]
         fixed = given[len(more) : len(more) + len(self.fixed)]
-        shared = replay(self.lifted, given[len(more) + len(self.fixed) :])
+        shared = replay(self.lifted, given[len(more) + len(self.fixed) :], again=True)
         results = apply(self.backward, [*more, *seeds, *sums, *fixed, *shared, *rows], sizes)
         rest = iter(results[len(more) :])
         for i in self.active_moving:

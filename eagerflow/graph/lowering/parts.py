@@ -96,7 +96,7 @@ class LoweredPart:
         made = self.add(
             node.op, inputs, types, attrs, after, pure=pure,
             devices=[v.stated for v in node.outputs],
-            name=node.name, reuses=node.reuses, device=node.device, reason=node.reason,
+            name=node.name, reuses=node.reuses, device=node.device, because=node.because,
             scope=node.scope, source=node.source,
         )  # fmt: skip
         self.done[node] = (made,)

@@ -25,7 +25,7 @@ _CONTENT_LIMIT: Final = 1 << 20
 
 
 def cse(graph: Graph) -> tuple[Graph, Report]:
-    """Merge pure nodes of the same op, inputs, attributes, control edges and device."""
+    """Merge pure nodes of the same op, inputs, attributes, control edges and placement."""
     rewriter = Rewriter("cse", graph)
     keys = _Keys()
     kept: dict[Node, Node] = {}  # what a merged node was merged into
@@ -43,6 +43,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
             rewriter.inputs(node),
             keys.attrs(form.attrs) if form is not None else (),
             node.device,
+            node.because,
             frozenset([kept.get(n, n) for n in before]) if before else None,
         )
         first = known.setdefault(key, node)
@@ -180,7 +181,7 @@ def _numbers(
         same, inputs = node, tuple([numbers[v] for v in node.inputs])
         if node.outputs and not node.control_inputs and is_pure(node):
             types = tuple([str(v.spec) for v in node.outputs])
-            key = node.op, inputs, attrs_key(node.attrs), node.device, types
+            key = node.op, inputs, attrs_key(node.attrs), node.device, node.because, types
             same = known.setdefault(key, node)
         pairs = zip(node.outputs, same.outputs, strict=True)
         numbers.update((v, numbers.get(first, first)) for v, first in pairs)
@@ -240,7 +241,8 @@ def share(graph: Graph) -> tuple[Graph, Report]:
 
 def _loss_key(node: Node, form: Form) -> Any:
     """What a loss and its gradient have in common."""
-    return (form.op, form.inputs[:2], tuple(sorted(form.attrs.items())), node.device)
+    attrs = tuple(sorted(form.attrs.items()))
+    return (form.op, form.inputs[:2], attrs, node.device, node.because)
 
 
 def _is_known_before(rewriter: Rewriter, form: Form, first: Node) -> bool:

@@ -273,7 +273,7 @@ def _make(
         name = graph.unique(f"{node.name}_{i}") if several else node.name
         new = Node(
             op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
-            node.device, node.reason, node.scope, node.source,
+            node.device, node.because, node.scope, node.source, forward=node.forward,
         )  # fmt: skip
         outputs = (own[i],) if several else own
         # an output that gets another number keeps the name that it had

@@ -188,7 +188,7 @@ class _Parser:
             if self.at.word("on"):
                 on = _device(self.at.string())
                 if self.at.word("because"):
-                    node.reason = self.at.string()
+                    node.because = self.at.string()
             if self.at.word("in"):
                 node.scope = self.at.string()
         source = _SOURCE.match(self.at.text, self.at.position)

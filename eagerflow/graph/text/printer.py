@@ -129,10 +129,10 @@ class Printer:
         if node.reuses is not None:
             # a slice, as an input that it does not have is for `verify` to report
             text += f" into {self.values(node.inputs[node.reuses : node.reuses + 1])}"
-        if node.device is not None and (node.reason or not is_derivable(node)):
+        if node.device is not None and (node.because or not is_derivable(node)):
             text += f" on {quote(str(node.device))}"
-            if node.reason:
-                text += f" because {quote(node.reason)}"
+            if node.because:
+                text += f" because {quote(node.because)}"
         if node.scope:
             text += f" in {quote(node.scope)}"
         if self.sources and node.source is not None:

@@ -117,7 +117,7 @@ def partitioned() -> Graph:
     """Placed nodes, with the reasons, transfers, and an output of several of a node."""
     graph = Graph("<lambda>")
     x = graph.add_input(_type(2 * N, 8), "größe", CPU)
-    on = {"device": "worker:0/cpu:0", "reason": "asked for by ef.device"}
+    on = {"device": "worker:0/cpu:0", "because": "asked for by ef.device"}
     there = _moved(graph, x, on["device"])
     part = graph.add_node("split", (there,), (_type(2 * N, 3), _type(2 * N, 5)),
                           {"sizes": (3, 5), "axis": 1}, **on)  # fmt: skip

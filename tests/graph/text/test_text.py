@@ -38,8 +38,8 @@ def test_text_reads_back(graph: Graph) -> None:
     text, arrays = _print(graph)
     again = parse_graph(text, RESOURCES, arrays)
     assert _print(again)[0] == text
-    assert [(n.op, n.name, n.scope, n.device, n.reason) for n in again.nodes] == [
-        (n.op, n.name, n.scope, n.device, n.reason) for n in graph.nodes
+    assert [(n.op, n.name, n.scope, n.device, n.because) for n in again.nodes] == [
+        (n.op, n.name, n.scope, n.device, n.because) for n in graph.nodes
     ]
     assert [(v.name, str(v.spec)) for v in again.values()] == [
         (v.name, str(v.spec)) for v in graph.values()

@@ -1,0 +1,157 @@
+"""`move`: variables go to another device, between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from math import prod
+from typing import Any, Final, NamedTuple
+
+from eagerflow.core import tree
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import DeviceError, PlacementError, hides_frames
+from eagerflow.function.lookup import forget_moved
+from eagerflow.graph.reasons import resource_text
+from eagerflow.hardware import Device, as_device, copied, devices, memory
+from eagerflow.ops.state.variables import Variable
+from eagerflow.placement.constraints import holds_data
+from eagerflow.placement.rules import here
+from eagerflow.resources.variable import VariableState, in_order
+
+_TAKES: Final = "variables, modules, optimisers, or trees of them"
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None))
+
+
+class _Held(NamedTuple):
+    """A variable that a tree holds.
+
+    Attributes:
+        path: where it does.
+        state: the state of the variable.
+    """
+
+    path: str
+    state: VariableState
+
+
+@hides_frames
+def move(tree: Any, device: Device | str) -> None:
+    """Move variables to a device, between steps.
+
+    Their values stay the same. Traced functions that use them are traced again when they are called
+    the next time, since the devices of what they compute may differ.
+
+    Args:
+        tree: a variable, a module, an optimiser, or a tree of these. Of an optimiser it moves the
+            state that it keeps, not the parameters.
+        device: where to.
+
+    Raises:
+        PlacementError: there is no such device, it has no room for them, or something in ``tree``
+            is no variable. Then none was moved.
+
+    >>> v = ef.Variable([1.0, 2.0])
+    >>> with ef.config(cpu_devices=2):
+    ...     ef.move({"w": v}, "cpu:1")
+    ...     v
+    Variable([1., 2.], f32[2]@cpu:1)
+    """
+    if is_traced():
+        raise PlacementError(
+            "move: variables move between steps, not in a traced function",
+            given=f"a move to {device}",
+            hint="call ef.move outside, before or after the step",
+        )
+    target = _target(device)
+    held = list(_variables(tree))
+    if not held:
+        raise PlacementError("move: there is no variable", given=repr(tree), expected=_TAKES)
+    states = in_order(one.state for one in held)
+    states = [state for state in states if state.device is not target]
+    _check(held, states, target)
+    with ExitStack() as locks:
+        for state in states:
+            locks.enter_context(state.lock)
+        data = [copied(state._data, state.device, target) for state in states]
+        for state, there in zip(states, data, strict=True):
+            state.move(there, target.lanes[state.dtype])
+    if states:
+        names = list(dict.fromkeys(resource_text(state) for state in states))
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        forget_moved(states, f"{names[0]}{more} moved to {target}")
+
+
+def _target(device: Any) -> Device:
+    if device is None or (isinstance(device, str) and "*" in device):
+        raise PlacementError(
+            "move: this is not one device", given=repr(device), expected=f"one of {here()}"
+        )
+    try:
+        return as_device(device)
+    except DeviceError as error:
+        raise PlacementError(
+            f"move: {error.wrong}", given=error.given or repr(device), expected=f"one of {here()}",
+            hint=error.hint,
+        ) from None  # fmt: skip
+
+
+def _variables(given: Any) -> Iterator[_Held]:
+    leaves, treedef = tree.flatten(given)
+    for leaf, path in zip(leaves, tree.paths(treedef), strict=True):
+        state = getattr(leaf, "state", None)
+        if isinstance(leaf, Variable):
+            yield _Held(path, leaf.resource)
+        elif isinstance(state, Mapping) and not isinstance(leaf, Tensor):
+            for name, value in state.items():
+                if isinstance(value, Variable):
+                    yield _Held(f"{path}.{name}", value.resource)
+        elif not isinstance(leaf, _PLAIN):
+            raise _no_variable(leaf, path)
+
+
+def _no_variable(leaf: Any, path: str) -> PlacementError:
+    kind = type(leaf).__name__
+    is_tensor = isinstance(leaf, Tensor)
+    return PlacementError(
+        f"move: a {kind} cannot be moved",
+        given=f"tree{path} is {leaf.type if is_tensor else f'a {kind}'}",
+        expected=_TAKES,
+        hint="values do not change: x.to(device) gives another one" if is_tensor else None,
+    )
+
+
+def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Device) -> None:
+    """Refuse to lose values, and to fill a device beyond its limit.
+
+    Raises:
+        PlacementError: one of both would be.
+    """
+    paths = {one.state: one.path for one in held}
+    need = 0
+    for state in states:
+        need += prod(state.shape) * state.dtype.itemsize
+        if holds_data(state.device) and not holds_data(target):
+            raise PlacementError(
+                f"move: {target} holds no values, so {resource_text(state)} would lose its own",
+                given=_told(paths[state], state),
+                expected=f"one of {here()}",
+            )
+    if not _has_room(target, need):
+        first = next(iter(states))
+        raise PlacementError(
+            f"move: the variables take {need:,} bytes, and {target} may hold "
+            f"{memory(target).limit:,}",
+            given=_told(paths[first], first),
+            expected=f"one of {here([d for d in devices() if _has_room(d, need)])}",
+        )
+
+
+def _has_room(device: Device, need: int) -> bool:
+    limit = memory(device).limit
+    return limit is None or need <= limit
+
+
+def _told(path: str, state: VariableState) -> str:
+    made = "" if state.made is None else f", made at {state.made}"
+    return f"tree{path} is {state!r}{made}"

@@ -1,0 +1,101 @@
+"""By which rules the traces of a function are placed: each trace once for some rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from eagerflow.errors import PlacementWarning
+from eagerflow.function.cache import CacheEntry
+from eagerflow.graph.ir import Graph
+from eagerflow.placement.placing import Placement, place
+from eagerflow.placement.rules import Rules
+from eagerflow.source import warn
+
+
+@final
+class Placer:
+    """Places the traces of one function.
+
+    A pattern has to match in one of the traces, not in all: a step for training may have scopes
+    that one for evaluation lacks.
+
+    Args:
+        name: of the function.
+
+    Attributes:
+        rules: the rules for traces to come; None for none.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.rules: Rules | None = None
+        self._matched: set[str] = set()
+        self._warned = False
+
+    def place(self, graph: Graph) -> tuple[Rules | None, Placement | None]:
+        """The rules, and what they make of a graph.
+
+        Raises:
+            PlacementError: that is impossible.
+        """
+        rules = self.rules
+        if rules is None:
+            return None, None
+        placement = place(graph, rules, known=self._matched)
+        self._matched |= placement.matched
+        self._tell(placement.fallbacks)
+        return rules, placement
+
+    def change(self, rules: Rules | None, entries: Sequence[CacheEntry]) -> None:
+        """Place traces by other rules, all or none; by the same ones, nothing is done.
+
+        Raises:
+            PlacementError: that is impossible for one of them.
+        """
+        if rules is self.rules or (rules is not None and rules.is_same(self.rules)):
+            return
+        matched, placements = _placed(entries, rules)
+        self.rules, self._matched, self._warned = rules, matched, False
+        for entry, placement in zip(entries, placements, strict=True):
+            entry.replace(rules, placement)
+        self._tell([text for p in placements if p is not None for text in p.fallbacks])
+
+    def adopt(self, entry: CacheEntry) -> None:
+        """Place a trace of another function."""
+        rules = self.rules
+        if entry.rules is rules or (rules is not None and rules.is_same(entry.rules)):
+            return
+        entry.replace(*self.place(entry.graph))
+
+    def _tell(self, fallbacks: Sequence[str]) -> None:
+        """Warn of what is not where rules want it, once for some rules."""
+        if not fallbacks or self._warned:
+            return
+        self._warned = True
+        more = f", and {len(fallbacks) - 1} more" if len(fallbacks) > 1 else ""
+        text = f"{self.name}: {fallbacks[0]}{more}; f.explain('placement') tells more"
+        warn(text, PlacementWarning)
+
+
+def _placed(
+    entries: Sequence[CacheEntry], rules: Rules | None
+) -> tuple[set[str], list[Placement | None]]:
+    """The patterns that match in some trace, and the traces placed.
+
+    Raises:
+        PlacementError: a trace cannot be placed, or a pattern matches in none.
+    """
+    if rules is None:
+        return set(), [None for _ in entries]
+    placements: list[Placement | None] = []
+    matched: set[str] = set()
+    every = rules.targets.keys()
+    for entry in entries:
+        placement = place(entry.graph, rules, known=every)
+        placements.append(placement)
+        matched |= placement.matched
+    if entries and not matched >= every:
+        first = place(entries[0].graph, rules, known=matched)  # says which one, and what is near
+        placements[0] = first
+    return matched, placements

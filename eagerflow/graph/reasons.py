@@ -1,0 +1,91 @@
+"""Why a node runs where it does, in words.
+
+A placement notes its reasons in the nodes that it puts elsewhere. Of all others the reason follows
+from the graph, so it is found when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from eagerflow.core.op import find_op
+from eagerflow.graph.devices import decision
+from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.signatures import kind_of
+from eagerflow.resources.kinds import kind_name
+
+_STATE: Final = "where its state is"
+_OPERANDS: Final = "where its operands are"
+
+
+def reason_of(node: Node) -> str:
+    """Why ``node`` runs on its device."""
+    if node.because:
+        forward = node.forward
+        if forward is None:
+            return node.because
+        return f"{node.because}, as for &{forward.name}, of whose derivative it is part"
+    general = general_reason(node)
+    detail = _detail(node, general)
+    return f"{general}: {detail}" if detail else general
+
+
+def general_reason(node: Node) -> str:
+    """The same in words that many nodes share, found without going through the graph."""
+    if node.because:
+        return node.because
+    kind = kind_of(node.op)
+    if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
+        return "numbers are in the memory of the host"
+    if kind in ("call", "branches", "loop"):
+        return "where the nodes in it run"
+    op = find_op(node.op)
+    if op is not None and op.moves:
+        return "moves a value"
+    if getattr(node.attrs.get("resource"), "device", None) is not None:
+        return _STATE
+    if any(v.device is not None for v in node.inputs):
+        return _OPERANDS
+    if node.device is None:
+        return "the graph does not say where: its inputs decide it when it runs"
+    if kind == "number":
+        return "made of numbers where the program says"
+    if kind == "constant":
+        return "a constant, of which each device that needs it has a copy"
+    return "made where the program says"
+
+
+def _detail(node: Node, general: str) -> str:
+    if general == _OPERANDS:
+        return _decided(next(v for v in node.inputs if v.device is not None))
+    if general == _STATE:
+        resource = node.attrs["resource"]
+        return f"{resource_text(resource)} on {resource.device}"
+    op = find_op(node.op)
+    if op is not None and op.moves:
+        (value,) = node.inputs
+        return f"%{value.name}, from {value.device} to {node.outputs[0].device}"
+    return ""
+
+
+def resource_text(resource: Any) -> str:
+    """A resource in the words of users."""
+    name = getattr(resource, "name", None)
+    text = f"the {kind_name(type(resource))}"
+    return text if name is None else f"{text} {name!r}"
+
+
+def _decided(value: Value) -> str:
+    """Where a value is, and what decided it."""
+    text = f"%{value.name} on {value.device}"
+    origin = decision(value)
+    node = origin.node
+    if node is None:
+        which = "which is an input" if origin is value else f"as the input %{origin.name}"
+        return f"{text}, {which}"
+    if node.because:
+        return f"{text}{'' if origin is value else f', as %{origin.name}'} ({node.because})"
+    where = "" if node.source is None else f" at {node.source}"
+    made = "made there" if origin is value else f"as %{origin.name}, made there"
+    return f"{text}, {made}{where}"

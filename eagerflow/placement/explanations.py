@@ -1,0 +1,227 @@
+"""What ``f.explain("placement")`` prints: what runs where, why, and what crosses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, final
+
+from eagerflow.core.op import find_op
+from eagerflow.graph.edit import nbytes
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.reasons import general_reason, reason_of
+from eagerflow.graph.signatures import is_structured, kind_of
+from eagerflow.placement.homes import source_of
+from eagerflow.placement.rules import Rules
+
+_ROWS: Final = 40  # of a table; the attributes have all of it
+_HEAD: Final = ("device", "scope", "nodes", "why")
+_OPS: Final = 4  # names of ops in a row
+_Met = tuple[Node, str]
+#: notebooks put the texts of tables at the right
+_LEFT: Final = ' style="text-align: left"'
+
+
+@final
+@dataclass(slots=True)
+class Placed:
+    """Nodes of one scope that run on one device, for one reason.
+
+    Attributes:
+        device: where.
+        scope: of the nodes.
+        why: the reason.
+        nodes: the nodes.
+    """
+
+    device: str
+    scope: str
+    why: str
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def ops(self) -> str:
+        """What they compute, the most frequent op first."""
+        counted = Counter(node.op for node in self.nodes).most_common()
+        texts = [op if count == 1 else f"{count} {op}" for op, count in counted]
+        return ", ".join([*texts[:_OPS], *(["…"] if len(texts) > _OPS else [])])
+
+    def cells(self) -> list[str]:
+        """A row of the table."""
+        why = reason_of(self.nodes[0]) if len(self.nodes) == 1 else self.why
+        return [self.device, self.scope or "-", self.ops, why]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """A value that goes from one device to another.
+
+    Attributes:
+        value: the value.
+        source: the device that has it.
+        target: the device that needs it.
+        when: in which loop or branch, empty if once in each step.
+    """
+
+    value: Value
+    source: str
+    target: str
+    when: str = ""
+
+    @property
+    def bytes(self) -> int | None:
+        """How many bytes it has; None if a size is a symbol."""
+        return nbytes((self.value,))
+
+    def cells(self) -> list[str]:
+        """A row of the table."""
+        size = "size not known" if self.bytes is None else f"{self.bytes:,} bytes"
+        way = f"{self.source} -> {self.target}"
+        return [f"%{self.value.name}", str(self.value.type), way, size, self.when]
+
+
+@final
+class PlacementExplanation:
+    """What runs where, why, and what crosses. Prints as text, and as tables in notebooks.
+
+    Args:
+        name: of the function.
+        graph: the graph that runs.
+        rules: by which it was placed, None without any.
+
+    Attributes:
+        name: of the function.
+        rules: by which it was placed, None without any.
+        placed: nodes by device, scope and reason.
+        crossings: the values that go from device to device.
+
+    >>> @ef.trace
+    ... def f(x):
+    ...     with ef.name_scope("double"):
+    ...         y = x * 2
+    ...     return ef.exp(y)
+    >>> with ef.config(cpu_devices=2):
+    ...     y = f.place({"double": "cpu:1"})(ef.zeros(3))
+    ...     print(f.explain("placement"))  # doctest: +ELLIPSIS
+    f: 4 nodes on 2 devices, by 'double': cpu:1 at <doctest ...
+    device  scope   nodes               why
+    cpu:1   double  multiply, constant  ...
+    """
+
+    def __init__(self, name: str, graph: Graph, rules: Rules | None) -> None:
+        self.name = name
+        self.rules = rules
+        self._groups: dict[tuple[str, str, str], Placed] = {}
+        self._crossings: dict[tuple[Value, str], Crossing] = {}
+        for node, when in _walk(graph):
+            self._add(node, when)
+        self.placed: Sequence[Placed] = sorted(self._groups.values(), key=lambda p: p.device)
+        self.crossings: Sequence[Crossing] = list(self._crossings.values())
+
+    def _add(self, node: Node, when: str) -> None:
+        op = find_op(node.op)
+        if op is not None and op.moves:
+            value, target = source_of(node.inputs[0]), node.outputs[0].device
+            if value.device != target and not _is_copied(value):
+                crossing = Crossing(value, str(value.device), str(target), when)
+                self._crossings.setdefault((value, str(target)), crossing)
+        elif not is_structured(node.op):
+            device = "host" if _is_of_host(node) else str(node.device or "not known")
+            key = device, node.scope, general_reason(node)
+            self._groups.setdefault(key, Placed(*key)).nodes.append(node)
+
+    @property
+    def devices(self) -> list[str]:
+        """The devices that run nodes."""
+        names = dict.fromkeys(one.device for one in self.placed)
+        return [name for name in names if name != "host"]
+
+    def _title(self) -> str:
+        count = sum(len(one.nodes) for one in self.placed)
+        nodes = f"{count:,} node{'' if count == 1 else 's'}"
+        on = self.devices
+        where = f"on {on[0] if len(on) == 1 else f'{len(on)} devices'}" if on else "on the host"
+        by = "where the program says" if self.rules is None else f"by {self.rules}"
+        return f"{self.name}: {nodes} {where}, {by}"
+
+    def _total(self) -> str:
+        sizes = [one.bytes for one in self.crossings]
+        total = f"{sum(size or 0 for size in sizes):,} bytes cross"
+        more = " and some whose size is not known" if None in sizes else ""
+        again = any(one.when for one in self.crossings)
+        return f"{total}{more}{', each loop and branch counted once' if again else ''}"
+
+    def __str__(self) -> str:
+        lines = [self._title(), *_table(_HEAD, self.placed)]
+        if self.crossings:
+            lines += [f"{self._total()}:", *_table([], self.crossings)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape  # noqa: PLC0415 - notebooks have it
+
+        def table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> str:
+            cells = [row.cells() for row in rows[:_ROWS]]
+            cells += [[_more(rows)]] if len(rows) > _ROWS else []
+            titles = "".join(f"<th{_LEFT}>{title}</th>" for title in head)
+            lines = [[f"<td{_LEFT}>{escape(cell)}</td>" for cell in row] for row in cells]
+            body = "".join(f"<tr>{''.join(line)}</tr>" for line in lines)
+            return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+
+        text = f"<b>{escape(self._title())}</b>{table(_HEAD, self.placed)}"
+        if self.crossings:
+            text += self._total() + table(["value", "type", "way", "size", ""], self.crossings)
+        return text
+
+
+def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterator[_Met]:
+    """The nodes of a graph and of its subgraphs, each with the loop or branch that it is in.
+
+    Args:
+        graph: the graph.
+        when: the loop or branch that it is.
+        fixed: of the body of a loop, the inputs that no iteration changes.
+    """
+    for node in graph.nodes:
+        given = node.inputs[0] if node.inputs else None
+        yield node, f"once for {when.rpartition(' ')[2]}" if given in fixed else when
+        kind = kind_of(node.op)
+        for _, inner in node.subgraphs() if node.attrs else ():
+            if kind == "loop":
+                body = node.attrs["body"]
+                pairs = zip(body.inputs, body.outputs, strict=False)
+                still = {i for i, (before, after) in enumerate(pairs) if before is after}
+                values = {v for v in inner.inputs if v.index in still}
+                yield from _walk(inner, f"in each iteration of &{node.name}", values)
+            else:
+                text = f"in a branch of &{node.name}" if kind == "branches" else when
+                yield from _walk(inner, text)
+
+
+def _is_of_host(node: Node) -> bool:
+    return bool(node.outputs) and all(isinstance(v.type, NumberType) for v in node.outputs)
+
+
+def _is_copied(value: Value) -> bool:
+    """Whether each device has a copy, so that nothing crosses."""
+    return value.node is not None and value.node.op == "constant"
+
+
+def _table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> Iterable[str]:
+    """Rows in columns, the last column as it is; of very many the first."""
+    shown = [*([head] if head else []), *[row.cells() for row in rows[:_ROWS]]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
+    if len(rows) > _ROWS:
+        yield _more(rows)
+
+
+def _more(rows: Sequence[object]) -> str:
+    return f"and {len(rows) - _ROWS:,} more"

@@ -1,0 +1,156 @@
+"""Patterns of scopes and nodes, and which of many match a node, found without trying each.
+
+A node's *path* is its scope, then its name: ``encoder/layer0/matmul``. A pattern has parts between
+slashes, in which ``*``, ``?`` and ``[ab]`` mean what they mean for names of files, and stand for
+one part; ``**`` stands for any number of parts, also none. A pattern matches a path if it matches
+its beginning: what names a scope names all in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import translate
+from typing import Final, NamedTuple, final
+
+from eagerflow.graph.ir import Node
+
+_WILD: Final = re.compile(r"[*?\[]")
+
+
+class Rank(NamedTuple):
+    """How specific a pattern is: of two that match a node the greater one counts.
+
+    Attributes:
+        names: how many of its parts are names, without wild cards.
+        partial: how many are names in part.
+        parts: how many there are, without ``**``.
+    """
+
+    names: int
+    partial: int
+    parts: int
+
+
+def parts_of(pattern: str) -> list[str]:
+    """The parts of a pattern."""
+    return [part for part in pattern.strip("/").split("/") if part]
+
+
+def rank_of(pattern: str) -> Rank:
+    """How specific a pattern is.
+
+    >>> from eagerflow.placement.patterns import rank_of
+    >>> rank_of("encoder/layer0") > rank_of("encoder/layer*") > rank_of("encoder/*") > rank_of("*")
+    True
+    """
+    parts = [part for part in parts_of(pattern) if part != "**"]
+    names = sum(not _WILD.search(part) for part in parts)
+    partial = sum(part != "*" for part in parts) - names
+    return Rank(names, partial, len(parts))
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Branch:
+    """Where some patterns are alike up to a part.
+
+    Attributes:
+        ends: the patterns that end here.
+        names: what follows a part that is a name.
+        wild: what follows a part with wild cards.
+        deep: what follows ``**``.
+        repeats: whether it is what follows ``**``, so that any part leads back to it.
+    """
+
+    ends: list[str] = field(default_factory=list)
+    names: dict[str, _Branch] = field(default_factory=dict)
+    wild: dict[str, tuple[re.Pattern[str], _Branch]] = field(default_factory=dict)
+    deep: _Branch | None = None
+    repeats: bool = False
+
+    def after(self, part: str) -> _Branch:
+        """What follows a part of a pattern, made if it is not there."""
+        if part == "**":
+            if self.deep is None:
+                self.deep = _Branch(repeats=True)
+            return self if self.repeats else self.deep
+        if not _WILD.search(part):
+            return self.names.setdefault(part, _Branch())
+        if part not in self.wild:
+            self.wild[part] = re.compile(translate(part)), _Branch()
+        return self.wild[part][1]
+
+    def step(self, part: str) -> Iterator[_Branch]:
+        """What is reached by a part of a path."""
+        named = self.names.get(part)
+        if named is not None:
+            yield named
+        for expression, branch in self.wild.values():
+            if expression.match(part):
+                yield branch
+        if self.repeats:
+            yield self
+
+
+class _Reached(NamedTuple):
+    """What a path has led to.
+
+    Attributes:
+        branches: where it may go on.
+        found: the patterns that match it.
+    """
+
+    branches: tuple[_Branch, ...]
+    found: tuple[str, ...]
+
+
+@final
+class Patterns:
+    """Many patterns, asked for many nodes.
+
+    Args:
+        patterns: the patterns.
+
+    >>> from eagerflow.placement.patterns import Patterns
+    >>> graph = ef.Graph.parse('graph f(%x: f32[n]) { %y = exp(%x) : f32[n] in "a/b" return %y }')
+    >>> Patterns(["a/*", "**/exp", "**/y", "b"]).of(graph.nodes[0])
+    ('a/*', '**/y')
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        root = _Branch()
+        for pattern in patterns:
+            branch = root
+            for part in parts_of(pattern):
+                branch = branch.after(part)
+            branch.ends.append(pattern)
+        self._scopes = {"": self._reached([root], ())}
+
+    def of(self, node: Node) -> tuple[str, ...]:
+        """The patterns that match a node."""
+        return self._after(self._scope(node.scope), node.name).found
+
+    def _scope(self, scope: str) -> _Reached:
+        known = self._scopes.get(scope)
+        if known is None:
+            above, _, part = scope.rpartition("/")
+            known = self._scopes[scope] = self._after(self._scope(above), part)
+        return known
+
+    def _after(self, reached: _Reached, part: str) -> _Reached:
+        if not reached.branches:
+            return reached
+        branches = [one for branch in reached.branches for one in branch.step(part)]
+        return self._reached(branches, reached.found)
+
+    @staticmethod
+    def _reached(branches: list[_Branch], found: tuple[str, ...]) -> _Reached:
+        """With what follows a ``**`` that stands for nothing."""
+        every = dict.fromkeys(branches)
+        for branch in branches:
+            if branch.deep is not None:
+                every[branch.deep] = None
+        ends = [pattern for branch in every for pattern in branch.ends]
+        return _Reached(tuple(every), tuple(dict.fromkeys([*found, *ends])))

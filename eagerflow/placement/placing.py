@@ -1,0 +1,211 @@
+"""Rules, applied to a graph: a new graph, with the reason of each node that they speak of.
+
+What is impossible is an error that names the line of the node, that of the rules, and the devices
+that could. With ``ef.config(soft_placement=True)`` it stays where the program says, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Final, final
+
+from eagerflow.errors import PlacementError
+from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.passes.rewrite import Change, Origin, Report, effect_of, shown
+from eagerflow.graph.reasons import resource_text
+from eagerflow.hardware import Device
+from eagerflow.placement.constraints import Constraints, Obstacle
+from eagerflow.placement.patterns import parts_of
+from eagerflow.placement.placed import placed
+from eagerflow.placement.rules import Rules, Wish, Wishes, here, line_of
+
+_NEAR: Final = 5  # scopes that a message lists
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Placement:
+    """What rules made of a graph.
+
+    Attributes:
+        graph: the new graph.
+        matched: the patterns that place some node.
+        fallbacks: what is not where rules want it, in words.
+    """
+
+    graph: Graph
+    matched: set[str] = field(default_factory=set)
+    fallbacks: list[str] = field(default_factory=list)
+
+
+def place(
+    graph: Graph, rules: Rules, *, returned: int | None = None, known: Collection[str] = ()
+) -> Placement:
+    """A graph whose nodes are where rules want them.
+
+    Args:
+        graph: the graph. It stays as it is.
+        rules: the rules.
+        returned: how many of its outputs come back to where the program says; all by default.
+        known: patterns that need not match, as they match in another graph of the function.
+
+    Raises:
+        PlacementError: a node cannot be where rules want it, or a pattern places nothing.
+
+    >>> from eagerflow.placement.placing import place
+    >>> from eagerflow.placement.rules import as_rules
+    >>> graph = ef.Graph.parse('''
+    ...     graph f(%x: f32[2]@null:0) {
+    ...       %y = exp(%x) : f32[2]@null:0 in "encoder"
+    ...       return %y
+    ...     }''')
+    >>> rules = as_rules({"encoder/*": "null:1"}, soft=False, source=None)
+    >>> print(place(graph, rules).graph)
+    graph f(%x: f32[2]@null:0) {
+      %transfer_1 = transfer(%x) {device=device("null:1"), source=device("null:0")} : f32[2]@null:1 in "encoder"
+      %y = exp(%transfer_1) : f32[2]@null:1 on "null:1" because "rule 'encoder/*'" in "encoder"
+      %transfer = transfer(%y) {device=device("null:0"), source=device("null:1")} : f32[2]@null:0 in "encoder"
+      return %transfer
+    }
+    """  # noqa: E501 - the text of a graph
+    return _Placer(rules).run(graph, returned, known)
+
+
+@final
+class _Placer:
+    """Places one graph."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.wishes = Wishes(rules)
+        self.constraints = Constraints()
+        self.placing: set[str] = set()  # patterns that match a node which can be placed
+        self.changes: list[Change] = []
+        self.fallbacks: list[str] = []
+
+    def run(self, graph: Graph, returned: int | None, known: Collection[str]) -> Placement:
+        result = placed(graph, self.choose, self.stay, returned)
+        for pattern in self.rules.targets:
+            if pattern not in self.placing and pattern not in known:
+                self.refuse(no_match(graph, pattern, self.wishes, self.rules))
+        report = Report("place", self.changes, len(graph.nodes), len(result.nodes))
+        result.origin = Origin(graph, (report,))
+        return Placement(result, self.placing, self.fallbacks)
+
+    def refuse(self, error: PlacementError) -> None:
+        """Raise an error, or note it where what is impossible is left out."""
+        if not self.rules.soft:
+            raise error
+        self.fallbacks.insert(0, error.wrong.removeprefix("place: "))
+
+    def choose(self, node: Node) -> tuple[Device, str] | None:
+        """Where a node that can be placed goes, and why."""
+        wish = self.wishes.of(node)
+        if wish is None or not isinstance(node.device, Device):
+            return None
+        self.placing.update(wish.found)
+        target = wish.target
+        if target.device is None:
+            if not target.asked:
+                return node.device, f"{wish.by} leaves it where the program says"
+            return self.fall_back(node, wish, target.lacking)
+        obstacle = self.constraints.obstacle(node, target.device)
+        if obstacle is not None:
+            if not self.rules.soft:
+                raise self.impossible(node, wish, obstacle)
+            return self.fall_back(node, wish, obstacle.wrong)
+        if target.device != node.device:
+            text = f"{shown(node)} is on {target.device} instead of {node.device}: {wish.by}"
+            self.changes.append(Change(text, node.source))
+        return target.device, wish.by
+
+    def fall_back(self, node: Node, wish: Wish, why: str) -> tuple[Device, str]:
+        """Leave a node where the program says."""
+        assert isinstance(node.device, Device)
+        text = f"stays on {node.device}: {wish.by} asks for {wish.target.asked}, but {why}"
+        self.fallbacks.append(f"{line_of(node)} {text}")
+        return node.device, text
+
+    def impossible(self, node: Node, wish: Wish, obstacle: Obstacle) -> PlacementError:
+        lines = "" if self.rules.source is None else f"\n    rules at {self.rules.source}"
+        return PlacementError(
+            f"place: {node.op} cannot run on {wish.target.asked}: {obstacle.wrong}",
+            given=f"{wish.by} asks for {wish.target.asked}, for {line_of(node)}{lines}",
+            expected=f"one of {here(self.constraints.could(node))}",
+            hint=obstacle.hint,
+            source=node.source,
+        )
+
+    def stay(self, node: Node) -> str:
+        """Why a node with state is not where rules want it."""
+        resource = node.attrs.get("resource")
+        if node.device is None or resource is None or effect_of(node) == "pure":
+            return ""
+        wish = self.wishes.of(node)
+        if wish is None or wish.target.asked in ("", str(node.device)):
+            return ""
+        return (
+            f"stays where its state is: {resource_text(resource)} on {node.device}, though "
+            f"{wish.by} asks for {wish.target.asked}; ef.move moves state"
+        )
+
+
+# --- patterns that place nothing --------------------------------------------------------------
+
+
+def no_match(graph: Graph, pattern: str, wishes: Wishes, rules: Rules) -> PlacementError:
+    """The error for a pattern that matches nothing in a graph, or nothing that can be placed."""
+    nodes = [*graph.nodes, *[n for inner in inner_graphs(graph.nodes) for n in inner.nodes]]
+    matched = [node for node in nodes if wishes.matches(pattern, node)]
+    given = f"{pattern!r}: {rules.targets[pattern].asked or None}"
+    for node in matched:
+        if "resource" in node.attrs:
+            return _of_state(node, pattern, given, rules)
+    if matched:
+        return PlacementError(
+            f"place: {pattern!r} matches nothing that could be placed",
+            given=f"{given}, which matches {line_of(matched[0])}",
+            expected="ops without state: numbers, constants and moves are where they are needed",
+            source=rules.source,
+        )
+    scopes = list(dict.fromkeys(above for n in nodes for above in _with_those_above(n.scope)))
+    return PlacementError(
+        f"place: {pattern!r} matches nothing in {graph.name or 'the graph'}",
+        given=given,
+        expected=_scopes_near(pattern, scopes),
+        hint="patterns begin at the outermost scope; '**/name' matches at any depth",
+        source=rules.source,
+    )
+
+
+def _of_state(node: Node, pattern: str, given: str, rules: Rules) -> PlacementError:
+    resource = node.attrs["resource"]
+    made = getattr(resource, "made", None)
+    return PlacementError(
+        f"place: {pattern!r} matches state alone, which rules do not move",
+        given=f"{given}, which matches {line_of(node)}\n    {resource_text(resource)} is on "
+        f"{node.device}" + ("" if made is None else f", made at {made}"),
+        expected="a pattern of ops without state",
+        hint=f"ef.move(variable, {rules.targets[pattern].asked!r}) moves a variable",
+        source=rules.source,
+    )
+
+
+def _with_those_above(scope: str) -> list[str]:
+    parts = scope.split("/") if scope else []
+    return ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
+
+
+def _scopes_near(pattern: str, scopes: list[str]) -> str:
+    """The scopes of a graph that a pattern may have meant."""
+    if not scopes:
+        return "scopes or names of nodes of the graph; it has no scopes (see ef.name_scope)"
+    names = [part for part in parts_of(pattern) if part.strip("*?")]
+    near = [scope for scope in scopes if any(scope.endswith(f"/{name}") for name in names)]
+    near += get_close_matches("/".join(names), scopes, _NEAR, 0.4)
+    shown = list(dict.fromkeys([*near, *scopes]))
+    more = f", and {len(shown) - _NEAR} more" if len(shown) > _NEAR else ""
+    return f"scopes such as {', '.join(shown[:_NEAR])}{more}"

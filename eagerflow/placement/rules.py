@@ -1,0 +1,237 @@
+"""Rules: which devices a user wants nodes on, as ``f.place`` takes them.
+
+A rule says where, never what, and it binds ops without state alone. Whether a node can be where
+rules want it is asked elsewhere (`eagerflow.placement.constraints`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.errors import DeviceError, PlacementError
+from eagerflow.graph.ir import Node
+from eagerflow.hardware import Device, as_device, devices
+from eagerflow.placement.patterns import Patterns, parts_of, rank_of
+from eagerflow.source import Source
+
+_SHOWN: Final = 8  # devices in one message
+_FORMS: Final = "a dict from patterns to devices, a function from node to device or None, or None"
+
+
+class Target(NamedTuple):
+    """What a rule asks for.
+
+    Attributes:
+        device: the device; None where the program says, or if there is no such device.
+        asked: the name that was given; empty where the program says.
+        lacking: why there is no such device.
+    """
+
+    device: Device | None
+    asked: str = ""
+    lacking: str = ""
+
+
+class Wish(NamedTuple):
+    """Where rules want a node.
+
+    Attributes:
+        target: what they ask for.
+        by: the rule, in words.
+        found: the patterns that match it, those among them that others outdo.
+    """
+
+    target: Target
+    by: str
+    found: tuple[str, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """What ``f.place`` was given, checked.
+
+    Attributes:
+        targets: what each pattern asks for.
+        function: gives a device for a node, in place of patterns.
+        soft: whether what is impossible is left where the program says.
+        source: the line that gave them.
+    """
+
+    targets: Mapping[str, Target]
+    function: Callable[[Node], Any] | None
+    soft: bool
+    source: Source | None
+
+    def is_same(self, other: Rules | None) -> bool:
+        """Whether others place every graph alike."""
+        return (
+            other is not None
+            and self.function is other.function
+            and self.targets == other.targets
+            and self.soft == other.soft
+        )
+
+    def __str__(self) -> str:
+        text = f"function {_name(self.function)}" if self.function is not None else ", ".join(
+            f"{pattern!r}: {target.asked or None}" for pattern, target in self.targets.items()
+        )  # fmt: skip
+        return text if self.source is None else f"{text} at {self.source}"
+
+
+def as_rules(given: Any, *, soft: bool, source: Source | None) -> Rules | None:
+    """Rules of what a user gave; None for none.
+
+    Args:
+        given: as ``f.place`` takes it.
+        soft: whether what is impossible is left where the program says.
+        source: the line that gave them.
+
+    Raises:
+        PlacementError: these are no rules, or they name a device that does not exist.
+    """
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        targets = {
+            _checked_pattern(pattern, source): _target(
+                device, f"the rule {pattern!r}", soft, source, None
+            )
+            for pattern, device in given.items()
+        }
+        return Rules(targets, None, soft, source) if targets else None
+    if not callable(given):
+        text = "there is no automatic placement" if given == "auto" else "these are no rules"
+        raise PlacementError(f"place: {text}", given=repr(given), expected=_FORMS, source=source)
+    return Rules({}, given, soft, source)
+
+
+def _checked_pattern(pattern: Any, source: Source | None) -> str:
+    if isinstance(pattern, str) and parts_of(pattern):
+        return pattern
+    raise PlacementError(
+        "place: this is no pattern",
+        given=repr(pattern),
+        expected="names of scopes and nodes, such as 'encoder/*', 'encoder/layer?' or '**/matmul*'",
+        hint=None if pattern else "'*' is the pattern of all nodes",
+        source=source,
+    )
+
+
+def _target(device: Any, by: str, soft: bool, source: Source | None, node: Node | None) -> Target:
+    """What a rule asks for.
+
+    Raises:
+        PlacementError: that is no device, or there is none of that name.
+    """
+    if device is None:
+        return Target(None)
+    lines = f"{by} asks for {device!r}" + ("" if node is None else f", for {line_of(node)}")
+    lines += "" if source is None or node is None else f"\n    rules at {source}"
+    if isinstance(device, str) and "*" in device:
+        raise PlacementError(
+            "place: a rule names one device", given=lines, expected=f"one of {here()}",
+            source=source if node is None else node.source,
+        )  # fmt: skip
+    try:
+        there = as_device(device)
+    except DeviceError as error:
+        if soft:
+            return Target(None, str(device), error.wrong)
+        raise PlacementError(
+            f"place: {error.wrong}", given=lines, expected=f"one of {here()}", hint=error.hint,
+            source=source if node is None else node.source,
+        ) from None  # fmt: skip
+    return Target(there, there.name)
+
+
+def here(others: list[Device] | None = None) -> str:
+    """The devices of this process, or some of them, in words."""
+    names = [str(device) for device in (devices() if others is None else others)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(names[:_SHOWN]) or "no device of this process") + more
+
+
+def line_of(node: Node) -> str:
+    """A node for messages: its path, and its line."""
+    path = f"{node.scope}/{node.name}" if node.scope else node.name
+    return f"&{path}" + ("" if node.source is None else f" at {node.source}")
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+@final
+class Wishes:
+    """Where rules want the nodes of one graph. A derivative is wanted where its op is.
+
+    Args:
+        rules: the rules.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self._patterns = Patterns(rules.targets)
+        self._ranks = {pattern: rank_of(pattern) for pattern in rules.targets}
+        self._known: dict[Node, Wish | None] = {}
+
+    def of(self, node: Node) -> Wish | None:
+        """Where rules want a node; None if they say nothing of it.
+
+        Raises:
+            PlacementError: two patterns that are equally specific want it on different devices, or
+                a function gives what is no device.
+        """
+        first = node if node.forward is None else node.forward
+        if first not in self._known:
+            self._known[first] = self._find(first)
+        return self._known[first]
+
+    def matches(self, pattern: str, node: Node) -> bool:
+        """Whether a pattern matches a node, or the one whose derivative it is part of."""
+        wish = self.of(node)
+        return wish is not None and pattern in wish.found
+
+    def _find(self, node: Node) -> Wish | None:
+        if self.rules.function is not None:
+            return self._asked(self.rules.function, node)
+        found = self._patterns.of(node)
+        if not found:
+            return None
+        best = max(self._ranks[pattern] for pattern in found)
+        first, *others = [pattern for pattern in found if self._ranks[pattern] == best]
+        target = self.rules.targets[first]
+        for other in others:
+            if self.rules.targets[other] != target:
+                raise self._conflict(node, first, other)
+        return Wish(target, f"rule {first!r}", found)
+
+    def _asked(self, function: Callable[[Node], Any], node: Node) -> Wish | None:
+        try:
+            device = function(node)
+        except Exception as error:
+            error.add_note(f"in the rule {_name(function)}, asked for {line_of(node)}")
+            raise
+        if device is None:
+            return None
+        by = f"rule {_name(function)}"
+        return Wish(_target(device, f"the {by}", self.rules.soft, self.rules.source, node), by)
+
+    def _conflict(self, node: Node, first: str, second: str) -> PlacementError:
+        targets = self.rules.targets
+        asked = [f"{p!r}: {targets[p].asked or None}" for p in (first, second)]
+        lines = "" if self.rules.source is None else f"\n    rules at {self.rules.source}"
+        return PlacementError(
+            f"place: two rules want &{node.name} on different devices",
+            given=f"{' and '.join(asked)}, for {line_of(node)}{lines}",
+            expected="one of them to be more specific: names count more than wild cards",
+            hint=f"add a rule of its own: {_path(node)!r}",
+            source=node.source,
+        )
+
+
+def _path(node: Node) -> str:
+    return f"{node.scope}/{node.name}" if node.scope else node.name
