@@ -147,6 +147,7 @@ class _Drawing:
         self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
         self.moves: set[Node] = set()  # which are edges, and no boxes
+        self.sends: dict[Any, Node] = {}  # by what their edges are called
         self.made: dict[Any, Box] = {}  # by node, value, or closed group
         self.names: dict[int, str] = {}  # of resources, by identity
         #: by identity: a resource, its name, and the nodes that use it
@@ -179,6 +180,7 @@ class _Drawing:
                 self.join_value(value, graph, box, node)
             for before in node.control_inputs:
                 self.join(self.box(before), box, "control")
+            self.join_ends(node, box)
             for item in flat_items(node.attrs.values()):
                 if id(item) in self.names:
                     entry = self.resources.setdefault(id(item), (item, self.names[id(item)], []))
@@ -202,6 +204,18 @@ class _Drawing:
         edge.values[value] = None
         if made.device != value.device:
             edge.moved[value] = made
+
+    def join_ends(self, node: Node, box: Box) -> None:
+        """Draw an edge from a Send to its Recv, if the graph has both."""
+        if node.op == "Send":
+            self.sends[node.attrs["edge"]] = node
+        sent = self.sends.get(node.attrs["edge"]) if node.op == "Recv" else None
+        if sent is None:
+            return
+        edge = self.join(self.box(sent), box, "data" if node.outputs else "control")
+        edge.values.update(dict.fromkeys(node.outputs))
+        if not sent.attrs.get("shape"):
+            edge.moved.update(zip(node.outputs, sent.inputs, strict=True))
 
     def join_body(self, box: Box, body: Graph) -> None:
         """Draw edges from the node to the inputs of its body that are drawn."""
@@ -334,7 +348,7 @@ class _Drawing:
         if self.several and is_move(node):
             where = self.device(node.outputs[0])
             return Box("op", [f"from {node.inputs[0].device}"], title[:_TITLE], home, where)
-        if not node.name.startswith(node.op):
+        if not node.name.startswith((node.op, node.op.lower())):
             lines.append(clip(f"%{node.name}"))
         attrs = [
             f"{k}={self.printer.literal(v, '')}"

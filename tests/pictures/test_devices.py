@@ -111,3 +111,34 @@ def test_what_rules_place_has_the_colours_of_its_devices() -> None:
 )
 def test_sizes(count: int, text: str) -> None:
     assert size_text(count) == text
+
+
+def test_a_send_leads_to_its_recv() -> None:
+    picture = contents_of(
+        Graph.parse("""graph f(%x: f32[8,4]@cpu:0) {
+      &s: Send(%x) {edge="x -> null:0", to=device("null:0")} on "cpu:0"
+      %r = Recv() {edge="x -> null:0", source=device("cpu:0")} : f32[8,4]@null:0
+      &t: Send(%x) {edge="x -> null:0 (shape)", to=device("null:0"), shape=True} on "cpu:0"
+      %u = Recv() {edge="x -> null:0 (shape)", source=device("cpu:0")} : f32[8,4]@null:0
+      &v: Send() {edge="s -> null:0 (signal)", to=device("null:0")} after &s on "cpu:0"
+      &w: Recv() {edge="s -> null:0 (signal)", source=device("cpu:0")} on "null:0"
+      %y = add(%r, %u) : f32[8,4]@null:0 after &w
+      return %y
+    }""")
+    )
+    crossing = [
+        e for e in picture.edges if (e.source.lines[0], e.target.lines[0]) == ("Send", "Recv")
+    ]
+    assert [(e.label, e.kind) for e in crossing] == [
+        ("f32[8,4], 128 B", "data"), ("f32[8,4]", "data"), ("", "control"),
+    ]  # fmt: skip
+
+
+def test_a_partition_alone_has_no_edges_from_elsewhere() -> None:
+    picture = contents_of(
+        Graph.parse("""graph f() {
+      %r = Recv() {edge="x -> null:0", source=device("cpu:0")} : f32[8,4]@null:0
+      return %r
+    }""")
+    )
+    assert [(e.source.lines[0], e.label) for e in picture.edges] == [("Recv", "f32[8,4]")]
