@@ -58,6 +58,30 @@ def test_moves_in_a_loop_of_a_graph() -> None:
     assert all(step.start <= e.start <= e.stop <= step.stop for e in moves)
 
 
+def test_a_profile_counts_the_moves_of_a_graph_as_those_of_eager_code() -> None:
+    def f(x: Any) -> Any:
+        with ef.device("cpu:1"):
+            y = ef.exp(x)
+        with ef.device("cpu:0"):
+            return y + x
+
+    x, traced = ef.zeros((2, 3)), ef.trace(f)
+    traced(x)
+    with ef.profile() as eagerly:
+        f(x)
+    with ef.profile() as in_a_graph:
+        traced(x)
+    moves = {("transfer", "cpu:1", 1, 24), ("transfer", "cpu:0", 1, 24)}
+    for profile in (eagerly, in_a_graph):
+        rows = {(r.name, r.device, r.calls, r.nbytes) for r in profile.table()}
+        assert rows == moves | {("exp", "cpu:1", 1, 24), ("add", "cpu:0", 1, 24)}
+    nodes = [e for e in in_a_graph.events if isinstance(e, NodeEvent) and e.name == "transfer"]
+    assert {(e.step, e.scope, e.detail) for e in nodes} == {
+        (nodes[0].step, "", "f32[2,3]@cpu:1"), (nodes[0].step, "", "f32[2,3]@cpu:0"),
+    }  # fmt: skip
+    assert all("with" not in e.source.text and "x" in e.source.text for e in nodes)
+
+
 def test_a_move_that_fails() -> None:
     x = ef.zeros(3)
     backend = type(x.device.backend)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
-from eagerflow.events import TransferEvent, step_of, told
+from eagerflow import events
+from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import NullArray, as_device, copied
 from eagerflow.runtime.generated.instructions import line_of
+from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
@@ -40,6 +43,21 @@ def _key(node: Node, completion: Completion) -> Key:
 
 
 def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
+    if not NodeEvent.listeners:
+        return _copy(data, kind, node, completion)
+    start = perf_counter()
+    made = _copy(data, kind, node, completion)
+    tier, spec = completion.tier, kind.like(shape=data.shape).on(node.attrs["to"])
+    known = {**described(node, [spec]), "name": "transfer"}  # as eagerly, and in other tiers
+    event = NodeEvent(
+        **known, device=str(spec.device), executable=tier.number, graph=tier.graph.name,
+        start=start, stop=perf_counter(),
+    )  # fmt: skip
+    events.end(event)
+    return made
+
+
+def _copy(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
     source, device = as_device(node.device), node.attrs["to"]
     if not TransferEvent.listeners:
         return copied(data, source, device)
