@@ -324,9 +324,9 @@ class Graph:
                 effect the nodes, or their names as in the text: ``"&queue_enqueue"``.
             feeds: a tensor, variable, array or number for each input that is needed, by value or
                 name, moved to the device of that. An input whose device the graph does not say is
-                where its tensor is; if none of these is fed a tensor, on the current device. An inner value can be fed as well;
-                its node, and what only that needed, does not run then, even if an effect that is
-                fetched comes after it.
+                where its tensor is; if none of these is fed a tensor, on the current device. An
+                inner value can be fed as well; its node, and what only that needed, does not run
+                then, even if an effect that is fetched comes after it.
 
         Returns:
             A tensor or a number for each of ``fetches``, None for a node.

@@ -16,14 +16,10 @@ from eagerflow.types import TensorType
 
 
 def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
-    """Send a value, or that a node has run."""
-    data: Any = None
-    if inputs:
-        (data,) = inputs
-        if "shape" in node.attrs:
-            data = NullArray(data.dtype, data.shape)
-        elif isinstance(kind := node.inputs[0].type, TensorType):
-            data = _move(data, kind, node, completion)
+    """Send a value when it is there, or that a node has run; holds no thread until then."""
+
+    def send(data: Any = None) -> None:
+        completion.rendezvous.send(_key(node, completion), data, sent=gone)
 
     def gone(error: Exception | None) -> None:
         if error is None:
@@ -31,7 +27,27 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         else:
             completion.failed(error)
 
-    completion.rendezvous.send(_key(node, completion), data, sent=gone)
+    def ready(error: Exception | None) -> None:
+        if error is not None or completion.answered:
+            gone(error)
+            return
+        try:
+            send(_move(inputs[0], node, completion))
+        except Exception as failure:
+            gone(failure)
+
+    if not inputs:
+        send()
+    elif "shape" in node.attrs:
+        send(NullArray(inputs[0].dtype, inputs[0].shape))
+    elif not isinstance(node.inputs[0].type, TensorType):
+        send(inputs[0])
+    else:
+        backend = as_device(node.device).backend
+        if backend is node.attrs["to"].backend:  # no one waits for the values here
+            send(_move(inputs[0], node, completion))
+        else:
+            backend.when_ready(inputs[0], ready)
 
 
 def _key(node: Node, completion: Completion) -> Key:
@@ -39,10 +55,12 @@ def _key(node: Node, completion: Completion) -> Key:
     return Key(completion.rendezvous.step, node.attrs["edge"], completion.path())
 
 
-def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
+def _move(data: Any, node: Node, completion: Completion) -> Any:
     source, device = as_device(node.device), node.attrs["to"]
     if not TransferEvent.listeners:
         return copied(data, source, device)
+    kind = node.inputs[0].type
+    assert isinstance(kind, TensorType)
     event = TransferEvent(
         name="transfer", device=str(device), origin=str(source),
         nbytes=kind.like(shape=data.shape).nbytes, executable=completion.tier.number,
