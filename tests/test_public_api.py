@@ -102,7 +102,8 @@ def test_nothing_strange_is_public() -> None:
     assert modules <= {
         "autodiff", "autograph", "capture", "control", "core", "dims", "errors",
         "events", "fft", "files", "function", "graph", "running_node", "hardware", "io", "linalg",
-        "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources", "runners", "runtime",
+        "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",
+        "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "options", "extending", "hints", "plugins", "progress", "states", "tables",
             "unknown_names",

@@ -39,16 +39,20 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
 
 
 def ask_in_keys(value: Any, *, within: bool = True) -> None:
-    """Let the keys of a dict be the numbers themselves, for which it asked when it got them.
+    """Let the keys of a dict, and what a set holds, be the numbers that they asked for.
 
     Args:
-        value: the dict, or what holds some.
+        value: the dict or set, or what holds some.
         within: whether to look into what it holds as well.
     """
     if isinstance(value, dict):
         keys = [asked(key, "its use as a key") for key in value]
         if not all(map(is_, keys, value)):
             refill(value, dict(zip(keys, value.values(), strict=True)))
+    elif isinstance(value, set):
+        items = [asked(item, "its place in a set") for item in value]
+        if not all(map(is_, items, value)):
+            refill(value, items)
     for _, part in parts_of(value) if within else ():
         ask_in_keys(part)
 

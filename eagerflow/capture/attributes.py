@@ -207,7 +207,7 @@ class Attributes:
         """Of the attributes that code reads, instances get no others of their own."""
         for path, value in self._visitor.found.objects:
             own = instance_dict(value)
-            if own is None or issubclass(type(value), (ModuleType, FunctionType)):
+            if own is None or issubclass(type(value), ModuleType):
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
             if self._takes_every(value) or self._visitor.escapes.take(value):

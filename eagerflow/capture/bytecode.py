@@ -30,8 +30,11 @@ _STORES: Final = {
     "STORE_ATTR": "attribute",
     "DELETE_ATTR": "attribute",
 }
+_OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
+#: functions of an object and the name of an attribute, or of all of them
+_ACCESSORS: Final = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars"})
 _FORMATTERS: Final = frozenset({"ascii", "format", "print", "repr", "str"})
 _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getattr_static"})
 #: names with which code sets attributes by names that do not show in it
@@ -102,6 +105,7 @@ class Facts:
         asks_identity: whether ``is`` or `id` tells objects apart.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
+        owners: the names of what attributes are read of, set or asked for.
     """
 
     loads: list[Load] = field(default_factory=list)
@@ -120,6 +124,7 @@ class Facts:
     asks_identity: bool = False
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
+    owners: set[str] = field(default_factory=set)
 
 
 def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
@@ -286,6 +291,8 @@ class _Reader:
             for load, length in stack[-2].chain:
                 if not load.attributes and len(load.keys) == length:
                     load.stored = (stack[-1].arg,)
+        elif op in _OF_OWNERS and stack:
+            self.facts.owners.add(stack[-1].name[1])
 
     def _name(self, offset: int, made: _Value, taken: Sequence[_Value]) -> None:
         """Note that a name is read, which may go on what was read before."""
@@ -361,6 +368,8 @@ class _Reader:
             given[0].later = True
             for load in given[0].loads:
                 load.later = load.whole
+        if name in _ACCESSORS and given:
+            self.facts.owners.add(given[0].name[1])
         if callee.op in _KINDS and name in _BY_NAME:
             of_object = callee.op not in _ATTRIBUTES or (base is not None and base.name == "object")
             self._constant_stores += any(x.text for x in given[int(of_object) :][:1])

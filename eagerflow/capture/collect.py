@@ -104,6 +104,9 @@ class Collector:
         self._array = as_device("cpu:0").backend.array_type
         self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
         self._members: set[tuple[int, str]] = set()  # those of them that were looked at
+        #: functions whose attributes nobody has named yet
+        self._functions: list[Holder] = []
+        self._owners: set[str] = set()  # names of what attributes are read of or set
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
 
@@ -166,6 +169,7 @@ class Collector:
 
     def _scan(self, *, whole: bool) -> None:
         """Look at attributes, members and items: of all, or of what is new since last time."""
+        self._find_owners()
         if self.found.objects or self.attributes is not None:
             self._attributes().scan(whole=whole)
         if whole:
@@ -174,6 +178,14 @@ class Collector:
             return
         for path, value in self.containers.new_items(whole=whole):
             self.visit(path, value)
+
+    def _find_owners(self) -> None:
+        """Note the functions of which code names attributes, those that it has not set yet, too."""
+        functions, self._functions = self._functions, []
+        for one in functions:
+            names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
+            found = bool(names & self._owners)
+            (self.found.objects if found else self._functions).append(one)
 
     # --- values ---
 
@@ -250,6 +262,9 @@ class Collector:
         if self.containers is None:
             self.containers = CapturedContainers(self)
         self.containers.add(path, value)
+        if isinstance(value, deque):  # an append to a full one takes an item out
+            longest = AccessPath(path, "attribute", "maxlen", _joined(path, ".maxlen"), True)
+            self.visit(longest, value.maxlen)
         if not is_library_class(type(value)):
             self._add_object(path, value)
 
@@ -267,6 +282,8 @@ class Collector:
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
+            if hidden:  # a traced function has attributes as the function itself
+                self._functions.append(Holder(path, value))
         elif not library or self._has_attributes(value):
             self.found.add(path, "identity", value)
             self._add_object(path, value)
@@ -346,8 +363,8 @@ class Collector:
                     self.found.add(made, "member", getattr(function, name))
         if library:
             return
-        if function.__dict__:
-            self.found.objects.append(Holder(path, function))
+        owners = self.found.objects if function.__dict__ else self._functions
+        owners.append(Holder(path, function))
         for code in codes:
             self._look_at_code(Site(code, function, path))
 
@@ -371,6 +388,7 @@ class Collector:
         self.later |= {name for kind, name in facts.later if kind == "attribute"}
         self.names |= facts.strings
         self.asked |= facts.strings
+        self._owners |= facts.owners
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import operator
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import CellType, FrameType
@@ -197,9 +198,11 @@ def _replace(x: Any, value: Any, depth: int = 0) -> None:
 def _put(holder: Any, x: Any, value: Any, depth: int) -> bool:
     """Put ``value`` in the place of ``x`` in one holder; whether that can be done."""
     if isinstance(holder, dict):
-        refill(holder, {value if k is x else k: value if v is x else v
+        refill(holder, {value if k is x else _settled(k): value if v is x else v
                         for k, v in list(holder.items())})  # fmt: skip
-    elif isinstance(holder, (list, set, deque)):
+    elif isinstance(holder, set):
+        refill(holder, [value if item is x else _settled(item) for item in list(holder)])
+    elif isinstance(holder, (list, deque)):
         refill(holder, [value if item is x else item for item in list(holder)])
     elif isinstance(holder, tuple) and depth < _DEEP:
         items = [value if item is x else item for item in holder]
@@ -216,3 +219,16 @@ def _put(holder: Any, x: Any, value: Any, depth: int) -> bool:
             Location("attribute", holder, name, name).set(value)
         return bool(names)
     return True
+
+
+def _settled(x: Any) -> Any:
+    """Another key, or item of a set, which is put in again: without numbers, as they have no hash.
+
+    They asked for themselves when they were put in first, so that they are static.
+    """
+    if type(x) is TracedNumber:
+        return x.number
+    if type(x) is not tuple:
+        return x
+    items = tuple(map(_settled, x))
+    return x if all(map(operator.is_, items, x)) else items

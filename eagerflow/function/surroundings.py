@@ -248,6 +248,7 @@ class Outside:
             self._unproven += watch.unproven(changes)
         for change in changes:
             new = _to_store(change)
+            ask_in_keys(new)
             try:
                 store = (
                     None if change.kind == "memory" else make(change.kind, change.path, new, self)

@@ -258,6 +258,7 @@ class _Maker:
             owner: Any = path if kind in ("append", "fill") else path.parent
             changed.append(owner)
             changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
+            ask_in_keys(changes[-1][2])
         self._note_several([result, *[x for *_, x in changes], *[x.new for x in outside.changes()]])
         entry.treedef, entry.outputs = self._tree(result, outside)
         stores = list(outside.stores(self._store))

@@ -336,10 +336,10 @@ class Graph:
             fetches: values of the graph or their names, inner ones too; of nodes that have only an
                 effect the nodes, or their names as in the text: ``"&queue_enqueue"``.
             feeds: a tensor, variable, array or number for each input that is needed, by value or
-                name. An input whose device the graph does not say is where its tensor is; if none
-                of these is fed a tensor, on the current device. An inner value can be fed as well;
-                its node, and what only that needed, does not run then, even if an effect that is
-                fetched comes after it.
+                name, moved to the device of that. An input whose device the graph does not say is
+                where its tensor is; if none of these is fed a tensor, on the current device. An
+                inner value can be fed as well; its node, and what only that needed, does not run
+                then, even if an effect that is fetched comes after it.
 
         Returns:
             A tensor or a number for each of ``fetches``, None for a node.
@@ -349,7 +349,6 @@ class Graph:
                 value.
             ShapeError: something fed has another shape than its value.
             DTypeError: … another dtype.
-            DeviceError: … another device.
 
         >>> graph = ef.Graph.parse(
         ...     "graph f(%x: f32[n]) { %y = exp(%x) : f32[n] %z = add(%y, %y) : f32[n] return %z }"

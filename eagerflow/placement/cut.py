@@ -117,7 +117,6 @@ class _Cutter:
 
     def __init__(self, graph: Graph, usual: Device) -> None:
         self.graph = graph
-        self.usual = usual
         self.paths = FramePaths(graph)
         self.homes = Homes(graph, self.paths, usual)
         self.demand = Demand(graph, self.paths, self.homes)
@@ -141,14 +140,14 @@ class _Cutter:
 
     def run(self) -> Cut:
         for value in self.graph.inputs:
-            self.send(value, ())
+            self.send(value)
         for node in self.graph.nodes:
             self.begin_iterations(node)
             for device in self.demand.runs.get(node, ()):
                 self.node(node, device)
             for value in node.outputs:
-                self.send(value, self.demand.path_of(value))
-            self.send(node, self.demand.path_of(node))
+                self.send(value)
+            self.send(node)
         outputs = []
         for value in self.graph.outputs:
             device = self.demand.place_of(value)
@@ -233,7 +232,7 @@ class _Cutter:
 
     # --- what is sent and received ---
 
-    def send(self, what: Value | Node, path: FramePath) -> None:
+    def send(self, what: Value | Node) -> None:
         """Send what others need of it."""
         for device, kind in self.demand.sends.get(what, ()):
             if isinstance(what, Node) and self.tells_end(what, device) is not None:

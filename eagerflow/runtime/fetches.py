@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from eagerflow.core.convert import as_tensor, scalar
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import evaluate, symbols
-from eagerflow.errors import DeviceError, DTypeError, GraphError, PlacementError, ShapeError
+from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, Value
@@ -254,7 +254,7 @@ def _open_devices(given: Mapping[Value, Any], inputs: Sequence[Any]) -> tuple[De
 
 
 def _inputs(given: Mapping[Value, Any], usual: Device) -> list[Any]:
-    """A tensor or a number for each value that is fed, checked against the types of the values.
+    """A tensor or a number for each value that is fed, where the value is, and of its type.
 
     Args:
         given: what is fed.
@@ -263,7 +263,7 @@ def _inputs(given: Mapping[Value, Any], usual: Device) -> list[Any]:
     Raises:
         DTypeError: another dtype, or another kind of number.
         ShapeError: another shape, or sizes that contradict each other.
-        DeviceError: another device.
+        DeviceError: a device that this process lacks.
     """
     values = [_converted(v, x, usual) for v, x in given.items()]
     sizes: dict[str, int] = {}
@@ -306,12 +306,7 @@ def _converted(value: Value, x: Any, usual: Device) -> Any:
             value, str(type_of(tensor)), f"convert it: ef.astype(x, {kind.dtype.name!r})"
         )
     if value.device is not None and tensor.device != value.device:
-        raise DeviceError(
-            f"run: %{value.name} is on another device",
-            given=str(type_of(tensor)),
-            expected=str(value.spec),
-            hint=f"move it with .to('{value.device}')",
-        )
+        return tensor.to(as_device(value.device))
     return tensor
 
 

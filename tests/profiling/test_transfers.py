@@ -79,7 +79,30 @@ def test_a_profile_counts_the_moves_of_a_graph_as_those_of_eager_code() -> None:
     assert {(e.step, e.scope, e.detail) for e in nodes} == {
         (nodes[0].step, "", "f32[2,3]@cpu:1"), (nodes[0].step, "", "f32[2,3]@cpu:0"),
     }  # fmt: skip
-    assert all("with" not in e.source.text and "x" in e.source.text for e in nodes)
+    assert [e.source.text for e in nodes] == ["y = ef.exp(x)", "return y + x"]
+
+
+def test_moves_that_a_device_makes_later_belong_to_the_step_that_asked() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        with ef.device("async:0"):
+            y = ef.exp(x)
+        with ef.device("cpu:0"):
+            return y + x
+
+    x = ef.zeros((2, 3))
+    f(x)
+    with recorded(TransferEvent, NodeEvent, StepEvent) as found, ef.profile() as profile:
+        f(x)
+    (step,) = found.of("step")
+    moves = [e for e in found.events if e.name == "transfer"]
+    assert {(e.step, e.kind, e.device, e.nbytes) for e in moves} == {
+        (step.step, kind, device, 24)
+        for kind in ("transfer", "node") for device in ("async:0", "cpu:0")
+    }  # fmt: skip
+    assert {e.caller or e.thread for e in moves} == {step.thread}
+    rows = {(row.device, row.calls) for row in profile.table() if row.name == "transfer"}
+    assert rows == {("async:0", 1), ("cpu:0", 1)}
 
 
 def test_a_move_that_fails() -> None:

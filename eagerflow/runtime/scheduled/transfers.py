@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from threading import get_ident
 from time import perf_counter
 from typing import Any
 
@@ -11,7 +13,6 @@ from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import NullArray, as_device, copied
 from eagerflow.runtime.generated.instructions import line_of
-from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
 from eagerflow.runtime.scheduled.step import Completion
@@ -19,14 +20,11 @@ from eagerflow.types import TensorType
 
 
 def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
-    """Send a value, or that a node has run."""
-    data: Any = None
-    if inputs:
-        (data,) = inputs
-        if "shape" in node.attrs:
-            data = NullArray(data.dtype, data.shape)
-        elif isinstance(kind := node.inputs[0].type, TensorType):
-            data = _move(data, kind, node, completion)
+    """Send a value when it is there, or that a node has run; holds no thread until then."""
+    asked = _asked()
+
+    def send(data: Any = None) -> None:
+        completion.rendezvous.send(_key(node, completion), data, sent=gone)
 
     def gone(error: Exception | None) -> None:
         if error is None:
@@ -34,7 +32,27 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         else:
             completion.failed(error)
 
-    completion.rendezvous.send(_key(node, completion), data, sent=gone)
+    def ready(error: Exception | None) -> None:
+        if error is not None or completion.answered:
+            gone(error)
+            return
+        try:
+            send(_move(inputs[0], node, completion, asked))
+        except Exception as failure:
+            gone(failure)
+
+    if not inputs:
+        send()
+    elif "shape" in node.attrs:
+        send(NullArray(inputs[0].dtype, inputs[0].shape))
+    elif not isinstance(node.inputs[0].type, TensorType):
+        send(inputs[0])
+    else:
+        backend = as_device(node.device).backend
+        if backend is node.attrs["to"].backend:  # no one waits for the values here
+            send(_move(inputs[0], node, completion, asked))
+        else:
+            backend.when_ready(inputs[0], ready)
 
 
 def _key(node: Node, completion: Completion) -> Key:
@@ -42,32 +60,43 @@ def _key(node: Node, completion: Completion) -> Key:
     return Key(completion.rendezvous.step, node.attrs["edge"], completion.path())
 
 
-def _move(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
-    if not NodeEvent.listeners:
-        return _copy(data, kind, node, completion)
-    start = perf_counter()
-    made = _copy(data, kind, node, completion)
-    tier, spec = completion.tier, kind.like(shape=data.shape).on(node.attrs["to"])
-    known = {**described(node, [spec]), "name": "transfer"}  # as eagerly, and in other tiers
-    event = NodeEvent(
-        **known, device=str(spec.device), executable=tier.number, graph=tier.graph.name,
-        start=start, stop=perf_counter(),
-    )  # fmt: skip
-    events.end(event)
-    return made
+def _is_told() -> bool:
+    """Whether somebody wants to hear of transfers."""
+    return bool(TransferEvent.listeners or NodeEvent.listeners)
 
 
-def _copy(data: Any, kind: TensorType, node: Node, completion: Completion) -> Any:
+def _asked() -> Mapping[str, Any]:
+    """What events of a transfer say of who asks for it, as another thread may do it later."""
+    if not _is_told():
+        return {}
+    return {
+        "caller": 0 if step_of.runner else step_of.caller or get_ident(),
+        "runner": step_of.runner, "step": step_of.step, "frames": step_of.frames,
+    }  # fmt: skip
+
+
+def _move(data: Any, node: Node, completion: Completion, asked: Mapping[str, Any]) -> Any:
+    """The value on the device that it is sent to; told as a transfer and, as eagerly, as an op."""
     source, device = as_device(node.device), node.attrs["to"]
-    if not TransferEvent.listeners:
+    if not _is_told():
         return copied(data, source, device)
-    event = TransferEvent(
-        name="transfer", device=str(device), origin=str(source),
-        nbytes=kind.like(shape=data.shape).nbytes, executable=completion.tier.number,
-        node=node.name, source=line_of(node), frames=step_of.frames,
-    )  # fmt: skip
-    with told(event):
-        return copied(data, source, device)
+    kind = node.inputs[0].type
+    assert isinstance(kind, TensorType)
+    spec = kind.like(shape=data.shape).on(device)
+    known = {
+        **asked, "name": "transfer", "device": str(device), "nbytes": spec.nbytes,
+        "executable": completion.tier.number, "node": node.name, "source": line_of(node),
+    }  # fmt: skip
+    if known.get("caller") == get_ident():
+        known["caller"] = 0
+    start = perf_counter()
+    moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
+    with nullcontext() if moves is None else told(moves):
+        made = copied(data, source, device)
+    if NodeEvent.listeners:
+        known |= {"graph": completion.tier.graph.name, "scope": node.scope, "detail": str(spec)}
+        events.end(NodeEvent(**known, start=start, stop=perf_counter()))
+    return made
 
 
 def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:

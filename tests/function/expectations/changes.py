@@ -196,3 +196,32 @@ def attributes_set_by_computed_names(trace: Trace) -> Steps:
         yield f(ef.ones(n), name), sorted(vars(box).items())
         vars(box).clear()
         setattr(box, "gone_" + name, 1)
+
+
+@program(traces=2)
+def longest_deque(trace: Trace) -> Steps:
+    window = collections.deque([x, x * 2], maxlen=3)
+
+    @trace
+    def f(x):
+        window.append(x)
+        return sum(window), len(window)
+
+    yield f(x), list(window)
+    window = collections.deque([x, x * 2], maxlen=2)
+    yield f(x), list(window)
+
+
+@program(traces=2)
+def sizes_as_keys_of_dicts_that_are_made(trace: Trace) -> Steps:
+    box: dict[str, Any] = {}
+
+    @trace
+    def f(x, given):
+        box["sums"] = {x.shape: x.sum(), "inner": {x.shape[0]: [{len(x): 1}]}}
+        given["sums"] = {x.shape[0]: x.sum()}
+        return x * 2
+
+    for n in (1, 2, 2):
+        given: dict[str, Any] = {}
+        yield f(ef.ones(n), given), box, given

@@ -1,4 +1,4 @@
-"""What instances of dataclasses, lists and dicts hold beside their fields and items."""
+"""What dataclasses, lists, dicts and functions hold beside their fields, items and code."""
 
 from __future__ import annotations
 
@@ -187,3 +187,76 @@ def a_list_that_holds_itself(trace: Trace) -> Steps:
 
     f(x)
     yield None
+
+
+@program(traces=2)
+def counter_on_the_function_itself(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        f.calls = getattr(f, "calls", 0) + 1
+        return x * f.calls
+
+    for _ in range(3):
+        yield f(x), f.calls
+    f.calls = 10
+    yield f(x), f.calls
+
+
+@program(traces=4)
+def attributes_of_another_traced_function(trace: Trace) -> Steps:
+    @trace
+    def inner(x):
+        return x * inner.scale
+
+    @trace
+    def outer(x):
+        inner.last = x.sum()
+        return inner(x) if inner.mode == "inner" else x
+
+    inner.scale, inner.mode = 2.0, "inner"
+    yield outer(x), inner.last
+    inner.scale = 3.0
+    yield outer(x * 2), inner.last
+    inner.scale = x
+    yield outer(x), inner(x)
+    inner.mode = "outer"
+    yield outer(x * 3), inner.last
+
+
+@program(traces=2)
+def counter_that_a_helper_gets_first(trace: Trace) -> Steps:
+    def helper(x):
+        helper.calls = getattr(helper, "calls", 0) + 1
+        return x * helper.calls
+
+    f = trace(lambda x: helper(x))
+    for _ in range(3):
+        yield f(x), helper.calls
+    del helper.calls
+    yield f(x), helper.calls
+
+
+@program(traces=2)
+def attribute_that_a_helper_is_asked_for(trace: Trace) -> Steps:
+    def helper(x):
+        return x * 2 if hasattr(helper, "doubles") else x
+
+    f = trace(lambda x: helper(x))
+    yield f(x)
+    helper.doubles = True
+    yield f(x)
+
+
+@program(traces=4)
+def cache_that_a_helper_gets_first(trace: Trace) -> Steps:
+    def helper(x):
+        if not hasattr(helper, "sums"):
+            helper.sums = {}
+        helper.sums[x.shape] = x.sum()
+        return len(helper.sums)
+
+    f = trace(lambda x: helper(x))
+    for n in (1, 2, 2):
+        yield f(ef.ones(n)), helper.sums
+    del helper.sums
+    yield f(ef.ones(2)), helper.sums

@@ -6,6 +6,7 @@ import collections
 import functools
 import itertools
 import queue
+from types import SimpleNamespace
 from typing import Any
 
 import eagerflow as ef
@@ -448,3 +449,29 @@ def static_argument_is_changed(trace: Trace) -> Steps:
     for k in range(2):
         log: list[str] = []
         yield f(x * k, log), log
+
+
+@program(traces=2, reports=("traced at each call: box['set'] is set",))
+def numbers_in_one_set(trace: Trace) -> Steps:
+    box: dict[str, Any] = {}
+
+    @trace
+    def f(x, k):
+        box["set"] = {k, k + 1, (k, k + 2)}
+        return x * k
+
+    for k in (1, 2):
+        yield f(x, k), box
+
+
+@program(traces=2, reports=("traced at each call: items: items are appended",))
+def numbers_in_one_set_of_an_object(trace: Trace) -> Steps:
+    items: list[Any] = []
+
+    @trace
+    def f(x, k):
+        items.append(SimpleNamespace(set={k, k + 1, (k, k + 2)}, table={k: x, (k, 1): k}))
+        return x * k
+
+    for k in (1, 2):
+        yield f(x, k), [vars(one) for one in items]

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from eagerflow.errors import DeadlineError, KernelError
 from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads import workers
+from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.ctrl_c import ctrl_c_raises, interrupted
 from tests.runtime.scheduled.scheduled_graphs import Ops, ops
 
@@ -156,3 +158,23 @@ def test_a_runner_over_two_devices() -> None:
     queue.close(cancel_pending=True)
     runner.join()
     assert got == [[float(i), i + 1.0] for i in range(21)]
+
+
+def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
+    slow = AsyncBackend("slow", threads=False)  # it works only when it is told to
+    ef.hardware.register_backend(slow)
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        return (ef.exp(x.to("slow:0")) * 2.0).to("cpu:1") + x.to("cpu:1")
+
+    with pytest.raises(DeadlineError), ef.deadline(0.05):
+        f(ef.zeros(3))
+    while slow.pump(100):
+        pass
+    done = ef.trace(lambda x: (x.to("slow:0") + 1.0).to("cpu:0"))
+    with ThreadPoolExecutor(1) as other:
+        result = other.submit(done, ef.zeros(3))
+        while not result.done():
+            slow.pump(100)
+    assert result.result().tolist() == [1.0, 1.0, 1.0]
