@@ -15,7 +15,7 @@ from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
-from eagerflow.graph.signatures import is_structured, kind_of
+from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
 from eagerflow.types import TensorType
 
 _NOWHERE: Final[Mapping[Value, Value]] = {}
@@ -288,7 +288,7 @@ class _Moves:
 def _moved_from(value: Value, device: Any) -> Value:
     """What ``value`` is a copy of, if that is on ``device``."""
     first = value
-    while first.node is not None and first.node.op == "transfer" and first.device != device:
+    while first.node is not None and is_transfer(first.node.op) and first.device != device:
         first = first.node.inputs[0]
     return first if first.device == device else value
 

@@ -94,6 +94,12 @@ def is_read(op: str) -> bool:
     return known is not None and known.reads_variable
 
 
+def is_transfer(op: str) -> bool:
+    """Whether nodes of ``op`` give on another device what they take on one."""
+    known = find_op(op)
+    return known is not None and known.moves
+
+
 def is_number(op: str) -> bool:
     """Whether nodes of ``op`` compute with Python numbers."""
     return kind_of(op) == "number"

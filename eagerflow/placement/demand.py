@@ -19,7 +19,13 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, size_value
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device
-from eagerflow.placement.homes import Homes, is_loop_merge, source_of, waits_of
+from eagerflow.placement.homes import (
+    Homes,
+    is_loop_merge,
+    is_move,
+    source_of,
+    waits_of,
+)
 
 #: what is sent: a value, that a node has run, or the shape of a value
 VALUE: Final = "value"
@@ -66,7 +72,7 @@ class Demand:
                 (_, frame) = paths.nodes[node][-1]
                 self.loops[frame].add(homes.of(node))
         for node in graph.nodes:
-            if not homes.is_copied(node) and node.op != "transfer" and not _is_idle(node):
+            if not (homes.is_copied(node) or is_move(node) or _is_idle(node)):
                 self._run(node, homes.of(node))
         for value in graph.outputs:
             self._value(value, self.place_of(value))
@@ -106,7 +112,7 @@ class Demand:
     def _value(self, value: Value, device: Device) -> None:
         transfer, value = value.node, source_of(value)
         node = value.node
-        if transfer is not None and transfer.op == "transfer":
+        if transfer is not None and is_move(transfer):
             self.moves.setdefault((value, device), transfer)
         if node is None:
             if not isinstance(value.type, NumberType) and self.homes.of_value(value) is not device:
@@ -177,7 +183,7 @@ class Demand:
     @staticmethod
     def ran_by(node: Node) -> Node | None:
         """The node that has run when this one, perhaps a transfer, has."""
-        return source_of(node.outputs[0]).node if node.op == "transfer" else node
+        return source_of(node.outputs[0]).node if is_move(node) else node
 
     def orders(self, pivot: Node) -> bool:
         """Whether what waits for a pivot waits for effects, too, in the branch or loop around."""
@@ -249,7 +255,7 @@ class Demand:
         for value in self.graph.values():
             node = value.node
             once = node is not None and node.op == "Enter" and not node.attrs.get("invariant")
-            if node is None or not (once or node.op in ("constant", "transfer")):
+            if node is None or not (once or node.op == "constant" or is_move(node)):
                 for name in lone_names(value.type):
                     tellers.setdefault(name, []).append(value)
         return tellers

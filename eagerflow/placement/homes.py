@@ -113,7 +113,7 @@ class Homes:
             return self._of_steering(node)
         makers = [v.node for v in node.inputs if v.node is not None]
         for maker in (*makers, *node.control_inputs):
-            if not self.is_copied(maker) and maker.op != "transfer":
+            if not (self.is_copied(maker) or is_move(maker)):
                 return self.of(maker)
         return known or self.usual
 
@@ -143,6 +143,12 @@ def as_known(device: Any) -> Device | None:
     return device if isinstance(device, Device) else None
 
 
+def is_move(node: Node) -> bool:
+    """Whether a node moves a value, and so is what is cut."""
+    op = find_op(node.op)
+    return op is not None and op.moves
+
+
 def is_loop_merge(node: Node) -> bool:
     """Whether a node gives a loop-carried value."""
     return node.op == "Merge" and "back" in node.attrs
@@ -150,7 +156,7 @@ def is_loop_merge(node: Node) -> bool:
 
 def source_of(value: Value) -> Value:
     """What a value is a copy of, on whatever device."""
-    while value.node is not None and value.node.op == "transfer":
+    while value.node is not None and is_move(value.node):
         value = value.node.inputs[0]
     return value
 
@@ -159,7 +165,7 @@ def waits_of(node: Node) -> Iterator[Node]:
     """What a node waits for besides its operands, and what the transfers of these wait for."""
     yield from node.control_inputs
     for value in node.inputs:
-        while value.node is not None and value.node.op == "transfer":
+        while value.node is not None and is_move(value.node):
             yield from value.node.control_inputs
             value = value.node.inputs[0]
 

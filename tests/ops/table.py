@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,13 @@ from eagerflow.core.op import infer_specs
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.errors import MoveWarning
 from eagerflow.events import TransferEvent
+from eagerflow.runtime.executable import spans_devices
 from tests.numeric import numeric_vjp_check
 from tests.ops.case import LAYOUTS, TOLERANCE, OpCase, Sample, np_dtype
 from tests.ops.gradients import gradient
 from tests.ops.tracing import State, call_traced, compare_traced, run_traced, traced
+from tests.placement.scattered import CPUS
+from tests.programs.columns import MIXED, partitioned
 from tests.recorded import recorded
 
 Run = Callable[[Callable[..., Any], Sequence[Any], dict[str, Any]], Any]
@@ -73,6 +77,17 @@ def _traced_in_scope(
         return call_traced(function, args, kwargs)
 
 
+@contextmanager
+def _cut_over(*devices: str, taped: bool = False) -> Iterator[None]:
+    """Graphs are cut into partitions: all that have a node which may run elsewhere."""
+    with partitioned(devices) as seen:
+        yield
+    # under a tape the graph of the trace is replaced by two, or replayed if that cannot be
+    graphs = seen.graphs[1:] if taped else seen.graphs
+    assert seen.ended or not any(map(spans_devices, graphs)), "no step was partitioned"
+
+
+LATE = "partitioned, late and in pieces"
 #: how an op can be run: name of the column -> run(function, args, kwargs)
 COLUMNS: dict[str, Run] = {
     "eager": lambda function, args, kwargs: function(*args, **kwargs),
@@ -81,11 +96,18 @@ COLUMNS: dict[str, Run] = {
     "traced": run_traced,
     "traced in a scope": _traced_in_scope,
     "called": call_traced,
+    "partitioned": call_traced,
+    LATE: call_traced,
 }
-EVERY_WAY = ("eager", "cpu:1", "scope", "traced", "traced in a scope")
+#: within what a column runs, and whether it does so under a tape
+WITHIN: dict[str, Callable[..., AbstractContextManager[Any]]] = {
+    "partitioned": partial(_cut_over, *CPUS),
+    LATE: partial(_cut_over, *MIXED),
+}
+EVERY_WAY = ("eager", "cpu:1", "scope", "traced", "traced in a scope", "partitioned")
 BOTH_WAYS, EAGERLY = ("eager", "called"), ("eager",)
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
-COMPARED = frozenset({"traced", "traced in a scope", "called"})
+COMPARED = frozenset({"traced", "traced in a scope", "called", *WITHIN})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
 _FIRST = ("int64", "uint8", "float32", "complex64")
 
@@ -164,6 +186,8 @@ def columns_of(case: OpCase, dtype: str, layout: str) -> tuple[str, ...]:
     """The columns that run the values of a case: all for a dtype and a layout that show most."""
     stands = (dtype in one_of_each_kind(case)) + (layout == layout_of(case))
     columns = (EAGERLY, BOTH_WAYS, EVERY_WAY)[stands]
+    if stands == 2 and dtype == one_of_each_kind(case)[0]:
+        columns += (LATE,)
     return tuple([c for c in columns if c not in COMPARED or not case.untraceable])
 
 
@@ -249,8 +273,13 @@ def _run(case: OpCase, args: list[Any], column: str) -> Any:
     tensors = [map_arrays(ef.asarray, a) for a in args]
     # whoever looks on has each op of a graph run by itself, not by the program
     watching = nullcontext() if column in COMPARED else rules_checked()
-    with np.errstate(all="ignore"), watching:
+    with np.errstate(all="ignore"), watching, within(column):
         return COLUMNS[column](function_of(case), tensors, case.kwargs)
+
+
+def within(column: str, **how: Any) -> AbstractContextManager[Any]:
+    """Within what a column runs."""
+    return WITHIN[column](**how) if column in WITHIN else nullcontext()
 
 
 def _check_result(case: OpCase, got: Any, want: Any) -> None:
@@ -303,8 +332,9 @@ def check_gradient(
     function, run = function_of(case), COLUMNS[column]
     if column in COMPARED:
         tensors = [map_arrays(ef.asarray, a) for a in args]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), within(column):
             run(gradient(function, case.grad, case.kwargs, order), tensors, {})
+        with np.errstate(all="ignore"), within(column, taped=True):
             compare_traced(
                 gradient(function, case.grad, case.kwargs, order),
                 gradient(traced(function), case.grad, case.kwargs, order),

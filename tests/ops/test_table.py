@@ -3,9 +3,10 @@
 In the layout in which a case shows most, one dtype of each kind is run in every way: eagerly, on
 another device, traced, with each graph verified and run in every way that there is. Traced calls
 of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones.
-What is traced is the same bit for bit. `test_other_sizes` calls each case, traced once, with
-further sizes: in one dtype (float64 where the case has it), gradients of first and second order
-included; those graphs are run in every way, too.
+What is traced is the same bit for bit, also where its nodes are scattered over several devices;
+slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each
+case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
+first and second order included; those graphs are run in every way, too.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
+    WITHIN,
     arguments,
     check_gradient,
     check_values,
@@ -26,6 +28,7 @@ from tests.ops.table import (
     function_of,
     layout_of,
     map_arrays,
+    within,
 )
 from tests.ops.tracing import traced
 
@@ -63,7 +66,7 @@ def test_gradients(case: OpCase) -> None:
         ((case, dtype, layout, column)
          for layout in case.layouts
          for dtype, column in _slopes(
-             case, "eager", *(["traced"] if layout == layout_of(case) else [])
+             case, "eager", *(["traced", "partitioned"] if layout == layout_of(case) else [])
          )),
         check_gradient,
     )  # fmt: skip
@@ -86,6 +89,21 @@ def test_other_sizes(case: OpCase) -> None:
 @pytest.mark.parametrize("case", SMOOTH, ids=_name)
 def test_gradients_of_other_sizes(case: OpCase) -> None:
     check_sizes(case, 2 if case.second else 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("column", WITHIN)
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
+def test_on_several_devices(case: OpCase, column: str) -> None:
+    rows = [(d, layout) for d in case.dtypes for layout in case.layouts]
+    check_each(((case, *row, (column,)) for row in rows), check_values)
+    layouts = case.layouts if case.grad else ()
+    slopes = [(d, layout, c) for layout in layouts for d, c in _slopes(case, column)]
+    orders = (1, 2) if case.second else (1,)
+    check_each(((case, *row, order) for row in slopes for order in orders), check_gradient)
+    for order in (0, *orders[-1:]) if case.grad else (0,):
+        with within(column):
+            check_sizes(case, order)
 
 
 @pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=_name)

@@ -237,7 +237,7 @@ def _telling_all(graph: Graph) -> Graph:
 @functools.lru_cache(maxsize=4)
 def _read_again(graph: Graph) -> Executable:
     """What runs the graph from its file; its text is the same."""
-    with ef.config(cpu_devices=2):  # cases may move to a device that is usable, but not configured
+    with ef.config(cpu_devices=4):  # cases may move to a device that is usable, but not configured
         again = from_file_bytes(to_bytes(graph), graph.resources)
     assert str(again) == str(graph)
     return Executable(again)

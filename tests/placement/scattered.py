@@ -2,33 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 from zlib import crc32
 
 import eagerflow as ef
+from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import lower
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.check import verify_cut
 from eagerflow.placement.cut import Cut, cut
-from eagerflow.placement.placed import placed
+from eagerflow.placement.placed import Choice, is_movable, placed
+from eagerflow.runtime.executable import spans_devices
+from eagerflow.runtime.rendezvous.rendezvous import Left
+from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.types import BYTES
 
-__all__ = ["by_name", "cut_text", "partition", "scattered"]
+__all__ = ["CPUS", "cut_text", "nothing_left", "partition", "scattered"]
+
+CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
 
 
-def by_name(devices: int, salt: int = 0) -> Callable[[Node], tuple[Device, str]]:
+def _by_name(devices: Sequence[Device], salt: int) -> Choice:
     """Places a node wherever its name leads."""
+    data = [d for d in devices if d.backend.holds_bytes]
 
     def choose(node: Node) -> tuple[Device, str]:
-        return as_device(f"cpu:{crc32(f'{salt}{node.name}'.encode()) % devices}"), "by its name"
+        values = (*node.inputs, *node.outputs)
+        there = data if any(v.type.dtype is BYTES for v in values if v.device) else devices
+        return there[(crc32(node.name.encode()) + salt) % len(there)], "by its name"
 
     return choose
 
 
-def scattered(graph: Graph, devices: int = 4, salt: int = 0) -> Graph:
-    """The graph with its nodes on several devices."""
-    return placed(graph, by_name(devices, salt))
+def every_node(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and of its subgraphs."""
+    yield from graph.nodes
+    for inner in inner_graphs(graph.nodes):
+        yield from inner.nodes
+
+
+def scattered(graph: Graph, devices: Sequence[str] = CPUS, salt: int = 0) -> Graph:
+    """The graph with its nodes on several devices, if any of them can be placed."""
+    found = [as_device(d) for d in devices]
+    tried = (placed(graph, _by_name(found, salt + i)) for i in range(len(devices)))
+    made = next((one for one in tried if spans_devices(one)), graph)
+    assert made is not graph or not any(map(is_movable, every_node(graph)))
+    return made
 
 
 def partition(graph: Graph, whole: Callable[[Node], bool] = lambda node: False) -> Cut:
@@ -42,3 +65,24 @@ def cut_text(text: str, **resources: Any) -> Cut:
     """The partitions of a graph in its text form, with four virtual CPUs."""
     with ef.config(cpu_devices=4):
         return partition(Graph.parse(text, resources))
+
+
+@contextmanager
+def nothing_left() -> Iterator[list[str]]:
+    """Each step within that succeeds leaves nothing at its rendezvous.
+
+    Gives a list of how the steps ended.
+    """
+    ended: list[str] = []
+    left: list[Left] = []
+    end = ScheduledStep.end
+
+    def noting(step: ScheduledStep) -> None:
+        end(step)
+        if step.rendezvous is not None:
+            ended.append(step.outcome)
+            left.extend(step.left if step.outcome == "done" else ())
+
+    with patch.object(ScheduledStep, "end", noting):
+        yield ended
+    assert left == []

@@ -15,16 +15,15 @@ from eagerflow.function import cache, derivative
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.graph.verify import verify
-from eagerflow.hardware import Device, as_device
-from eagerflow.placement.placed import placed
 from eagerflow.placement.placing import place
 from eagerflow.runtime import executable
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.fakes.transport import FakeNetwork, FakeTransport
+from tests.placement.scattered import CPUS, nothing_left, scattered
 
-__all__ = ["COLUMNS", "QUANTITIES", "Column", "Quantity", "renew"]
+__all__ = ["COLUMNS", "MIXED", "QUANTITIES", "Column", "Quantity", "partitioned", "renew"]
 
 Function = Callable[..., Any]
 Context = Callable[[], AbstractContextManager[Any]]
@@ -90,35 +89,47 @@ def scheduled(whole: Any = None) -> Iterator[None]:
         yield
 
 
-def scattered(devices: Sequence[str]) -> Callable[[Graph], Graph]:
-    """Gives optimised graphs with their nodes on several devices, wherever their names lead."""
+class Scattered(NamedTuple):
+    """What `partitioned` has seen.
 
-    def choose(node: Node) -> tuple[Device, str]:
-        return as_device(devices[crc32(node.name.encode()) % len(devices)]), "by its name"
+    Attributes:
+        graphs: those that were placed.
+        ended: how the steps over several devices ended.
+    """
 
-    return lambda graph: placed(optimise(graph, DEFAULT)[0], choose)
+    graphs: list[Graph]
+    ended: list[str]
 
 
 @contextmanager
-def partitioned(devices: Sequence[str], *, by_network: bool = False) -> Iterator[None]:
-    """Nodes are on several devices, so that graphs are cut."""
+def partitioned(
+    devices: Sequence[str] = CPUS, *, by_network: bool = False
+) -> Iterator[Scattered]:  # fmt: skip
+    """Nodes are on several devices, so that graphs are cut; no step leaves what was sent in it."""
     with ExitStack() as stack:
         stack.enter_context(ef.config(cpu_devices=4))
-        stack.enter_context(graphs(scattered(devices)))
+        seen = Scattered([], stack.enter_context(nothing_left()))
+
+        def change(graph: Graph) -> Graph:
+            seen.graphs.append(scattered(optimise(graph, DEFAULT)[0], devices))
+            return seen.graphs[-1]
+
+        stack.enter_context(graphs(change))
         if by_network:
             network = FakeNetwork(seed=len(devices))
             made = partial(Rendezvous, transport=FakeTransport(network))
             stack.enter_context(patch.object(step, "Rendezvous", made))
             stack.enter_context(network.running())
-        yield
+        yield seen
 
 
-_CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
+#: two of these have memory of their own, and their work is done late and in pieces
+MIXED = ("cpu:0", "async:0", "cpu:1", "async:1")
 
 
 def by_name(node: Node) -> str:
     """One of several devices, wherever the name of a node leads."""
-    return _CPUS[crc32(node.name.encode()) % len(_CPUS)]
+    return CPUS[crc32(node.name.encode()) % len(CPUS)]
 
 
 def ruled(function: Function) -> Function:
@@ -129,7 +140,7 @@ def ruled(function: Function) -> Function:
 @contextmanager
 def on_several_devices() -> Iterator[None]:
     """There are as many devices as the rule gives."""
-    with ef.config(cpu_devices=len(_CPUS)), passes(*DEFAULT)():
+    with ef.config(cpu_devices=len(CPUS)), passes(*DEFAULT)():
         yield
 
 
@@ -142,11 +153,9 @@ COLUMNS: dict[str, Column] = {
     "read again from text": Column(within=lambda: graphs(read_again)),
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
-    "partitioned": Column(within=lambda: partitioned(_CPUS)),
-    "partitioned, by the worst network": Column(within=lambda: partitioned(_CPUS, by_network=True)),
-    "partitioned, late and in pieces": Column(
-        within=lambda: partitioned(("cpu:0", "async:0", "cpu:1", "async:1"))
-    ),
+    "partitioned": Column(within=partitioned),
+    "partitioned, by the worst network": Column(within=lambda: partitioned(by_network=True)),
+    "partitioned, late and in pieces": Column(within=lambda: partitioned(MIXED)),
     "placed by a rule": Column(ruled, within=on_several_devices),
     "placed by a rule inside": Column(ruled, within=on_several_devices, inner=True),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops

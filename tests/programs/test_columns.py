@@ -14,6 +14,8 @@ from tests.recorded import recorded
 
 #: by column the tier of its steps; None where ops go through `bind` one by one
 TIERS = {
+    "placed by a rule": "partitioned",
+    "placed by a rule inside": "partitioned",
     "converted": None,
     "scheduled": "scheduled",
     "scheduled node by node": "scheduled",
@@ -34,12 +36,13 @@ def test_a_column_runs_in_its_tier(name: str) -> None:
             y = y * 0.5
         return ef.sin(y) + x
 
-    run = column.run(f)
-    run(ef.ones(3))
-    with column.around() or nullcontext(), column.within():
-        renew(run)
-        with recorded(StepEvent) as found:
-            assert run(ef.ones(3)).shape == (3,)
+    with ef.config(cpu_devices=4):
+        run = column.run(f)
+        run(ef.ones(3))
+        with column.around() or nullcontext(), column.within():
+            renew(run)
+            with recorded(StepEvent) as found:
+                assert run(ef.ones(3)).shape == (3,)
     tiers = {event.tier for event in found.of("step")}
     wanted = TIERS.get(name, "generated")
     assert tiers == (set() if wanted is None else {wanted})

@@ -258,8 +258,9 @@ NAMED_TWICE = {
 @pytest.mark.parametrize("quantity", NAMED_TWICE)
 def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
     program, made = NAMED_TWICE[quantity]
-    with ef.config(verify=True):
-        check(program, made, ("traced", "traced inside", "under a tape"), quantity)
+    for looking in (False, True):  # which checks graphs after each pass, and replays them
+        with ef.config(verify=looking):
+            check(program, made, ("traced", "traced inside", "under a tape"), quantity)
 
 
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)

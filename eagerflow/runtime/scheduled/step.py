@@ -22,7 +22,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
@@ -65,6 +65,7 @@ class ScheduledStep:
     Attributes:
         log: what the scheduler was told and said; None if it is not kept.
         rendezvous: where what is sent meets those that receive it; None where nothing is sent.
+        left: what was left there when the step ended: nothing, unless it was broken off.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class ScheduledStep:
     ) -> None:  # fmt: skip
         self._tier = tier
         self.rendezvous = None if tier.routes is None else Rendezvous(number, tier.routes)
+        self.left: list[Left] = []
         self._number = number
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
@@ -111,6 +113,11 @@ class ScheduledStep:
     @property
     def log(self) -> SchedulerLog | None:
         return self._scheduler.log  # type: ignore[return-value]  # the tuples of instructions
+
+    @property
+    def outcome(self) -> str:
+        """How it has ended: ``"done"``, or why not; empty if it has not."""
+        return self._scheduler.outcome
 
     # --- the thread that runs the step ---
 
@@ -306,7 +313,7 @@ class ScheduledStep:
                 self._waits.clear()
         self._held.clear()
         if self.rendezvous is not None:
-            self.rendezvous.end()
+            self.left += self.rendezvous.end()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
