@@ -106,9 +106,14 @@ class PlacementExplanation:
     >>> with ef.config(cpu_devices=2):
     ...     y = f.place({"double": "cpu:1"})(ef.zeros(3))
     ...     print(f.explain("placement"))  # doctest: +ELLIPSIS
-    f: 4 nodes on 2 devices, by 'double': cpu:1 at <doctest ...
-    device  scope   nodes               why
-    cpu:1   double  multiply, constant  ...
+    f: 3 nodes on 2 devices, by 'double': cpu:1 at ...
+    device  scope   nodes     why
+    cpu:0   -       exp       where its operands are: %transfer_2 on cpu:0, made there at ...
+    cpu:1   double  constant  a constant, of which each device that needs it has a copy
+    cpu:1   double  multiply  rule 'double'
+    24 bytes cross:
+    %x         f32[3]  cpu:0 -> cpu:1  12 bytes
+    %multiply  f32[3]  cpu:1 -> cpu:0  12 bytes
     """
 
     def __init__(self, name: str, graph: Graph, rules: Rules | None) -> None:
