@@ -486,9 +486,8 @@ class Tracer(AbstractTracer):
         return self._number_node("constant", (), NumberType(kind), value=x).outputs[0]
 
     def _number_node(self, op: str, values: Any, kind: Any, on: Any = None, **attrs: Any) -> Node:
-        rest: dict[str, Any] = {"scope": current_scope(), "source": capture(3)}
-        rest["forward"] = current_forward()
-        return self.graph.add_node(op, values, (kind,), attrs, device=on, **rest)
+        rest: dict[str, Any] = {"scope": current_scope(), "forward": current_forward()}
+        return self.graph.add_node(op, values, (kind,), attrs, device=on, source=capture(3), **rest)
 
     def number_tensor(self, x: TracedNumber, lane: Lane) -> Tensor:
         """A number as a tensor without axes, on the lane."""
