@@ -7,7 +7,7 @@ into them, or takes out, is noted as a change of the container at the same path.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from typing import Any, NamedTuple, final
 
@@ -36,6 +36,15 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
     if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
         return list(tree.attributes(value).items())
     return []
+
+
+def classes_in(values: Iterable[Any]) -> Iterator[type]:
+    """The classes of arguments, and of all that they hold, which a library may have defined."""
+    for value in values:
+        parts = parts_of(value)
+        if parts:
+            yield type(value)
+            yield from classes_in(part for _, part in parts)
 
 
 def ask_in_keys(value: Any, *, within: bool = True) -> None:

@@ -12,12 +12,13 @@ import functools
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     FunctionType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any, Final, final
@@ -55,15 +56,22 @@ MOST: Final = 20_000
 _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 
 
-def collect(function: Callable[..., Any], roots: Sequence[tuple[str, Any]] = ()) -> Reads:
+def collect(
+    function: Callable[..., Any],
+    roots: Sequence[tuple[str, Any]] = (),
+    classes: Iterable[type] = (),
+) -> Reads:
     """What ``function`` reads from outside.
 
     Args:
         function: a function, bound method, partial, or any other callable object.
         roots: static arguments, such as ``("self", model)``: objects that it gets and may look
             into.
+        classes: those of other arguments, whose methods it may call.
     """
     collector = Collector(function)
+    for cls in classes:
+        collector.add_class(cls)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
     return collector.run()
@@ -109,6 +117,11 @@ class Collector:
         self._owners: set[str] = set()  # names of what attributes are read of or set
         self._doubtful = False  # whether code names more than what eagerflow offers
         self.visit(self.found.root, function)
+
+    def add_class(self, cls: type) -> None:
+        """Note the class of an argument: which one it is, is in the key of the call."""
+        root = Root(cls, cls.__qualname__.rpartition(".")[2], weak=True)
+        self._attributes().add_class(root, cls, constructs=False)
 
     def visit(self, path: AccessPath | Root, value: Any) -> None:
         """Look at a value later: what owns it is noted first."""
@@ -255,6 +268,9 @@ class Collector:
             text = _joined(path, "" if name in ("__func__", "func") else f".{name}")
             text = "self" if text == "__self__" else text
             self.visit(AccessPath(path, "attribute", name, text, True), getattr(value, name))
+        # to ask a partial without attributes for them makes it one that others do not merge with
+        if type(value) is not MethodType and functools.partial.__reduce__(value)[2][3]:
+            self.found.objects.append(Holder(path, value))
 
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.found.add(path, "type", value)
@@ -293,8 +309,8 @@ class Collector:
             self.found.add(path, "value", value)
             if isinstance(value, (attrgetter, methodcaller)):
                 self._look_at_getter(value)
-            if isinstance(value, BuiltinFunctionType) and isinstance(
-                value.__self__, (*CONTAINERS, Tensor)
+            if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and isinstance(
+                value.__self__, (*CONTAINERS, Tensor, Iterator)
             ):
                 owner = AccessPath(path, "attribute", "__self__", _joined(path, ""), True)
                 self.visit(owner, value.__self__)

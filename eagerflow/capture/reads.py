@@ -156,6 +156,8 @@ class Reads:
 
     def line_of(self, path: AccessPath | Root) -> Source | None:
         """The first line that reads the name at the end of an access path."""
+        if isinstance(path, AccessPath) and path.key == "__self__":  # code names the method
+            path = path.parent
         loads = self.loads_of(path) if isinstance(path, AccessPath) else ()
         return next((Source(code, load.offset) for code, load in loads), None)
 

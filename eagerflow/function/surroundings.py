@@ -18,7 +18,7 @@ from eagerflow.autograph.conversion.convert import branches, call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
-from eagerflow.capture.argument_containers import ask_in_keys, is_container
+from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
@@ -74,7 +74,7 @@ class Outside:
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
         self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
-        self.reads = collect(request.fn, roots)
+        self.reads = collect(request.fn, roots, set(classes_in(request.call.values)))
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
@@ -139,9 +139,30 @@ class Outside:
         """Substitute the handle of the argument for a tensor outside that is an argument, too."""
         for read in self.reads.of_kind("tensor", "alias"):
             candidate = read.value.get() if read.kind == "alias" else read.value
-            if candidate is value and not read.path.fixed:
+            if candidate is not value:
+                continue
+            if not read.path.fixed:
                 self.shared.append((leaf, read.path))
                 self._substitutes.append((read.path, handle))
+            elif self._share_in_tuple(read.path, handle):
+                self.shared.append((leaf, read.path))
+
+    def _share_in_tuple(self, path: AccessPath, handle: Tensor) -> bool:
+        """Substitute the tuple that holds a tensor at ``path``; False if no name can be set."""
+        keys: list[int] = []
+        place: AccessPath | Root = path
+        while isinstance(place, AccessPath) and place.fixed and place.how == "item":
+            keys.append(place.key)
+            place = place.parent
+        if not keys or not isinstance(place, AccessPath) or place.fixed:
+            return False
+        aliases = (r.path for r in self.reads.of_kind("alias") if r.value is place)
+        names = [place, *(at for at in aliases if not at.fixed)]
+        old = next((new for at, new in self._substitutes if at is place), place.get())
+        new = _with_item(old, keys[::-1], handle)
+        self._substitutes = [one for one in self._substitutes if one[0] not in names]
+        self._substitutes += [(at, new) for at in names]
+        return True
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function with Python's control flow on tensors as that of graphs, if it has any."""
@@ -406,6 +427,16 @@ class Outside:
     def _used(self) -> set[Value]:
         graph = self._tracer.graph
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
+
+
+def _with_item(value: Any, keys: Sequence[int], item: Any) -> Any:
+    """A copy of a tuple, of tuples perhaps, with another item at the end of ``keys``."""
+    if not keys:
+        return item
+    parts = list(value)
+    parts[keys[0]] = _with_item(parts[keys[0]], keys[1:], item)
+    kind: Any = type(value)
+    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def _written(change: OutsideChange) -> TraceError:

@@ -137,10 +137,11 @@ def _extreme(
     source = _rows_of(items[0]) if len(items) == 1 else None
     if source is None:
         values = list(items[0] if len(items) == 1 else items)
-        if not interpreter.is_traced() or not any(as_test(key(x)) is not None for x in values):
-            return plain(values, **{**options, **({"key": key} if "key" in options else {})})
-        first, *rest = values
-        return _best(first, rest, key, beats)
+        keys = list(map(key, values))  # a key may count its calls
+        known = iter(keys)
+        if interpreter.is_traced() and any(as_test(x) is not None for x in keys):
+            return _best(values[0], values[1:], lambda _: next(known), beats)
+        return plain(values, **{**options, "key": lambda _: next(known)})
     rows: Any = _scalars(source)
 
     def best_in_rows() -> Any:

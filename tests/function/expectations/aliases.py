@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import eagerflow as ef
 from tests.function.expectations.program import Steps, Trace, program
@@ -186,3 +187,40 @@ def argument_that_is_a_captured_list(trace: Trace) -> Steps:
     f = trace(lambda x, rates: x * 2 if rates is known else x * 3)
     yield f(x, [1.0])
     yield f(x, known)
+
+
+# --- a tensor in a tuple outside that is an argument, too -------------------------------------
+
+
+@program(traces=2)
+def argument_in_a_tuple_that_is_updated(trace: Trace) -> Steps:
+    a = ef.tensor([1.0, 2.0])
+    pair, other = (a, 1), (3, (a, 2.0))
+
+    @trace
+    def f(x):
+        x += 1
+        return pair[0] * pair[1], other[1][0] * other[1][1], pair[0] is x, other[1][0] is a
+
+    yield f(ef.tensor([5.0, 6.0]))
+    yield f(a), a, pair
+    yield f(a), a, pair, other[1][0] is pair[0]
+
+
+@program(traces=2)
+def arguments_in_a_named_tuple(trace: Trace) -> Steps:
+    class Weights(NamedTuple):
+        w: ef.Tensor
+        b: ef.Tensor
+
+    held = SimpleNamespace(weights=Weights(ef.tensor([1.0]), ef.tensor([2.0])))
+    w, b = held.weights
+
+    @trace
+    def f(x, y):
+        x *= 3
+        y += 1
+        return held.weights.w + 0, held.weights[1] + 0, held.weights.w is x, held.weights.b is y
+
+    yield f(w, b), held.weights
+    yield f(b, w), held.weights

@@ -462,3 +462,29 @@ def daily_functions_tell_nothing(trace: Trace) -> Steps:
             return x * sum(items.values()) * float(np.sqrt(4.0)) * isinstance(x, ef.Tensor)
 
     yield f(x)
+
+
+@program(traces=1, reports=("draw: a list_iterator has a position",), frozen=(1,))
+def next_of_an_iterator_by_another_name(trace: Trace) -> Steps:
+    draw = iter([1.0, 2.0, 3.0]).__next__
+    f = trace(lambda x: x * draw())
+    yield f(x)
+    yield f(x)
+
+
+@program(traces=1, reports=("line: a StringIO is a file",), frozen=(1,))
+def line_of_a_file_by_another_name(trace: Trace) -> Steps:
+    line = io.StringIO("1\n2\n").readline
+    f = trace(lambda x: x * float(line()))
+    yield f(x)
+    yield f(x)
+
+
+@program(traces=2)
+def length_of_a_list_by_another_name(trace: Trace) -> Steps:
+    items = [1.0, 2.0]
+    length = items.__len__
+    f = trace(lambda x: x * length())
+    yield f(x)
+    items.append(3.0)
+    yield f(x)

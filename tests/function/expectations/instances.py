@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
@@ -260,3 +261,88 @@ def cache_that_a_helper_gets_first(trace: Trace) -> Steps:
         yield f(ef.ones(n)), helper.sums
     del helper.sums
     yield f(ef.ones(2)), helper.sums
+
+
+# --- classes of arguments ---------------------------------------------------------------------
+
+
+@program(traces=2)
+def methods_of_dataclass_arguments(trace: Trace) -> Steps:
+    outside = SimpleNamespace(rate=2.0)
+
+    @dataclass
+    class Point:
+        v: ef.Tensor
+
+        def __add__(self, other):
+            return self.v * outside.rate + other.v
+
+        @property
+        def double(self):
+            return self.v * 2
+
+    f = trace(lambda points: points[0] + points[1] + points[0].double)
+    points = [Point(x), Point(x)]
+    yield f(points)
+    outside.rate = 5.0
+    yield f(points)
+    Point.__add__ = lambda self, other: self.v - other.v - 1
+    Point.double = property(lambda self: self.v * 7)
+    yield f(points)
+
+
+@program(traces=2)
+def class_attributes_of_dataclass_arguments(trace: Trace) -> Steps:
+    @dataclass
+    class Config:
+        rate: float
+        scale: ClassVar[Any] = 1.0
+
+    f = trace(lambda c: x * c.rate * c.scale)
+    yield f(Config(2.0))
+    Config.scale = x
+    yield f(Config(3.0))
+
+
+@program(traces=2)
+def methods_of_named_tuples_and_lists(trace: Trace) -> Steps:
+    outside = SimpleNamespace(rate=2.0)
+
+    class Pair(NamedTuple):
+        a: ef.Tensor
+        items: list[ef.Tensor]
+
+        def total(self):
+            return self.a * outside.rate + sum(self.items)
+
+    f = trace(lambda p: p.total())
+    yield f(Pair(x, [x]))
+    outside.rate = 3.0
+    yield f(Pair(x, [x]))
+    Pair.total = lambda self: self.a
+    yield f(Pair(x, [x]))
+
+
+@program(traces=2)
+def attributes_of_a_partial(trace: Trace) -> Steps:
+    scaled = functools.partial(ef.multiply, x)
+    scaled.name, scaled.rate, scaled.calls = "a", 2.0, 0
+
+    @trace
+    def f(y):
+        scaled.calls += 1
+        return scaled(y) * scaled.rate if scaled.name == "a" else y
+
+    yield f(x), scaled.calls
+    scaled.rate = 5.0
+    yield f(x), scaled.calls
+    scaled.name = "b"
+    yield f(x), scaled.calls
+
+
+@program(traces=1)
+def a_partial_of_a_partial_stays_flat(trace: Trace) -> Steps:
+    scaled = functools.partial(ef.multiply, x)
+    f = trace(lambda y: scaled(y))
+    yield f(x)
+    yield functools.partial(scaled, 2.0).func is ef.multiply

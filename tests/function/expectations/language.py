@@ -400,3 +400,18 @@ def chained_number_decisions(trace: Trace) -> Steps:
 
     for step in (0, 1, 0):
         yield f(x, step)
+
+
+@program(traces=3)
+def a_key_is_asked_once_for_each_item(trace: Trace) -> Steps:
+    asked: list[Any] = []
+
+    def key(item):
+        asked.append(item)
+        return -item
+
+    f = trace(lambda x, ks: x * min(ks, key=key) + max(ks, key=key))
+    yield f(x, [1, 3, 2]), asked
+    yield f(x, [5, 4, 6]), asked
+    g = trace(lambda xs: max(xs, key=key))
+    yield g(list(ef.tensor([1.0, 3.0, 2.0]))), len(asked)
