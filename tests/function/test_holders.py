@@ -243,16 +243,3 @@ def test_the_number_of_searches_does_not_depend_on_how_much_is_kept(calls: Count
     many = _cost(_keeps(20, far=True), calls)
     assert 0 < many["get_referrers"] == few["get_referrers"] < 10
     assert many["collect"] == few["collect"] == 2
-
-
-def test_a_strict_trace_shows_what_the_function_raises() -> None:
-    v = ef.Variable([0.0, 0.0])
-
-    @ef.trace(strict=True)
-    def f(x: Any) -> None:
-        v.assign_add(x)
-        raise ValueError("mine")
-
-    with pytest.raises(ValueError, match="mine"):
-        f(ef.tensor([1.0, 2.0]))
-    assert v.tolist() == [1.0, 2.0]
