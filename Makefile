@@ -50,7 +50,7 @@ layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 
 unit: $(VENV)/.dev ## the unit tests; choose some with ARGS="tests/core -k tensor"
 	$(call heading,unit tests (about eight minutes on two cores))
-	@$(BIN)/python -m pytest -q -n $(WORKERS) $(or $(ARGS),tests)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(or $(ARGS),tests)
 
 doctest: $(VENV)/.dev ## the examples in docstrings
 	$(call heading,doctests)

@@ -47,6 +47,8 @@ def unknown_name(
     >>> unknown_name("layers", "Dense", {"Linear": object}, hints).hint
     'use Linear'
     """
+    if name.startswith("_"):  # tools ask for such; nothing public is like it
+        return UnknownNameError(f"{owner} has no {name!r}")
     hint = (hints or {}).get(name) or _find(owner, name)
     if hint is None:
         public = [

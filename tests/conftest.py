@@ -22,8 +22,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_collection_finish() -> None:
-    """Collections of garbage need not look at what modules hold: many tests ask for one."""
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_old_is_collected() -> None:
+    """Collections of garbage need not look at what earlier tests left: many tests ask for one."""
     gc.collect()
     gc.freeze()
 
@@ -79,8 +80,9 @@ def leaked_sockets(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
 
 def _held() -> list[object]:
     """What is held of traces that have ended; it is told once."""
-    if living():
-        gc.collect()  # what holds only itself
+    for generation in (1, 2):  # of what holds only itself, most is young
+        if living():
+            gc.collect(generation)
     held = living()
     for x in held:
         getattr(x, "tracer").handed_out.clear()  # noqa: B009 - they have no class in common

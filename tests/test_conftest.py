@@ -51,7 +51,8 @@ def test_a_thread_is_seen(guard, monkeypatch) -> None:
         thread.join()
 
 
-def test_a_socket_is_seen(guard) -> None:
+def test_a_socket_is_seen(guard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conftest, "_GRACE", 0.1)
     next(guard)
     with socket.socket(), pytest.raises(AssertionError, match="sockets leaked"):
         next(guard)

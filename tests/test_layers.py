@@ -27,15 +27,20 @@ def _graph(packages: dict[str, Path] = PACKAGES) -> dict[str, set[str]]:
     return {name: imports(ast.parse(f.read_text()), name, files) for name, f in files.items()}
 
 
-def test_no_import_cycle() -> None:
-    graph = _graph()
+@pytest.fixture(scope="module")
+def graph() -> dict[str, set[str]]:
+    """What each module of the packages imports."""
+    return _graph()
+
+
+def test_no_import_cycle(graph: dict[str, set[str]]) -> None:
     assert graph["eagerflow.core.op"] >= {"eagerflow.core.interpreter", "eagerflow.errors"}
     assert cycles(graph) == []
 
 
-def test_only_the_top_imports_the_package_itself() -> None:
+def test_only_the_top_imports_the_package_itself(graph: dict[str, set[str]]) -> None:
     users = tuple(f"eagerflow.{name}" for name in _USERS)
-    for name, imported in _graph().items():
+    for name, imported in graph.items():
         if "eagerflow" in imported:
             assert name.startswith((*users, "eagerflow_widgets")), f"{name} imports eagerflow"
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.source_tree import ROOT, modules, statements
 
@@ -20,6 +21,14 @@ FILES = modules()
 TESTS = {str(f.relative_to(ROOT)): f for f in sorted((ROOT / "tests").rglob("*.py"))}
 
 
+class _File(NamedTuple):
+    """What tests look at of a file, so that it is parsed once."""
+
+    overlong: list[str]
+    secrets: list[str]
+    classes: list[tuple[str, set[str], set[str]]]
+
+
 class _Class(NamedTuple):
     """A class of ours, with the last parts of the dotted names of its bases and decorators."""
 
@@ -29,13 +38,23 @@ class _Class(NamedTuple):
 
 
 @cache
+def _of(file: Path) -> _File:
+    text = file.read_text()
+    nodes = list(statements(ast.parse(text).body))
+    classes = [
+        (node.name, _names(node.bases), _names(node.decorator_list))
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+    ]
+    return _File(_overlong(file.name, text, nodes), _secrets(nodes), classes)
+
+
+@cache
 def _classes() -> dict[str, list[_Class]]:
     found = defaultdict(list)
     for module, file in FILES.items():
-        for node in statements(ast.parse(file.read_text()).body):
-            if isinstance(node, ast.ClassDef):
-                one = _Class(module, _names(node.bases), _names(node.decorator_list))
-                found[node.name].append(one)
+        for name, bases, decorators in _of(file).classes:
+            found[name].append(_Class(module, bases, decorators))
     return found
 
 
@@ -45,12 +64,11 @@ def _names(nodes: list[ast.expr]) -> set[str]:
     return {part.rpartition(".")[2] for part in parts}
 
 
-def overlong(file: Path) -> list[str]:
-    """Files and functions that are longer than allowed."""
-    text = file.read_text()
+def _overlong(name: str, text: str, nodes: Sequence[Any]) -> list[str]:
+    """A file and its functions that are longer than allowed."""
     lines = len(text.splitlines())
-    found = [f"{file.name}: {lines} lines"] if lines > FILE_LINES else []
-    for node in statements(ast.parse(text).body):
+    found = [f"{name}: {lines} lines"] if lines > FILE_LINES else []
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             doc = ast.get_docstring(node, clean=False)
@@ -58,20 +76,20 @@ def overlong(file: Path) -> list[str]:
                 len(doc.splitlines()) if doc else 0
             )  # documentation may be as long as it needs
             if length > FUNCTION_LINES:
-                found.append(f"{file.name}: {node.name} has {length} lines")
+                found.append(f"{name}: {node.name} has {length} lines")
     return found
 
 
 def test_size() -> None:
     files = [*FILES.values(), *TESTS.values()]
     assert len(files) > 800
-    assert [line for file in files for line in overlong(file)] == []
+    assert [line for file in files for line in _of(file).overlong] == []
 
 
 def test_size_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "long.py"
     file.write_text("def f():\n" + "    pass\n" * 60 + "\n" * 540)
-    assert overlong(file) == ["long.py: 601 lines", "long.py: f has 61 lines"]
+    assert _of(file).overlong == ["long.py: 601 lines", "long.py: f has 61 lines"]
 
 
 def test_folders_have_few_files() -> None:
@@ -114,11 +132,11 @@ def test_class_names_are_unique() -> None:
     assert twice == {}
 
 
-def imported_secrets(text: str) -> list[str]:
+def _secrets(nodes: Sequence[Any]) -> list[str]:
     """The names with an underscore that a module imports from another one of ours."""
     return [
         f"{node.module}.{alias.name}"
-        for node in statements(ast.parse(text).body)
+        for node in nodes
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("eagerflow")
         for alias in node.names
         if alias.name.startswith("_") and not alias.name.endswith("__")
@@ -126,13 +144,14 @@ def imported_secrets(text: str) -> list[str]:
 
 
 def test_what_a_module_keeps_to_itself_is_not_imported() -> None:
-    wrong = {module: imported_secrets(file.read_text()) for module, file in FILES.items()}
+    wrong = {module: _of(file).secrets for module, file in FILES.items()}
     assert {module: names for module, names in wrong.items() if names} == {}
 
 
-def test_an_imported_secret_is_seen() -> None:
-    text = "from eagerflow.types import _codes, DTYPES\nfrom numpy import _core\n"
-    assert imported_secrets(text) == ["eagerflow.types._codes"]
+def test_an_imported_secret_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "curious.py"
+    file.write_text("from eagerflow.types import _codes, DTYPES\nfrom numpy import _core\n")
+    assert _of(file).secrets == ["eagerflow.types._codes"]
 
 
 #: concrete, and neither: users subclass it

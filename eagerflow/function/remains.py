@@ -20,6 +20,7 @@ from eagerflow.capture.paths import Location, refill
 from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
+from eagerflow.function.holders import Holders
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay
 from eagerflow.tracing.numbers import TracedNumber
@@ -88,7 +89,9 @@ class Remains:
 
     Args:
         handed_out: all that it made.
-        failed: whether the function has raised: the traceback holds its variables.
+        holders: finds what holds it.
+        failed: whether the function has raised: the traceback holds its variables, and no other
+            call uses the trace.
 
     Attributes:
         values: what they are in the graph, where that is to be known.
@@ -98,127 +101,183 @@ class Remains:
         TraceError: what holds a number cannot hold its value.
     """
 
-    def __init__(self, handed_out: list[ref[Any]], *, failed: bool = False) -> None:
+    def __init__(self, handed_out: list[ref[Any]], holders: Holders, *, failed: bool) -> None:
         self._handed_out = handed_out
+        self._holders = holders
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
         self.texts: list[str] = []
-        if not failed and not _are_held(handed_out):
+        if not failed and not _are_held(handed_out, holders):
             self.values: list[Value] = []
             return
-        alive = [x for one in handed_out if (x := one()) is not None]
-        numbers = [x for x in alive if type(x) is TracedNumber]
+        symbols = _alive(handed_out, Symbol)
+        self._handles = _handles_of(symbols, holders)
+        del symbols[:]
+        numbers = _alive(handed_out, TracedNumber)
         self._numbers = [x for x in numbers if x.varies and x.tracer.parent is None]
-        self._handles = _handles_of([x for x in alive if type(x) is Symbol])
         self.values = [x.value for x in self._numbers] + [x._data.value for x in self._handles]
-        kept = [x.value for x in numbers if _is_kept(x, [alive, numbers, self._numbers])]
-        kept += [x._data.value for x in self._handles if _is_kept(x, [self._handles])]
-        lines = dict.fromkeys("" if v.node is None else f" made at {v.node.source}" for v in kept)
-        self.texts = [f"something keeps a value{line} and no trace can follow it" for line in lines]
-        for x in [x for x in numbers if not x.varies]:
-            _replace(x, x.number)  # in the lists here, too
+        if not failed:
+            kept = [x.value for x in _kept(numbers, holders, [self._numbers])]
+            kept += [x._data.value for x in _kept(self._handles, holders)]
+            self.texts = _texts(kept)
+        numbers = [x for x in numbers if not x.varies]
+        _replace(numbers, [x.number for x in numbers], holders)
 
     def fill(self, values: Sequence[Any]) -> None:
         """Give them their values."""
         count = len(self._numbers)
-        for number, value in zip(self._numbers, values[:count], strict=True):
-            _replace(number, value)
+        _replace(self._numbers, values[:count], self._holders)
         for handle, value in zip(self._handles, values[count:], strict=True):
             handle._data, handle._lane, handle._mark = value._data, value._lane, value._mark
         self.forget()
 
     def forget(self) -> None:
         """Leave them as they are: their use is an error."""
-        self._numbers, self._handles = [], []
+        self._numbers, self._handles, self._holders = [], [], Holders(())
         self._handed_out.clear()
 
 
-def _are_held(handed_out: Sequence[ref[Any]]) -> bool:
+def _alive(handed_out: Sequence[ref[Any]], kind: type[Any]) -> list[Any]:
+    return [x for one in handed_out if type(x := one()) is kind]
+
+
+def _are_held(handed_out: Sequence[ref[Any]], holders: Holders) -> bool:
     """Whether something outside of the trace holds some; what only holds itself does not count."""
-    for generation in (1, 2):  # most that the trace left behind is young
-        if all(one() is None for one in handed_out):
-            return False
-        gc.collect(generation)
+    if all(one() is None for one in handed_out):
+        return False
+    gc.collect(1)  # most that the trace left behind is young
+    alive = [*_alive(handed_out, Symbol), *_alive(handed_out, TracedNumber)]
+    if alive and holders.near(alive) is None:
+        del alive[:]
+        gc.collect()
     return any(one() is not None for one in handed_out)
 
 
-def _handles_of(symbols: Sequence[Symbol]) -> list[Tensor]:
+def _texts(kept: Sequence[Value]) -> list[str]:
+    """For each line whose values are kept, that no trace can follow it."""
+    lines = dict.fromkeys("" if v.node is None else f" made at {v.node.source}" for v in kept)
+    return [f"something keeps a value{line} and no trace can follow it" for line in lines]
+
+
+def _handles_of(symbols: list[Symbol], holders: Holders) -> list[Tensor]:
     """The tensors that hold values of the graph of the whole function.
 
     Raises:
         TraceError: the value of another one is known in a branch or an iteration alone.
     """
-    if not symbols:
-        return []
-    known = set(map(id, symbols))
-    found = [x for x in gc.get_referrers(*symbols) if type(x) is Tensor and id(x._data) in known]
-    inner = [x for x in found if x._data.tracer.parent is not None]
-    for x in inner:
-        if _is_kept(x, [found, inner], (FrameType, CellType)):
-            made = x._data.value.node
-            raise TraceError(
-                "a tensor that is made in a branch or a loop of the graph is kept outside",
-                given=repr(x),
-                hint="return it, or bind it to a name, an attribute or an item",
-                source=None if made is None else made.source,
-            )
-    return [x for x in found if x._data.tracer.parent is None]
+    handles = [x for held_by in holders.of(symbols) for x in held_by if type(x) is Tensor]
+    inner = [x for x in handles if x._data.tracer.parent is not None]
+    for x in _kept(inner, holders, [handles], (FrameType, CellType)):
+        made = x._data.value.node
+        raise TraceError(
+            "a tensor that is made in a branch or a loop of the graph is kept outside",
+            given=repr(x),
+            hint="return it, or bind it to a name, an attribute or an item",
+            source=None if made is None else made.source,
+        )
+    return [x for x in handles if x._data.tracer.parent is None]
 
 
-def _is_kept(x: Any, ours: Sequence[Any], variables: Any = (FrameType,)) -> bool:
-    """Whether more than these lists and the variables of calls hold ``x``."""
-    known = set(map(id, ours))
-    return any(
-        id(holder) not in known and not _is_frame(holder, variables)
-        for holder in gc.get_referrers(x)
-    )
+def _kept(
+    objects: list[Any], holders: Holders, own: Sequence[Any] = (), variables: Any = (FrameType,)
+) -> list[Any]:
+    """Those that more than these lists and the variables of calls hold."""
+    held_by = holders.of(objects, own)
+    frames = _frames_among(held_by, holders, variables)
+    return [
+        x
+        for x, those in zip(objects, held_by, strict=True)
+        if not all(id(holder) in frames for holder in those)
+    ]
 
 
-def _is_frame(holder: Any, variables: Any = (FrameType,)) -> bool:
-    """Whether it is what a debugger or an exception knows of the variables of a call."""
-    if type(holder) is not dict:
-        return type(holder) in variables
-    return OPERATORS in holder or any(type(x) is FrameType for x in gc.get_referrers(holder))
+def _frames_among(
+    held_by: Sequence[list[Any]], holders: Holders, variables: Any = (FrameType,)
+) -> set[int]:
+    """The ids of what is the variables of a call, or what an exception or a debugger knows of them.
+
+    Args:
+        held_by: lists of what holds something.
+        holders: finds what holds that.
+        variables: the types of what counts as such.
+    """
+    flat = {id(holder): holder for those in held_by for holder in those}
+    frames = {key for key, holder in flat.items() if type(holder) in variables}
+    dicts = [holder for holder in flat.values() if type(holder) is dict]
+    frames.update(id(names) for names in dicts if OPERATORS in names)
+    dicts = [names for names in dicts if OPERATORS not in names]
+    for names, those in zip(dicts, holders.of(dicts, [flat, *held_by]), strict=True):
+        if any(type(holder) is FrameType for holder in those):
+            frames.add(id(names))
+    return frames
 
 
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def _replace(x: Any, value: Any, depth: int = 0) -> None:
-    """Put ``value`` in the place of ``x`` in all that holds it, but for local variables."""
-    for holder in gc.get_referrers(x):
-        if not _is_frame(holder) and not _put(holder, x, value, depth):
+def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> None:
+    """Put values in the place of objects in all that holds them, but for local variables."""
+    for depth in range(_DEEP + 1):
+        held_by = holders.of(objects)
+        frames = _frames_among(held_by, holders)
+        kept_in = {id(x): x for those in held_by for x in those if id(x) not in frames}
+        new = {id(x): value for x, value in zip(objects, values, strict=True)}
+        del held_by  # or it would hold what is to be replaced next
+        objects, values = _put_all(list(kept_in.values()), new, depth)
+        del kept_in
+
+
+def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[Any], list[Any]]:
+    """Put new values into what can be changed; gives the tuples, and what is to replace them.
+
+    Args:
+        kept_in: what holds the old values.
+        new: the new ones, by the ids of the old.
+        depth: how many tuples in tuples were made anew.
+    """
+    tuples = [x for x in kept_in if isinstance(x, tuple)] if depth < _DEEP else []
+    known = set(map(id, tuples))
+    for holder in kept_in:
+        if id(holder) not in known and not _put(holder, new):
+            value = next(new[id(x)] for x in gc.get_referents(holder) if id(x) in new)
             raise TraceError(
                 f"a {type(holder).__name__} keeps a number of the trace",
                 given=f"the number {value!r}" if depth == 0 else f"in {value!r}",
                 hint="give it the number itself: int(k) or float(k), which makes k static",
             )
+    return tuples, [_made_anew(x, new) for x in tuples]
 
 
-def _put(holder: Any, x: Any, value: Any, depth: int) -> bool:
-    """Put ``value`` in the place of ``x`` in one holder; whether that can be done."""
+def _made_anew(old: tuple[Any, ...], new: dict[int, Any]) -> Any:
+    items = [new.get(id(x), x) for x in old]
+    kind: Any = type(old)
+    return kind(*items) if hasattr(kind, "_fields") else tuple.__new__(kind, items)
+
+
+def _put(holder: Any, new: dict[int, Any]) -> bool:
+    """Put new values, by the ids of the old, into one holder; whether that can be done."""
     if isinstance(holder, dict):
-        refill(holder, {value if k is x else _settled(k): value if v is x else v
-                        for k, v in list(holder.items())})  # fmt: skip
+        refill(holder, {_key(k, new): new.get(id(v), v) for k, v in list(holder.items())})
     elif isinstance(holder, set):
-        refill(holder, [value if item is x else _settled(item) for item in list(holder)])
+        refill(holder, [_key(x, new) for x in list(holder)])
     elif isinstance(holder, (list, deque)):
-        refill(holder, [value if item is x else item for item in list(holder)])
-    elif isinstance(holder, tuple) and depth < _DEEP:
-        items = [value if item is x else item for item in holder]
-        kind: Any = type(holder)
-        made = kind(*items) if hasattr(kind, "_fields") else tuple.__new__(kind, items)
-        _replace(holder, made, depth + 1)
+        refill(holder, [new.get(id(x), x) for x in list(holder)])
     elif isinstance(holder, CellType):
-        holder.cell_contents = value
-    elif isinstance(holder, BaseException) and holder.args is x:
-        holder.args = value
+        holder.cell_contents = new[id(holder.cell_contents)]
+    elif isinstance(holder, BaseException) and id(holder.args) in new:
+        holder.args = new[id(holder.args)]
     else:
-        names = [k for k, held in Held("attributes", holder, "").entries() if held is x]
-        for name in names:
+        held = Held("attributes", holder, "").entries()
+        known = [(name, new[id(x)]) for name, x in held if id(x) in new]
+        for name, value in known:
             Location("attribute", holder, name, name).set(value)
-        return bool(names)
+        return bool(known)
     return True
+
+
+def _key(x: Any, new: dict[int, Any]) -> Any:
+    """What a key, or an item of a set, becomes when it is put in again."""
+    return new[id(x)] if id(x) in new else _settled(x)
 
 
 def _settled(x: Any) -> Any:

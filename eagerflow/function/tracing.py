@@ -34,6 +34,7 @@ from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.holders import Holders
 from eagerflow.function.local_names import LocalNames
 from eagerflow.function.remains import FirstRun, Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
@@ -93,12 +94,14 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         entry, values, failure = _Maker(request, tracer).entry()
         if failure is not None and not _acts(entry):
             raise failure
-        remains = Remains(tracer.handed_out, failed=failure is not None)
+        holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
+        remains = Remains(tracer.handed_out, holders, failed=failure is not None)
         if remains.texts and request.strict:
             raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
         entry.record.unrepeated = entry.record.unrepeated or remains.texts
         # what the function stored before it raised is put back before the graph raises
-        last = tracer.raises if entry.stores or entry.record.unrepeated else None
+        stays = failure is not None or entry.stores or entry.record.unrepeated
+        last = tracer.raises if stays else None
         entry.fails = failure is not None or last is not None
         if entry.fails or remains.values:
             entry.first = FirstRun(entry.graph, remains, failure, last)

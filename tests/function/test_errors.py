@@ -289,3 +289,16 @@ def test_an_array_of_numpy_is_not_written_into() -> None:
     with pytest.raises(errors.TraceError, match=r"others may see[\s\S]*ef.asarray\(x\)"):
         f(array)
     assert array.tolist() == [1.0, 1.0]
+
+
+def test_a_strict_trace_shows_what_the_function_raises() -> None:
+    v = ef.Variable([0.0, 0.0])
+
+    @ef.trace(strict=True)
+    def f(x) -> None:
+        v.assign_add(x)
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        f(ef.tensor([1.0, 2.0]))
+    assert v.tolist() == [1.0, 2.0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -25,17 +25,21 @@ def checkout() -> Checkout:
     return Checkout(ROOT)
 
 
-def test_facts_about_ops_stand_in_their_records(checkout: Checkout) -> None:
+@pytest.fixture(scope="module")
+def tables(checkout: Checkout) -> dict[str, Any]:
+    return op_tables(checkout)
+
+
+def test_facts_about_ops_stand_in_their_records(tables: dict[str, Any]) -> None:
     """A table of names of ops elsewhere would be a fact that `Op` has no field for."""
-    tables = op_tables(checkout)
     inside = [t for t in tables["inside"] if t["name"] not in NO_TABLES]
     found = [f"{t['place']} {t['name']}" for t in (*tables["ops"], *tables["numbers"], *inside)]
     assert not found, "state it in the record (eagerflow/core/facts.py), or in NumberOp"
 
 
-def test_comparisons_with_one_op_have_a_reason(checkout: Checkout) -> None:
+def test_comparisons_with_one_op_have_a_reason(tables: dict[str, Any]) -> None:
     """What is asked of an op is a fact of its record, unless it is about this op alone."""
-    single = {tuple(row.split()) for row in op_tables(checkout)["single"]}
+    single = {tuple(row.split()) for row in tables["single"]}
     found = {(place.partition(":")[0], name) for place, name in single}
     assert found == set(SINGLE), "ask the record of the op, or give a reason here"
 
@@ -52,8 +56,8 @@ def test_a_table_of_ops_is_seen(checkout: Checkout) -> None:
     made = Module("eagerflow.runtime.made", "eagerflow/runtime/made.py", text)
     other = Checkout(ROOT)
     other.modules = {**checkout.modules, made.name: made}
-    tables = op_tables(other)
-    found = [(table["name"], table["unknown"]) for table in tables["ops"]]
+    seen = op_tables(other)
+    found = [(table["name"], table["unknown"]) for table in seen["ops"]]
     assert found == [("SLOW", ["digamma"]), ("MORE", [])]
-    assert "comparisons of node.op" in [table["name"] for table in tables["inside"]]
-    assert "eagerflow/runtime/made.py:5 exp" in tables["single"]
+    assert "comparisons of node.op" in [table["name"] for table in seen["inside"]]
+    assert "eagerflow/runtime/made.py:5 exp" in seen["single"]

@@ -19,6 +19,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 import eagerflow as ef
+import eagerflow.autograph.operators  # what converted code calls
 from eagerflow.autograph.conversion.convert import converted
 from eagerflow.errors import EagerflowError
 

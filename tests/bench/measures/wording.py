@@ -52,7 +52,7 @@ def wording(checkout: Checkout) -> dict[str, Any]:
         for kind, word in _of(module):
             counts[f"{word} ({kind})"][module.path] += 1
     for module in checkout.modules.values():
-        if (functions := _binding(module.tree, "found")) > 0:
+        if (functions := _binding(module, "found")) > 0:
             counts[_FOUND][module.path] = functions
     for page in sorted((checkout.root / "docs").rglob("*.md")):
         for word in _in_prose(page.read_text().partition(_AVOIDED)[0]):
@@ -102,9 +102,11 @@ def _in_prose(text: str) -> Iterator[str]:
             yield word
 
 
-def _binding(tree: ast.AST, name: str) -> int:
+def _binding(module: Module, name: str) -> int:
     """How many functions bind a local variable of this name."""
     functions: set[ast.AST] = set()
+    if not re.search(rf"\b{name}\b", module.text):  # most have none, and trees take a while
+        return 0
 
     def visit(node: ast.AST, function: ast.AST | None) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
@@ -115,5 +117,5 @@ def _binding(tree: ast.AST, name: str) -> int:
         for child in ast.iter_child_nodes(node):
             visit(child, function)
 
-    visit(tree, None)
+    visit(module.tree, None)
     return len(functions)

@@ -1,0 +1,115 @@
+"""`Holders`: what holds given objects, mostly without a look at all that the program has."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Iterator, Sequence
+from sys import getrefcount
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final, final
+from weakref import ref
+
+from eagerflow.graph.ir import Graph, Node, Value
+
+#: how many objects near a trace are looked at; those of a failure were 80 to 450
+_NEAR: Final = 5_000
+#: how many items a container may have that is looked at
+_WIDE: Final = 2_000
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
+#: what holds no tensor or number of a trace itself, and much else
+_CLOSED: Final = (ModuleType, type, CodeType, BuiltinFunctionType, ref, Graph, Node, Value)
+
+
+@final
+class Holders:
+    """Finds what holds an object of a trace.
+
+    Python keeps no list of that, and `gc.get_referrers` goes through all objects of the program.
+    An object knows the number of its references, though. If as many are found near the trace,
+    there are no others.
+
+    Args:
+        near: from where to look: what failed, what was called.
+    """
+
+    def __init__(self, near: Sequence[Any]) -> None:
+        self._near = list(near)
+
+    def of(self, objects: list[Any], own: Sequence[Any] = ()) -> list[list[Any]]:
+        """What holds each object.
+
+        No local variable of a running call may hold one, or the whole program is looked at.
+
+        Args:
+            objects: the objects.
+            own: containers that do not count; nor does ``objects``.
+        """
+        found = self.near(objects, own)
+        return _anywhere(objects, own) if found is None else found
+
+    def near(self, objects: list[Any], own: Sequence[Any] = ()) -> list[list[Any]] | None:
+        """As `of`, None if more than what is near holds one."""
+        left = {key: count - _OWN for key, count in _counts(objects).items()}
+        for container in (objects, *own):
+            for x in gc.get_referents(container):
+                if id(x) in left:
+                    left[id(x)] -= 1
+        found: dict[int, list[Any]] = {key: [] for key in left}
+        missing = sum(count != 0 for count in left.values())
+        for holder, held in _walk(self._near) if missing else ():
+            for key in [id(x) for x in held if id(x) in left]:
+                missing += (left[key] == 0) - (left[key] == 1)
+                left[key] -= 1
+                if not any(holder is known for known in found[key]):
+                    found[key].append(holder)
+            if not missing:
+                return [found[id(x)] for x in objects]
+        return None if missing else [[] for _ in objects]
+
+
+def _walk(roots: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
+    """What can be reached from the roots, the nearest first, each with what it holds."""
+    queue = deque(roots)
+    seen: set[int] = set()
+    while queue and len(seen) < _NEAR:
+        holder = queue.popleft()
+        if id(holder) in seen:
+            continue
+        seen.add(id(holder))
+        held = gc.get_referents(holder)
+        yield holder, held
+        if type(holder) is FunctionType:
+            names = holder.__globals__
+            held += [names[name] for name in holder.__code__.co_names if name in names]
+        queue.extend(x for x in held if _leads_on(x))
+
+
+def _leads_on(x: Any) -> bool:
+    """Whether to look at what it holds; no code of its class is asked."""
+    kind = type(x)
+    if not gc.is_tracked(x) or issubclass(kind, _CLOSED):
+        return False
+    plain: Any = next((plain for plain in _CONTAINERS if issubclass(kind, plain)), None)
+    if plain is None:
+        return True
+    return plain.__len__(x) <= _WIDE and not (kind is dict and "__builtins__" in x)
+
+
+def _anywhere(objects: list[Any], own: Sequence[Any]) -> list[list[Any]]:
+    """What holds each object, among all objects of the program."""
+    found: dict[int, list[Any]] = {id(x): [] for x in objects}
+    known = {id(objects), *map(id, own)}
+    for holder in gc.get_referrers(*objects) if objects else ():
+        if id(holder) not in known:
+            for key in found.keys() & set(map(id, gc.get_referents(holder))):
+                found[key].append(holder)
+    return [found[id(x)] for x in objects]
+
+
+def _counts(objects: list[Any]) -> dict[int, int]:
+    return {id(x): getrefcount(x) for x in objects}
+
+
+#: the references that `_counts` has itself, beside that of the list
+_OWN: Final = next(iter(_counts([object()]).values())) - 1
