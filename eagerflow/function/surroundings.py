@@ -147,8 +147,8 @@ class Outside:
             elif self._share_in_tuple(read.path, handle):
                 self.shared.append((leaf, read.path))
 
-    def _share_in_tuple(self, path: AccessPath, handle: Tensor) -> bool:
-        """Substitute the tuple that holds a tensor at ``path``; False if no name can be set."""
+    def _share_in_tuple(self, path: AccessPath, item: Any) -> bool:
+        """Substitute the tuple that holds ``item`` at ``path``; False if no name can be set."""
         keys: list[int] = []
         place: AccessPath | Root = path
         while isinstance(place, AccessPath) and place.fixed and place.how == "item":
@@ -156,12 +156,14 @@ class Outside:
             place = place.parent
         if not keys or not isinstance(place, AccessPath) or place.fixed:
             return False
-        aliases = (r.path for r in self.reads.of_kind("alias") if r.value is place)
+        aliases = [r.path for r in self.reads.of_kind("alias") if r.value is place]
         names = [place, *(at for at in aliases if not at.fixed)]
         old = next((new for at, new in self._substitutes if at is place), place.get())
-        new = _with_item(old, keys[::-1], handle)
+        new = _with_item(old, keys[::-1], item)
         self._substitutes = [one for one in self._substitutes if one[0] not in names]
         self._substitutes += [(at, new) for at in names]
+        for at in aliases:
+            self._share_in_tuple(at, new)
         return True
 
     def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -196,15 +196,22 @@ def argument_that_is_a_captured_list(trace: Trace) -> Steps:
 def argument_in_a_tuple_that_is_updated(trace: Trace) -> Steps:
     a = ef.tensor([1.0, 2.0])
     pair, other = (a, 1), (3, (a, 2.0))
+    again, both = pair, (pair, a)
 
     @trace
     def f(x):
         x += 1
-        return pair[0] * pair[1], other[1][0] * other[1][1], pair[0] is x, other[1][0] is a
+        return (
+            pair[0] * pair[1],
+            other[1][0] * other[1][1],
+            pair[0] is x,
+            other[1][0] is a,
+            (again is pair, both[0] is pair, both[0][0] is both[1]),
+        )
 
     yield f(ef.tensor([5.0, 6.0]))
     yield f(a), a, pair
-    yield f(a), a, pair, other[1][0] is pair[0]
+    yield f(a), a, pair, other[1][0] is pair[0], both[0] is again
 
 
 @program(traces=2)
