@@ -4,9 +4,9 @@ In the layout in which a case shows most, one dtype of each kind is run in every
 another device, traced, with each graph verified and run in every way that there is. Traced calls
 of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones.
 What is traced is the same bit for bit, also where its nodes are scattered over several devices;
-slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each case, traced once, with
-further sizes: in one dtype (float64 where the case has it), gradients of first and second order
-included; those graphs are run in every way, too.
+slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each
+case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
+first and second order included; those graphs are run in every way, too.
 """
 
 from __future__ import annotations

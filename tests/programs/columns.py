@@ -135,9 +135,7 @@ COLUMNS: dict[str, Column] = {
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
     "partitioned": Column(within=partitioned),
     "partitioned, by the worst network": Column(within=lambda: partitioned(by_network=True)),
-    "partitioned, late and in pieces": Column(
-        within=lambda: partitioned(MIXED)
-    ),
+    "partitioned, late and in pieces": Column(within=lambda: partitioned(MIXED)),
     "replayed": Column(around=lambda: ef.config(check_nan=True)),  # which sees all ops
     "under a tape": Column(around=ef.GradientTape),  # which follows the variables
 }
