@@ -20,16 +20,15 @@ from eagerflow.graph.lowering.frame_paths import (
     FramePath,
     FramePaths,
     find_size_values,
-    is_pivot,
     loop_of,
 )
 from eagerflow.graph.lowering.levels import Levels
-from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.demand import SHAPE, SIGNAL, VALUE, Demand
 from eagerflow.placement.homes import (
     Homes,
     check_operands,
+    is_gate,
     is_loop_merge,
     source_of,
     waits_of,
@@ -276,7 +275,7 @@ class _Cutter:
         made = self.demand.ran_by(before)
         if made is None:
             return None
-        if is_pivot(made) and (is_pure(node) or not self.demand.orders(made)):
+        if is_gate(made) and not self.demand.orders(made, node):
             return self.pivot(self.paths.nodes[made], device)
         if (made, device) in self.nodes:
             return self.nodes[made, device]

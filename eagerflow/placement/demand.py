@@ -16,16 +16,11 @@ from typing import Final, final
 from eagerflow.graph.edit import lone_names, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, size_value
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.hardware import Device
-from eagerflow.placement.homes import (
-    Homes,
-    is_loop_merge,
-    is_move,
-    source_of,
-    waits_of,
-)
+from eagerflow.placement.homes import Homes, is_gate, is_loop_merge, is_move, source_of, waits_of
 
 #: what is sent: a value, that a node has run, or the shape of a value
 VALUE: Final = "value"
@@ -46,8 +41,7 @@ class Demand:
         runs: for each node the devices whose partitions run it.
         sends: for each value, or node whose end is waited for, what is sent of it to where.
         tokens: the frame paths for which a partition makes a token of its own, by device.
-        loops: for each frame the devices that have a loop-carried value of their own in it.
-        followers: for each frame those that take part in its iterations without one.
+        followers: for each frame the devices that take part in its iterations.
         moves: for values and the devices that they are sent to the transfers that say so.
         tellers: for each node and device the values that tell sizes there, besides its operands.
     """
@@ -59,7 +53,6 @@ class Demand:
         self.runs: dict[Node, dict[Device, None]] = defaultdict(dict)
         self.sends: dict[Value | Node, dict[tuple[Device, str], None]] = defaultdict(dict)
         self.tokens: dict[tuple[FramePath, Device], None] = {}
-        self.loops: dict[str, set[Device]] = defaultdict(set)
         self.followers: dict[str, list[Device]] = defaultdict(list)
         self.tellers: dict[tuple[Node, Device], dict[Value, None]] = {}
         self.moves: dict[tuple[Value, Device], Node] = {}
@@ -67,18 +60,15 @@ class Demand:
         self._positions = {node: i for i, node in enumerate(graph.nodes)}
         self._unsized: dict[Node, None] = {}  # nodes whose sizes were not looked at
         self._waiting: list[tuple[Node, Device]] = []
+        #: what branches take from around, where it is not known whether it has to be sent
+        self._chosen: dict[tuple[Value, Device], None] = {}
         for node in graph.nodes:
-            if is_loop_merge(node) and not homes.is_copied(node):
-                (_, frame) = paths.nodes[node][-1]
-                self.loops[frame].add(homes.of(node))
-        for node in graph.nodes:
-            if not (homes.is_copied(node) or is_move(node) or _is_idle(node)):
+            # what steers tokens is there for others, and is run where they need it
+            if not (homes.is_copied(node) or is_move(node) or is_steering(node.op)):
                 self._run(node, homes.of(node))
         for value in graph.outputs:
             self._value(value, self.place_of(value))
         self._settle()
-        while self._spare():
-            self._settle()
 
     def place_of(self, value: Value) -> Device:
         """Where an output of the graph is given, whatever makes it."""
@@ -92,16 +82,21 @@ class Demand:
     # --- demand ---
 
     def _settle(self) -> None:
-        while self._waiting:
-            node, device = self._waiting.pop()
-            for value in node.inputs:
-                self._value(value, device)
-            if is_loop_merge(node):
-                self._run(self.homes.back[node.attrs["back"]], device)
-            for before in waits_of(node):
-                self._after(before, node, device)
-            if not self._waiting:
+        while True:
+            while self._waiting:
+                node, device = self._waiting.pop()
+                for value in node.inputs:
+                    self._value(value, device)
+                if is_loop_merge(node):
+                    self._run(self.homes.back[node.attrs["back"]], device)
+                for before in waits_of(node):
+                    self._after(before, node, device)
+            if self._chosen:
+                self._choose()
+            elif self._unsized:
                 self._sizes()
+            else:
+                return
 
     def _run(self, node: Node, device: Device) -> None:
         if device not in self.runs[node]:
@@ -123,8 +118,10 @@ class Demand:
             return
         elif self.homes.of(node) is device:
             self._run(node, device)
-        else:
+        elif node.op != "Switch":
             self._send(value, device)
+        elif (device, VALUE) not in self.sends.get(value, ()):
+            self._chosen[value, device] = None
 
     def _send(self, what: Value | Node, device: Device, kind: str = VALUE) -> None:
         if (device, kind) in self.sends[what]:
@@ -135,30 +132,38 @@ class Demand:
         if node is not None:
             self._run(node, self.homes.of(node))
 
-    def _spare(self) -> bool:
-        """Send into no branch what the partition has from around it; whether there was any.
+    def _choose(self) -> None:
+        """Send into branches what partitions need there, and do not have from around them.
 
-        It chooses by itself whether the branch has it, as it knows the predicate.
+        A partition that has it chooses by itself, as it knows the predicate.
         """
-        spared = False
-        for value, sent in list(self.sends.items()):
-            node = value.node if isinstance(value, Value) else None
-            if node is None or node.op != "Switch":
-                continue
-            around = source_of(node.inputs[0])
-            for device, kind in list(sent):
-                if kind == VALUE and self._has(around, device):
-                    del sent[device, kind]
-                    self._run(node, device)
-                    spared = True
-        return spared
+        chosen = self._chosen
+        there = {(v, d) for v, d in chosen if v.node and self._reaches(v.node.inputs[0], d)}
+        self._chosen = {}
+        for value, device in chosen:
+            if value.node and (value, device) in there:
+                self._run(value.node, device)
+            elif there:  # of which more may follow
+                self._chosen[value, device] = None
+            else:
+                self._send(value, device)
+
+    def _reaches(self, value: Value, device: Device) -> bool:
+        """Whether a partition has a value, or what it is around branches and loops that take it."""
+        value = source_of(value)
+        node = value.node
+        if self._has(value, device) or (value, device) in self._chosen:
+            return True
+        if node is None or not (node.op == "Switch" or node.attrs.get("invariant")):
+            return False
+        return self._reaches(node.inputs[0], device)
 
     def _has(self, value: Value, device: Device) -> bool:
         if (device, VALUE) in self.sends.get(value, ()):
             return True
         if value.node is None:
             return self.homes.of_value(value) is device
-        return device in self.runs.get(value.node, ())
+        return self.homes.is_copied(value.node) or device in self.runs.get(value.node, ())
 
     def path_of(self, what: Value | Node) -> FramePath:
         """At which frame path something is sent."""
@@ -171,9 +176,9 @@ class Demand:
         made = self.ran_by(before)
         if made is None:
             return
-        if is_pivot(made):
+        if is_gate(made):
             self._token(self.paths.nodes[made], device)
-            if is_pure(node) or not self.orders(made):
+            if not self.orders(made, node):
                 return
         if self.homes.is_copied(made) or self.homes.of(made) is device:
             self._run(made, device)
@@ -185,9 +190,13 @@ class Demand:
         """The node that has run when this one, perhaps a transfer, has."""
         return source_of(node.outputs[0]).node if is_move(node) else node
 
-    def orders(self, pivot: Node) -> bool:
-        """Whether what waits for a pivot waits for effects, too, in the branch or loop around."""
-        (value,) = pivot.inputs
+    def orders(self, gate: Node, node: Node) -> bool:
+        """Whether a node that waits for a gate waits for effects, too, in what is around both."""
+        if is_pure(node):
+            return False
+        if not is_pivot(gate):
+            return True
+        (value,) = gate.inputs
         maker = value.node
         if maker is None or self.homes.is_copied(maker):
             return False
@@ -205,7 +214,7 @@ class Demand:
         if what != "frame":
             if not self.is_next(path):
                 self._value(what, device)
-        elif device not in self.loops[which]:
+        else:
             self.followers[which].append(device)
             self._value(self.homes.predicates[which], device)
 
@@ -259,8 +268,3 @@ class Demand:
                 for name in lone_names(value.type):
                     tellers.setdefault(name, []).append(value)
         return tellers
-
-
-def _is_idle(node: Node) -> bool:
-    """Whether a node is there for others, and is run where they need it."""
-    return is_pivot(node) or node.attrs.get("invariant", False)

@@ -75,8 +75,10 @@ class Homes:
             copied -= lost
 
     def _needs_only(self, node: Node, copied: set[Node]) -> bool:
-        if not all(map(is_pivot, node.control_inputs)):
+        if not all(map(is_gate, node.control_inputs)):
             return False
+        if node.op == "Enter":
+            return True  # a number is sent before a loop once, and each partition counts for itself
         inputs = list(node.inputs[:1] if node.op == "Switch" else node.inputs)
         if is_loop_merge(node):
             inputs += self.back[node.attrs["back"]].inputs
@@ -152,6 +154,11 @@ def is_move(node: Node) -> bool:
 def is_loop_merge(node: Node) -> bool:
     """Whether a node gives a loop-carried value."""
     return node.op == "Merge" and "back" in node.attrs
+
+
+def is_gate(node: Node) -> bool:
+    """Whether pure nodes wait for it to run in a branch or an iteration, and for nothing else."""
+    return is_pivot(node) or is_loop_merge(node)
 
 
 def source_of(value: Value) -> Value:

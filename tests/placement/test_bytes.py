@@ -1,0 +1,298 @@
+"""What partitions send each other is the least that they can, as an independent count says.
+
+The count goes by a run of the graph that was not cut. A value is sent to each device that needs
+it, once for each execution that is not dead; what can be had without data is not sent: constants,
+Python numbers and what is computed from them, shapes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eagerflow as ef
+from eagerflow.dims import symbols
+from eagerflow.errors import EagerflowError
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, loop_of
+from eagerflow.graph.signatures import is_number
+from eagerflow.placement.check import verify_cut
+from eagerflow.placement.demand import Demand
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.types import LIST
+from tests.exploring import examples
+from tests.placement.scattered import nothing_left, scattered
+from tests.placement.test_cut import arguments, halving
+from tests.programs.language import Program
+from tests.programs.strategies import Call, calls, graph_of, programs
+
+_STEERING = ("Switch", "Merge", "Enter", "Exit", "NextIteration")
+Whole = Callable[[Node], bool]
+
+
+class Needs:
+    """Which device needs which values of a lowered graph, from its ends backwards."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.paths = FramePaths(graph)
+        self.graph = graph
+        self.back = {n.name: n.inputs for n in graph.nodes if n.op == "NextIteration"}
+        leaving = [n.inputs[0].node for n in graph.nodes if n.op == "Exit"]
+        self.predicates = {loop_of(self.paths.nodes[n])[-1][1]: n.inputs[1] for n in leaving if n}
+        self.data = self._depends_on_data()
+        self.chosen_there: set[tuple[Value, Any]] = set()  # values that a device has from around
+        while True:
+            self.found: set[tuple[Value, Any]] = set()
+            self._find()
+            chosen = {(v, d) for v, d in self.found if self._is_around(v, d)}
+            if chosen <= self.chosen_there:
+                break
+            self.chosen_there |= chosen
+
+    def _depends_on_data(self) -> set[Value]:
+        data = {v for v in self.graph.inputs if not isinstance(v.type, NumberType)}
+        while True:
+            new = {v for n in self.graph.nodes if self._takes_data(n, data) for v in n.outputs}
+            if new <= data:
+                return data
+            data |= new
+
+    def _takes_data(self, node: Node, data: set[Value]) -> bool:
+        """Whether a node gives what cannot be computed anywhere from numbers that are there."""
+        if node.op == "constant":
+            return False
+        gates = all(is_pivot(n) or "back" in n.attrs for n in node.control_inputs)
+        steers = node.op in ("Switch", "Enter") or "back" in node.attrs
+        numbers = all(isinstance(v.type, NumberType) for v in node.outputs)
+        if not (gates and (is_number(node.op) or (numbers and steers))):
+            return True
+        if node.op == "Enter":  # a number goes into a loop once
+            return False
+        inputs = (*node.inputs[: 1 if node.op == "Switch" else None], *self._next(node))
+        return any(v in data for v in inputs)
+
+    def _next(self, node: Node) -> Sequence[Value]:
+        return self.back[node.attrs["back"]] if "back" in node.attrs else ()
+
+    def _is_around(self, value: Value, device: Any) -> bool:
+        """Whether a device has what a branch takes from around it."""
+        if value.device == device:
+            return False
+        while value.node is not None and value.node.op == "Switch":
+            value = _origin(value.node.inputs[0])
+            there = value.device == device or (value, device) in self.found
+            if there or value not in self.data:
+                return True
+        return False
+
+    def _find(self) -> None:
+        for node in self.graph.nodes:
+            if not (node.op in _STEERING or node.op == "transfer" or is_pivot(node)):
+                device = _device_of(node)
+                self._part(self.paths.nodes[node], device if self._is_real(node) else None)
+                for value in node.inputs:
+                    self._need(value, device)
+        for value in self.graph.outputs:
+            self._need(value, value.device)
+
+    def _is_real(self, node: Node) -> bool:
+        return not node.outputs or node.outputs[0] in self.data
+
+    def _part(self, path: FramePath, device: Any) -> None:
+        """A device takes part in branches and iterations of loops."""
+        for what, which in path:
+            self._need(self.predicates[which] if what == "frame" else what, device)
+
+    def _need(self, value: Value, device: Any) -> None:
+        value = _origin(value)
+        if device is None or value not in self.data or (value, device) in self.found:
+            return
+        self.found.add((value, device))
+        self._part(self.paths.values[value], device)
+        node = value.node
+        if node is None or node.op not in _STEERING or isinstance(value.type, NumberType):
+            return
+        if value.device != device and (value, device) not in self.chosen_there:
+            self._need(value, value.device)
+            return
+        for taken in (*node.inputs, *self._next(node)):
+            self._need(taken, device)
+
+    def sent(self) -> Iterator[tuple[Value, Any]]:
+        for value, device in self.found - self.chosen_there:
+            if value.device != device and not isinstance(value.type, NumberType):
+                yield value, device
+
+
+def _origin(value: Value) -> Value:
+    """What a value is a copy of, perhaps from outside of a loop."""
+    while value.node is not None and (
+        value.node.op == "transfer" or value.node.attrs.get("invariant")
+    ):
+        value = value.node.inputs[0]
+    return value
+
+
+def _device_of(node: Node) -> Any:
+    values = (*node.outputs, *node.inputs)
+    return next((d for d in (node.device, *(v.device for v in values)) if d is not None), None)
+
+
+def chosen(tier: ScheduledTier, inputs: Sequence[Any]) -> Counter[tuple[Value, int]]:
+    """Runs a graph that was not cut; counts by predicate, and port, how it decided."""
+    step = tier.step(log=True)
+    step.run(inputs)
+    frames, counts = {0: 0}, Counter[tuple[Value, int]]()
+    counted: dict[Value, Node] = {}  # of several nodes that a predicate steers one
+    for event, instructions in step.log or ():
+        if event[0] == "chose":
+            _, tag, number, port = event
+            node = tier.frames[frames[tag]].actions[number].node
+            if counted.setdefault(node.inputs[1], node) is node:
+                counts[node.inputs[1], port] += 1
+        frames.update((i[1], i[3]) for i in instructions if i[0] == "open")
+    return counts
+
+
+@dataclass
+class Crossing:
+    """What goes from device to device in a step.
+
+    Attributes:
+        counts: by the name of an edge how many values.
+        nbytes: of all of them; None if that is not known before.
+    """
+
+    counts: dict[str, int]
+    nbytes: int | None
+
+
+def least(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
+    """The least that has to, as a run of the graph that is not cut shows."""
+    tier = ScheduledTier(graph, whole=whole)
+    decided, needs = chosen(tier, inputs), Needs(tier.graph)
+
+    def executions(path: FramePath) -> int:
+        if not path:
+            return 1
+        what, which = path[-1]
+        if what != "frame":
+            return decided[what, which]
+        return sum(n for (p, _), n in decided.items() if p is needs.predicates[which])
+
+    found = {(v, d): executions(needs.paths.values[v]) for v, d in needs.sent()}
+    sizes = [n * v.type.nbytes if _is_sized(v) else None for (v, _), n in found.items()]
+    counts = {f"{v.name} -> {d}": n for (v, d), n in found.items() if n}
+    return Crossing(counts, None if None in sizes else sum(filter(None, sizes)))
+
+
+def _is_sized(value: Value) -> bool:
+    return value.type.dtype is not LIST and not symbols(value.type.shape)
+
+
+def sent(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
+    """What partitions do send; nothing is left of it."""
+    tier = ScheduledTier(graph, whole=whole, partitioned=True)
+    assert tier.cut is not None
+    verify_cut(tier.cut)
+    tensors = {
+        edge for edge, (end, _) in tier.cut.pairs.items()
+        if end.inputs and not ("shape" in end.attrs or isinstance(end.inputs[0].type, NumberType))
+    }  # fmt: skip
+    counts, nbytes = Counter[str](), []
+    send = Rendezvous.send
+
+    def counting(rendezvous: Rendezvous, key: Key, value: Any = None, **options: Any) -> None:
+        if key.edge in tensors:
+            counts[key.edge] += 1
+            nbytes.append(getattr(value, "nbytes", 0))  # lists have none
+        send(rendezvous, key, value, **options)
+
+    with patch.object(Rendezvous, "send", counting), nothing_left():
+        tier.run(inputs)
+    return Crossing(counts, sum(nbytes))
+
+
+def check(graph: Graph, inputs: Sequence[Any], reset: Callable[[], object] = lambda: None) -> None:
+    """As much is sent as has to be, where all branches and loops are cut, and where some are."""
+    raw = [x._data if isinstance(x, ef.Tensor) else x for x in inputs]
+    for whole in (lambda node: False, waits_nowhere):
+        reset()
+        try:
+            want = least(graph, whole, raw)
+        except EagerflowError:  # that of the program
+            return
+        reset()
+        got = sent(graph, whole, raw)
+        assert got.counts == want.counts
+        assert want.nbytes in (got.nbytes, None)
+
+
+@given(programs(), calls(1, 2, 3, count=1), st.integers(0, 3))
+@settings(max_examples=examples(25))
+def test_random_programs(program: Program, made: list[Call], salt: int) -> None:
+    with ef.config(cpu_devices=4), np.errstate(all="ignore"):
+        try:
+            graph, inputs, state = graph_of(program, made[0])
+        except EagerflowError:
+            return
+        check(scattered(graph.optimise(), salt=salt), inputs, state.reset)
+
+
+def twice(x: Any, w: Any) -> Any:
+    """Two branches that take the same from around, of which a device has one part."""
+    y = ef.exp(x.to("cpu:1"))
+    if x.sum() > 0.0:
+        y = y * x.to("cpu:1") + w
+    if x.sum() > 1.0:
+        y = y + ef.sin(x).to("cpu:1") * w
+    return y.to("cpu:0") + x
+
+
+def nested(x: Any, w: Any) -> Any:
+    """A loop in a loop over two devices, with a branch in it and an invariant of both."""
+    total = x.sum()
+    for _ in ef.arange(3):
+        y = x
+        while y.sum() < 30.0:
+            y = (ef.exp(y.to("cpu:1") * 0.1) @ w).to("cpu:0") + y
+            if y.sum() > 20.0:
+                y = y + (y.to("cpu:1") @ w).to("cpu:0")
+        total = total + y.sum()
+    return total
+
+
+def slopes(f: Any) -> Any:
+    return lambda x, w: ef.grad(lambda x, w: f(x, w).sum(), argnums=(0, 1))(x, w)
+
+
+@pytest.mark.parametrize("f", [halving, slopes(halving), twice, slopes(twice), nested])
+def test_loops_and_branches(f: Any) -> None:
+    with ef.config(cpu_devices=4):
+        args = arguments("cpu:1")
+        graph = ef.trace(f).graph(*args)
+        given = dict(zip("xw", args, strict=True))
+        graph = graph.optimise()
+        inputs = [given[v.name] for v in graph.inputs]
+        check(graph, inputs)
+        check(scattered(graph), inputs)
+
+
+def test_the_count_sees_what_is_sent_in_vain() -> None:
+    """What is sent to a device that does not need it is more than the least."""
+    with ef.config(cpu_devices=2):
+        x, w = arguments("cpu:1")
+        graph = ef.trace(twice).graph(x, w).optimise()
+        with patch.object(Demand, "_reaches", lambda *_: False), pytest.raises(AssertionError):
+            check(graph, [x, w])
