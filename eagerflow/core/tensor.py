@@ -78,7 +78,7 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
             except Exception:
                 return _again(name, self, other)
             if type(data) is not lane.array_type:
-                data = op.resolved[lane].asarray(data)
+                data = _array_of(data, op, self)
             out = Tensor()
             out._data = data
             out._lane = lane.truth if truth else lane
@@ -107,7 +107,7 @@ def _observed(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
     except Exception:
         return _again(op.name, self, other)
     if type(data) is not lane.array_type:
-        data = op.resolved[lane].asarray(data)
+        data = _array_of(data, op, self)
     out = Tensor()
     out._data = data
     out._lane = lane.truth if truth else lane
@@ -127,6 +127,13 @@ def _first(op: Op, number: int, truth: bool, self: Any, other: Any) -> Any:
         entry = op.resolved.get(lane) or _stack.resolve(op, (self, self), {}, lane)
         lane.kernels[number] = entry.kernel
     return out
+
+
+def _array_of(data: Any, op: Op, self: Any) -> Any:
+    """What a kernel gave in place of an array; it may have been registered anew since."""
+    lane = self._lane
+    entry = op.resolved.get(lane) or _stack.resolve(op, (self, self), {}, lane)
+    return entry.asarray(data)
 
 
 def _again(name: str, self: Any, other: Any) -> Any:
