@@ -40,6 +40,8 @@ class EffectOrder:
 
     def __init__(self) -> None:
         self._of: dict[int, _History] = {}
+        #: from before the last fence, for what does not wait for that
+        self._earlier: dict[int, _History] = {}
         self._fence: Node | None = None
         self._since: list[Node] = []  # the effects since the last fence
         #: what control_dependencies asks all nodes to wait for
@@ -58,11 +60,14 @@ class EffectOrder:
             nodes = list(self._since) if fences else []
         else:
             history = self._of.get(id(resource))
+            histories = [history]
+            if not fences and (history is None or history.write is None):
+                histories.append(self._earlier.get(id(resource)))
             nodes = []
-            if history is not None:
-                nodes = [] if history.write is None else [history.write]
-                if effect == "writes":
-                    nodes = history.reads or nodes
+            for one in histories:
+                if one is not None:
+                    write = [] if one.write is None else [one.write]
+                    nodes += (one.reads or write) if effect == "writes" else write
         if fences and self._fence is not None and not nodes:
             nodes = [self._fence]
         return nodes
@@ -73,6 +78,7 @@ class EffectOrder:
         if any(effect in _FENCES for effect, _ in effects):
             if not _unordered.get():
                 self._fence, self._since = node, []
+                self._earlier.update(self._of)
                 self._of.clear()
             return
         self._since.append(node)

@@ -227,3 +227,18 @@ def test_a_program_runs_effects_in_the_order_of_the_function(v: ef.Variable) -> 
 
     Executable(graph_of(function))(ef.tensor(2.0)._data)
     assert told == [2.0, 4.0, 0.0]
+
+
+def test_a_fence_hides_no_write_from_what_does_not_wait_for_it() -> None:
+    v = ef.Variable(0.0)
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        v.assign_add(x)
+        ef.py_call(lambda t: None, None, x)
+        with ef.unordered():
+            return v * 1.0
+
+    graph = f.graph(ef.tensor(1.0))
+    read = next(n for n in graph.nodes if n.op == "read")
+    assert [n.op for n in read.control_inputs] == ["assign_add"]
