@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.errors import CancelledError, EagerflowError, relocate
-from eagerflow.events import AbstractEvent, step_of
+from eagerflow.events import AbstractEvent, next_step, step_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -74,7 +74,9 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
-        self.rendezvous = None if tier.routes is None else Rendezvous(number, tier.routes)
+        self.rendezvous: Rendezvous | None = None
+        if tier.routes is not None:  # of a number of its own: what comes late is for no other step
+            self.rendezvous = Rendezvous(number or next_step(), tier.routes)
         self.left: list[Left] = []
         self._number = number
         self._scheduler = Scheduler(tier.plan, log=log)

@@ -178,3 +178,14 @@ def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
         while not result.done():
             slow.pump(100)
     assert result.result().tolist() == [1.0, 1.0, 1.0]
+
+
+def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
+    graph = ef.trace(lambda x: ef.exp(x.to("cpu:1"))).graph(ef.ones(2)).optimise()
+    made = tier.ScheduledTier(graph, partitioned=True)
+    steps = [made.step() for _ in range(3)]
+    numbers = [step.rendezvous.step for step in steps if step.rendezvous is not None]
+    assert len(set(numbers)) == 3
+    for step in steps:
+        step.run([np.ones(2, np.float32)])
+        assert (step.outcome, step.left) == ("done", [])
