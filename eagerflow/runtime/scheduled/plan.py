@@ -70,7 +70,7 @@ class FramePlan:
             dead.
         targets: for each node the nodes at the ends of its edges, one for each edge; None for
             nodes that have an edge to a ``merge`` or more than one port.
-        ports: for the others, by port, the ends of the edges and their ports.
+        ports: for the others, by port, the ends of the edges and their ports, the last first.
         into: the frame that an ``enter`` opens.
         invariant: whether it gives its token to all iterations.
         enters: how many ``enter`` nodes the frame has in the one around.
@@ -182,7 +182,8 @@ class Plan:
         ports: list[list[tuple[int, int]]] = [[] for _ in range(count)]
         for port, target, there in node.edges:
             ports[port].append((self.positions[target][1], there))
-        return tuple([tuple(ends) for ends in ports])
+        # they are put on a stack: what stands first in the program comes first off it
+        return tuple([tuple(ends[::-1]) for ends in ports])
 
 
 def _needs(nodes: Sequence[ScheduledNode]) -> list[int]:

@@ -328,12 +328,22 @@ class ScheduledNodes:
         gated = self._is_gated(record)
         for node in record.nodes:
             for before in node.control_inputs:
-                source = self.maker.get(before)
-                if source is None or source is record or (gated and is_pivot(before)):
-                    continue
-                sources[id(source), 0] = source
+                if not (gated and is_pivot(before)):
+                    source, out = self._waited_for(before)
+                    if source is not None and source is not record:
+                        sources[id(source), out] = source
         for (_, out), source in sources.items():
             source.edges.append((out, record, 0))
+
+    def _waited_for(self, node: Node) -> tuple[_Record | None, int]:
+        """What a control edge from a node waits for, and at which port; a pivot only passes on."""
+        while is_pivot(node) and node.inputs[0].node is not None:
+            (value,) = node.inputs
+            node = value.node
+            maker = self.maker.get(node)
+            if maker is not None and maker.kind == SWITCH:
+                return maker, value.index
+        return self.maker.get(node), 0
 
     def _connect_back(self, record: _Record) -> None:
         (node,) = record.nodes

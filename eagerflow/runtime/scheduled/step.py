@@ -563,6 +563,10 @@ class Completion:
         """There will be none; whether this was the first answer."""
         return self._answer((), error)
 
+    def end(self, error: BaseException | None, *values: Any) -> bool:
+        """The one or the other; whether this was the first answer."""
+        return self._answer(values if error is None else (), error)
+
     def at_end(self, action: Callable[[], object]) -> None:
         """Call ``action`` when the step ends, however it does."""
         self._tidy(action)

@@ -21,14 +21,16 @@ class FrameValues:
         frame: the frame.
         parent: the tag of the iteration around.
         iteration: which one it is.
+        path: as `StepValues.path` gives it; None before somebody asks.
     """
 
-    __slots__ = ("actions", "frame", "iteration", "left", "parent", "slots")
+    __slots__ = ("actions", "frame", "iteration", "left", "parent", "path", "slots")
 
     def __init__(self, frame: FrameLayout, parent: int, iteration: int) -> None:
         self.frame = frame
         self.parent = parent
         self.iteration = iteration
+        self.path: tuple[tuple[str, int], ...] | None = None
         self.actions = frame.actions
         self.left = list(frame.readers)
         self.slots: list[Any] = [None] * len(self.left)
@@ -107,8 +109,12 @@ class StepValues:
         return tuple([(p.frame.name, p.counted()) for p in self.around(tag)][::-1])
 
     def path(self, tag: int) -> tuple[tuple[str, int], ...]:
-        """The same by the names of the frames, counted upwards: what partitions know them by."""
-        return tuple([(p.frame.key, p.iteration) for p in self.around(tag)])
+        """The same by the keys of the frames, counted upwards: what partitions know them by."""
+        inner = self.by_tag[tag]
+        if inner.path is None:
+            known = (inner.frame.key, inner.iteration)
+            inner.path = (*self.path(inner.parent), known) if inner.parent > 0 else (known,)
+        return inner.path
 
     def clear(self) -> None:
         """Let go of all."""

@@ -11,7 +11,7 @@ from typing import Any
 from eagerflow import events
 from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import NullArray, as_device, copied
+from eagerflow.hardware import Backend, NullArray, as_device, copied
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
@@ -21,38 +21,34 @@ from eagerflow.types import TensorType
 
 def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
     """Send a value when it is there, or that a node has run; holds no thread until then."""
+    data: Any = None
+    if inputs:
+        (data,) = inputs
+        if "shape" in node.attrs:
+            data = NullArray(data.dtype, data.shape)
+        elif isinstance(node.inputs[0].type, TensorType):
+            backend = as_device(node.device).backend
+            if backend is not node.attrs["to"].backend:
+                _send_when_ready(backend, data, node, completion)
+                return
+            data = _move(data, node, completion, _asked())  # no one waits for the values here
+    completion.rendezvous.send(_key(node, completion), data, sent=completion.end)
+
+
+def _send_when_ready(backend: Backend, data: Any, node: Node, completion: Completion) -> None:
     asked = _asked()
-
-    def send(data: Any = None) -> None:
-        completion.rendezvous.send(_key(node, completion), data, sent=gone)
-
-    def gone(error: Exception | None) -> None:
-        if error is None:
-            completion.done()
-        else:
-            completion.failed(error)
 
     def ready(error: Exception | None) -> None:
         if error is not None or completion.answered:
-            gone(error)
+            completion.end(error)
             return
         try:
-            send(_move(inputs[0], node, completion, asked))
+            moved = _move(data, node, completion, asked)
+            completion.rendezvous.send(_key(node, completion), moved, sent=completion.end)
         except Exception as failure:
-            gone(failure)
+            completion.end(failure)
 
-    if not inputs:
-        send()
-    elif "shape" in node.attrs:
-        send(NullArray(inputs[0].dtype, inputs[0].shape))
-    elif not isinstance(node.inputs[0].type, TensorType):
-        send(inputs[0])
-    else:
-        backend = as_device(node.device).backend
-        if backend is node.attrs["to"].backend:  # no one waits for the values here
-            send(_move(inputs[0], node, completion, asked))
-        else:
-            backend.when_ready(inputs[0], ready)
+    backend.when_ready(data, ready)
 
 
 def _key(node: Node, completion: Completion) -> Key:
@@ -103,10 +99,7 @@ def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Calla
     count = len(node.outputs)
 
     def arrived(data: Any, dead: bool, error: Exception | None) -> None:
-        if error is None:
-            completion.done(*(data,) * count)
-        else:
-            completion.failed(error)
+        completion.end(error, *(data,) * count)
 
     return completion.rendezvous.receive(_key(node, completion), arrived)
 
