@@ -15,6 +15,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.core.op import bind, get_op
 from eagerflow.errors import DeadlineError, KernelError
+from eagerflow.runtime.rendezvous.keys import Key
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads import workers
@@ -189,3 +191,23 @@ def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
     for step in steps:
         step.run([np.ones(2, np.float32)])
         assert (step.outcome, step.left) == ("done", [])
+
+
+def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        for i in ef.arange(4):
+            for _ in ef.arange(2):
+                x = ef.sin(x.to("cpu:1")).to("cpu:0")
+            x = x + i
+        return x
+
+    keys: list[Key] = []
+    send = Rendezvous.send
+    monkeypatch.setattr(
+        Rendezvous, "send", lambda self, key, *a, **k: keys.append(key) or send(self, key, *a, **k)
+    )
+    f(ef.ones(2))
+    paths = [key.path for key in keys if key.edge.endswith("cpu:0")]  # from the inner loop
+    assert len(set(paths)) == len(paths) == 8
+    assert [max(iteration for _, iteration in frames) for frames in zip(*paths)] == [3, 1]
