@@ -57,8 +57,8 @@ BUGS: Final = (
     Bug(
         "an assignment does not wait for reads before it",
         "eagerflow/tracing/effect_order.py",
-        "nodes = history.reads or nodes\n",
-        "pass\n",
+        'nodes += (one.reads or write) if effect == "writes" else write',
+        "nodes += write",
         ("tracing/test_effect_order.py", "programs"),
     ),
     Bug(
