@@ -22,7 +22,7 @@ from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane
-from eagerflow.tracing.arrays import argument_tensor
+from eagerflow.tracing.arrays import argument_tensor, is_numpy
 from eagerflow.types import Shape, TensorType
 
 _NUMBERS: Final = (float, int, complex)
@@ -60,6 +60,11 @@ class Leaf:
             text = str(TensorType(self.value.dtype, self.value.shape).on(self.value.device))
             return text if self.array is None else f"{text} {FOREIGN}"
         return type(self.value).__name__ if self.kind == "number" else describe(self.value)
+
+    @property
+    def is_numpy(self) -> bool:
+        """Whether the caller passed an array of NumPy."""
+        return self.array is not None and is_numpy(self.array)
 
     @property
     def handle(self) -> Any:

@@ -348,7 +348,7 @@ class Outside:
                 self._report(finding)
         for text in missed.get(self._tracer, ()):
             self._note(text, self._notes)
-        arrays = [leaf.name for leaf in self._request.call.leaves if is_numpy(leaf.array)]
+        arrays = [leaf.name for leaf in self._request.call.leaves if leaf.is_numpy]
         for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
             reason = why_not(code)
             if reason is not None:

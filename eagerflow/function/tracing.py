@@ -94,23 +94,37 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         entry, values, failure = _Maker(request, tracer).entry()
         if failure is not None and not _acts(entry):
             raise failure
-        holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
-        remains = Remains(tracer.handed_out, holders, failed=failure is not None)
-        if remains.texts and request.strict:
-            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
-        entry.record.unrepeated = entry.record.unrepeated or remains.texts
-        # what the function stored before it raised is put back before the graph raises
-        stays = failure is not None or entry.stores or entry.record.unrepeated
-        last = tracer.raises if stays else None
-        entry.fails = failure is not None or last is not None
-        if entry.fails or remains.values:
-            entry.first = FirstRun(entry.graph, remains, failure, last)
+        if failure is not None or tracer.raises is not None or tracer.is_held:
+            _settle(request, tracer, entry, failure)
         else:
-            remains.forget()
+            tracer.handed_out.clear()
     except BaseException:
         tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
         raise
     return entry, values
+
+
+def _settle(
+    request: TraceRequest, tracer: Tracer, entry: CacheEntry, failure: Exception | None
+) -> None:
+    """Let the first run give values to what is held of the trace, and raise what the function did.
+
+    Raises:
+        TraceError: with ``strict=True``, if what is held would get no values in other runs.
+    """
+    holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
+    remains = Remains(tracer, holders, failed=failure is not None)
+    if remains.texts and request.strict:
+        raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
+    entry.record.unrepeated = entry.record.unrepeated or remains.texts
+    # what the function stored before it raised is put back before the graph raises
+    stays = failure is not None or entry.stores or entry.record.unrepeated
+    last = tracer.raises if stays else None
+    entry.fails = failure is not None or last is not None
+    if entry.fails or remains.values:
+        entry.first = FirstRun(entry.graph, remains, failure, last)
+    else:
+        remains.forget()
 
 
 def _acts(entry: CacheEntry) -> bool:
@@ -222,7 +236,7 @@ class _Maker:
     def _handle(self, leaf: Leaf, pattern: Pattern, static: bool) -> Any:
         """The input, or what stands for an array of NumPy."""
         tensor = self._tensor(leaf, pattern, static)
-        if not is_numpy(leaf.array):
+        if not leaf.is_numpy:
             return tensor
         return TracedArray(tensor, type(leaf.array), leaf.name, shares=True)
 

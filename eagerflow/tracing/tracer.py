@@ -191,6 +191,11 @@ class Tracer(AbstractTracer):
         return self.graph.nodes[-1]
 
     @property
+    def is_held(self) -> bool:
+        """Whether something holds a tensor's data or a number that belongs to it."""
+        return any(one() is not None for one in self.handed_out)
+
+    @property
     def is_alive(self) -> bool:
         """Whether it is under way."""
         return self._alive
