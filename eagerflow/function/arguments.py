@@ -16,6 +16,7 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves import scope_of_call, text_of_scope
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
@@ -95,12 +96,14 @@ class Call:
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
-        self.key = (names, treedefs, tokens, orders, aliases, scope_of_call())
+        scope = scope_of_call() if stack.scoped or stack.refusing else None
+        self.key = (names, treedefs, tokens, orders, aliases, scope)
 
     @property
     def scope(self) -> str:
         """The device scope that it is in, as messages show it; empty if it is in none."""
-        return text_of_scope(self.key[-1])
+        scope = self.key[-1]
+        return "" if scope is None else text_of_scope(scope)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

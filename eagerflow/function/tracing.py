@@ -6,6 +6,7 @@ What it reads and stores outside: `function/surroundings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -40,7 +41,7 @@ from eagerflow.function.remains import FirstRun, Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.scopes import belonging
+from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
@@ -68,7 +69,7 @@ class TraceRequest:
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
-        place: places the graph.
+        place: places the graph, None if no rules do.
         runs: whether the call that traces runs the graph.
     """
 
@@ -79,7 +80,7 @@ class TraceRequest:
     sizes: Sequence[Pattern]
     strict: bool
     reason: str
-    place: Callable[[Graph], tuple[Rules | None, Placement | None]]
+    place: Callable[[Graph], tuple[Rules | None, Placement | None]] | None
     runs: bool = True
 
 
@@ -166,7 +167,7 @@ class _Maker:
         entry: CacheEntry | None = None
         failure: Exception | None = None
         outside = Outside(request, tracer)
-        self._make_inputs(outside.asks_types)
+        self._make_inputs(outside.reads.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
         if not request.call.is_flat:
@@ -176,10 +177,11 @@ class _Maker:
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values if self.containers is not None else []
-        note_lists(tracer, known)
+        if known:
+            note_lists(tracer, known)
         names = LocalNames(function)
         try:
-            with belonging(""), outside, tracer:  # whatever scope the call is in
+            with self._scopes(), outside, tracer:
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
@@ -204,6 +206,10 @@ class _Maker:
             assert failure is not None
             raise failure
         return entry, outside.values, failure
+
+    def _scopes(self) -> AbstractContextManager[None]:
+        """The scopes of the function are its own, whatever scope the call is in."""
+        return belonging("") if current_scope() or current_forward() else nullcontext()
 
     @property
     def _first_line(self) -> Source | None:
@@ -260,8 +266,9 @@ class _Maker:
 
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
-        tree.leaves(result)  # a list that holds itself is refused here
-        ask_in_keys(result)
+        if type(result) is not Tensor:
+            tree.leaves(result)  # a list that holds itself is refused here
+            ask_in_keys(result)
         self._known = outside.outputs
         if self.containers is not None:
             self._known |= self.containers.outputs
@@ -477,7 +484,9 @@ class _Maker:
         entry.graph = graph
         if settings.current().verify:
             verify(graph)
-        entry.rules, placement = self.request.place(graph)
+        placement = None
+        if self.request.place is not None:
+            entry.rules, placement = self.request.place(graph)
         entry.optimise(placement)
         entry.record.nodes = len(entry.optimised.nodes)
         entry.prepare()
