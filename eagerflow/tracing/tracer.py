@@ -286,7 +286,7 @@ class Tracer(AbstractTracer):
         if operand is None:
             if type(x) is Tensor:
                 symbolic = type(x._data) is Symbol
-                kind: Any = x._data.value.type if symbolic else x.type.type
+                kind: Any = x._data.value.type if symbolic else TensorType(x.dtype, x._data.shape)
                 device = x._lane.device
                 name = x._data.value.name if symbolic else "captured"
                 handle = make_tensor(x._data, x._lane)
