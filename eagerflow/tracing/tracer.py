@@ -553,6 +553,16 @@ class Tracer(AbstractTracer):
 
     # --- when Python asks for values ---
 
+    def is_constant(self, value: Value, what: str) -> bool:
+        """Whether a value follows from constants alone."""
+        if not self._alive:
+            self.leaked(value, what)
+        try:
+            self._evaluate(value)
+        except NotConstantError:
+            return False
+        return True
+
     def constant_of(self, value: Value, what: str) -> Any:
         """The array of a value that follows from constants alone."""
         if not self._alive:
