@@ -214,8 +214,8 @@ class Collector:
         functions, self._functions = self._functions, []
         for one in functions:
             names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
-            found = bool(names & self._owners)
-            (self.found.objects if found else self._functions).append(one)
+            is_named = bool(names & self._owners)
+            (self.found.objects if is_named else self._functions).append(one)
 
     # --- values ---
 

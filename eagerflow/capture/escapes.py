@@ -138,15 +138,15 @@ class Escapes:
 
     def finish(self) -> None:
         """Note what numbers have to be, and that what libraries do to their objects stays."""
-        found = self._visitor.found
-        for i, read in enumerate(found.reads):
+        reads = self._visitor.found
+        for i, read in enumerate(reads.reads):
             if read.kind == "number" and self._is_exact(read.path):
-                found.reads[i] = read._replace(kind="value")
-        for holders in (found.containers, found.objects) if self._whole else ():
+                reads.reads[i] = read._replace(kind="value")
+        for holders in (reads.containers, reads.objects) if self._whole else ():
             holders[:] = [held for held in holders if not _is_in_library(held.path)]
         if self._too_many:
-            found.findings.append(Finding(
-                "unwatched", found.root.text or "the function",
+            reads.findings.append(Finding(
+                "unwatched", reads.root.text or "the function",
                 f"passes on what holds more than {MOST:,} objects: changes in the others are not "
                 "seen", "pass on what it needs of them", None,
             ))  # fmt: skip

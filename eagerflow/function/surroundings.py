@@ -223,13 +223,13 @@ class Outside:
         """Follow an object that was found while the function ran, as those before."""
         if self.knows(value):
             return
-        found = collect(self._request.fn, [(text, value)]).below(value)
-        for read in found.reads:
+        below = collect(self._request.fn, [(text, value)]).below(value)
+        for read in below.reads:
             self.rely(read._replace(kind="value") if read.kind == "number" else read)
-        self.reads.containers += found.containers
-        self.reads.objects += found.objects
-        self._watches.append(self._stack.enter_context(watching(found)))
-        note_lists(self._tracer, [one.value for one in found.containers])
+        self.reads.containers += below.containers
+        self.reads.objects += below.objects
+        self._watches.append(self._stack.enter_context(watching(below)))
+        note_lists(self._tracer, [one.value for one in below.containers])
 
     def __exit__(
         self,

@@ -146,15 +146,15 @@ class OpenScope:
 
     def innermost(self) -> OpenScope | None:
         """The one in force among it and those below."""
-        found: OpenScope | None = None
+        innermost: OpenScope | None = None
         for one in self.chain():
             if one.ended or one._is_asleep:
                 continue
-            if found is None or one in found._asleep:
-                found = one
+            if innermost is None or one in innermost._asleep:
+                innermost = one
             if one.is_plain:
                 break
-        return found
+        return innermost
 
     def end(self) -> None:
         """Leave the block, from wherever: only this one ends."""
