@@ -182,9 +182,9 @@ def _moved(
     """``x`` on ``home``, moved for ``op`` if that was not done before in this scope."""
     key = (id(x), home.name)
     top = interpreter.current()
-    before = _moved_before(here, key, x, home, top)
-    if before is not None:
-        return before
+    earlier = _moved_before(here, key, x, home, top)
+    if earlier is not None:
+        return earlier
     loop = _loop_around(here, x, top) if here.part is not None else None
     if loop is not None:
         before, around = loop
