@@ -288,8 +288,8 @@ class TracedArray(AbstractArrayOperators):
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(given) < len(args) + len(kwargs) or not given.keys() <= {*names}:
             raise self.refusal(what, "no op takes all of these arguments")
-        operands = zip(counterpart.operands, counterpart.common, strict=True)
-        pairs = [(given.pop(name), common) for name, common in operands if name in given]
+        whole = zip(counterpart.operands, counterpart.common, strict=True)
+        pairs = [(given.pop(name), common) for name, common in whole if name in given]
         common = _common_dtype([x for x, is_common in pairs if is_common])
 
         def operand(x: Any, dtype: Any) -> Any:
