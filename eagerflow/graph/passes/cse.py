@@ -149,7 +149,7 @@ def _find_twins(
         attrs_key: of attributes; equal ones have equal keys.
     """
     body: Graph = node.attrs["body"]
-    count = node.attrs["carry"] if node.op == "scan" else len(inputs)
+    count = node.attrs.get("carry", len(inputs))
     if len(set(inputs[:count])) == count:
         return {}
     starts = [(inputs[i], *_carry_types(node, i)) for i in range(count)]
