@@ -17,9 +17,9 @@ class OptionKind(NamedTuple):
         expected: what it should be.
         fits: whether a value is.
 
-    >>> from eagerflow.extending import OptionKind, check_options
+    >>> from eagerflow.extending import OptionKind, require
     >>> even = OptionKind("is odd", "an even number", lambda x: x % 2 == 0)
-    >>> check_options("fold", even, times=2)
+    >>> require("fold", even, times=2)
     """
 
     wrong: str
@@ -56,7 +56,7 @@ def one_of(*choices: Any) -> OptionKind:
     return OptionKind("has no such value", expected, lambda x: x in choices)
 
 
-def check_options(who: str, kind: OptionKind, **options: Any) -> None:
+def require(who: str, kind: OptionKind, **options: Any) -> None:
     """Refuse an option that is not of its kind.
 
     Args:
@@ -67,10 +67,10 @@ def check_options(who: str, kind: OptionKind, **options: Any) -> None:
     Raises:
         TensorValueError: one of them is something else.
 
-    >>> from eagerflow.extending import SIZE, check_options
-    >>> check_options("Linear", SIZE, n_in=3, n_out=4)
+    >>> from eagerflow.extending import SIZE, require
+    >>> require("Linear", SIZE, n_in=3, n_out=4)
     >>> try:
-    ...     check_options("Linear", SIZE, n_in=3, n_out=-1)
+    ...     require("Linear", SIZE, n_in=3, n_out=-1)
     ... except ef.errors.TensorValueError as error:
     ...     print(error.wrong)
     Linear: n_out is no size

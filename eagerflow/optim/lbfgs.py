@@ -10,11 +10,11 @@ from eagerflow.errors import DeviceError, hides_frames
 from eagerflow.extending import (
     COUNT,
     NOT_NEGATIVE,
-    check_options,
     hint_at,
     is_traced,
     one_of,
     put_state,
+    require,
     undo_by,
 )
 from eagerflow.optim.line_search import Point, strong_wolfe
@@ -110,12 +110,10 @@ class LBFGS:
         self._variables = tuple(named.values())
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        check_options(
-            "LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size
-        )
-        check_options("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
-        check_options("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
-        check_options("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
+        require("LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        require("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
+        require("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
+        require("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
         self.lr = lr
         self.max_iter = max_iter
         self.max_eval = max_eval

@@ -8,14 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, hides_frames
-from eagerflow.extending import (
-    NOT_NEGATIVE,
-    TensorLike,
-    check_options,
-    hint_at,
-    in_range,
-    put_state,
-)
+from eagerflow.extending import NOT_NEGATIVE, TensorLike, hint_at, in_range, put_state, require
 from eagerflow.hardware import beside
 from eagerflow.optim.parameters import (
     Parameter,
@@ -76,7 +69,7 @@ class AbstractOptimiser(ABC):
     ) -> None:
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
-            check_options(what, NOT_NEGATIVE, lr=lr)
+            require(what, NOT_NEGATIVE, lr=lr)
         named, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay

@@ -21,9 +21,9 @@ from eagerflow.extending import (
     PROBABILITY,
     OptionKind,
     TensorLike,
-    check_options,
     is_traced,
     one_of,
+    require,
 )
 
 __all__ = [
@@ -99,7 +99,7 @@ _KINDS: Final = {
 def _checked(schedule: AbstractSchedule) -> None:
     """Refuse fields that are out of their range, and make tuples of sequences."""
     for name, value in list(vars(schedule).items()):
-        check_options(type(schedule).__name__, _KINDS[name], **{name: value})
+        require(type(schedule).__name__, _KINDS[name], **{name: value})
         if name in ("schedules", "milestones"):
             object.__setattr__(schedule, name, tuple(value))
 

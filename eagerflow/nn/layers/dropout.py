@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import eagerflow as ef
-from eagerflow.extending import PROBABILITY, check_options
+from eagerflow.extending import PROBABILITY, require
 from eagerflow.nn import functional as F
 from eagerflow.nn.module import Module
 
@@ -28,7 +28,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        check_options("Dropout", PROBABILITY, p=p)
+        require("Dropout", PROBABILITY, p=p)
         self.p = p
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
