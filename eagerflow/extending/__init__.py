@@ -39,24 +39,8 @@ from eagerflow.tables import table_html, table_lines
 from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
 
 if _TYPE_CHECKING:
-    from eagerflow.extending.pipelines import (
-        FifoStore,
-        QueueState,
-        SequenceStore,
-        ShuffleStore,
-        begin_told,
-        ending,
-        slept,
-        to_html,
-    )
-    from eagerflow.extending.tracing import (
-        call_in_scope,
-        children,
-        note_set,
-        note_walk,
-        undo_by,
-        walk,
-    )
+    from eagerflow.extending.pipelines import *
+    from eagerflow.extending.tracing import *
 
 #: what loads more of the framework, by the module that does
 _LATER: _Final = {
@@ -66,59 +50,14 @@ _LATER: _Final = {
 }  # fmt: skip
 
 __all__ = [
-    "COUNT",
-    "FRACTION",
-    "NOT_NEGATIVE",
-    "POSITIVE",
-    "PROBABILITY",
-    "SIZE",
-    "FifoStore",
-    "OptionKind",
-    "QueueState",
-    "SequenceStore",
-    "ShuffleStore",
-    "Size",
-    "Source",
-    "TensorLike",
-    "begin_told",
-    "call_in_scope",
-    "capture",
-    "children",
-    "ending",
-    "first_names",
-    "hint_at",
-    "in_range",
-    "is_part",
-    "is_traced",
-    "is_weak",
-    "matched",
-    "maximum",
-    "may_equal",
-    "module_getattr",
-    "nearest",
-    "note_set",
-    "note_walk",
-    "number_now",
-    "one_of",
-    "pack",
-    "packed_size",
-    "progress_bar",
-    "put_state",
-    "renaming",
-    "replaced",
-    "require",
-    "same",
-    "slept",
-    "table_html",
-    "table_lines",
-    "to_html",
-    "tree",
-    "undo_by",
-    "unknown_name",
-    "unpack",
-    "unwritable",
-    "walk",
-    "warn",
+    "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
+    "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source", "TensorLike",
+    "begin_told", "call_in_scope", "capture", "children", "ending", "first_names", "hint_at",
+    "in_range", "is_part", "is_traced", "is_weak", "matched", "maximum", "may_equal",
+    "module_getattr", "nearest", "note_set", "note_walk", "number_now", "one_of", "pack",
+    "packed_size", "progress_bar", "put_state", "renaming", "replaced", "require", "same",
+    "slept", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
+    "unpack", "unwritable", "walk", "warn",
 ]  # fmt: skip
 
 
