@@ -12,7 +12,7 @@ import functools
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
@@ -59,7 +59,7 @@ _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 def collect(
     function: Callable[..., Any],
     roots: Sequence[tuple[str, Any]] = (),
-    classes: Iterable[type] = (),
+    classes: Collection[type] = (),
 ) -> Reads:
     """What ``function`` reads from outside.
 
@@ -74,7 +74,7 @@ def collect(
         collector.add_class(cls)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
-        collector.is_given = True
+    collector.is_given = collector.is_given or bool(roots or classes)
     return collector.run()
 
 
