@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow.core.op import find_op
-from eagerflow.graph.edit import nbytes
+from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.reasons import general_reason, reason_of
-from eagerflow.graph.signatures import is_structured, kind_of
+from eagerflow.graph.signatures import is_control, is_structured, is_transfer, kind_of
 from eagerflow.placement.homes import source_of
 from eagerflow.placement.rules import Rules
 
@@ -128,6 +128,8 @@ class PlacementExplanation:
 
     def _add(self, node: Node, when: str) -> None:
         op = find_op(node.op)
+        if is_control(node.op):
+            self._add_predicate(node, when)
         if op is not None and op.moves:
             value, target = source_of(node.inputs[0]), node.outputs[0].device
             if value.device != target and not _is_copied(value):
@@ -137,6 +139,17 @@ class PlacementExplanation:
             device = "host" if _is_of_host(node) else str(node.device or "not known")
             key = device, node.scope, general_reason(node)
             self._groups.setdefault(key, Placed(*key)).nodes.append(node)
+
+    def _add_predicate(self, node: Node, when: str) -> None:
+        """All that run something of a branch or a loop hear of what decides about it."""
+        value = _predicate(node)
+        if value is None or value.device is None or _is_copied(value):
+            return
+        if kind_of(node.op) == "loop":
+            when = f"in each iteration of &{node.name}"
+        for target in sorted(map(str, _running(node) - {value.device})):
+            crossing = Crossing(value, str(value.device), target, when)
+            self._crossings.setdefault((value, target), crossing)
 
     @property
     def devices(self) -> list[str]:
@@ -206,6 +219,28 @@ def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterato
             else:
                 text = f"in a branch of &{node.name}" if kind == "branches" else when
                 yield from _walk(inner, text)
+
+
+def _predicate(node: Node) -> Value | None:
+    """The tensor that decides about a branch or a loop; None if that is a number or a count."""
+    asked = node.attrs["cond"].outputs[0] if "cond" in node.attrs else None
+    value = node.inputs[0] if kind_of(node.op) == "branches" else asked
+    return None if value is None or isinstance(value.type, NumberType) else source_of(value)
+
+
+def _running(node: Node) -> set[Any]:
+    """The devices that run something of a branch or a loop, or keep what a loop changes."""
+    devices = {
+        n.device
+        for graph in inner_graphs([node])
+        for n in graph.nodes
+        if kind_of(n.op) == "op" and not is_transfer(n.op)
+    }
+    if kind_of(node.op) == "loop":
+        body = node.attrs["body"]
+        pairs = zip(body.inputs, body.outputs, strict=False)
+        devices |= {before.device for before, after in pairs if before is not after}
+    return devices - {None}
 
 
 def _is_of_host(node: Node) -> bool:
