@@ -20,6 +20,8 @@ from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.graph.devices import devices_in
+from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
 from eagerflow.source import capture, cell_name
 
@@ -77,7 +79,7 @@ class Lookup:
         self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
-        self._moved = ""  # what was moved, as of which there is no trace
+        self._moved = ""  # what was moved or replaced, as of which there is no trace
         _all.add(self)
 
     def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
@@ -194,8 +196,21 @@ class Lookup:
             states: what was moved.
             text: the same, in words.
         """
+        self._forget(lambda entry: _uses(entry, states), text)
+
+    def forget_devices(self, devices: Collection[Device], text: str) -> None:
+        """Forget the traces that use devices which were replaced.
+
+        Args:
+            devices: the devices.
+            text: the same, in words.
+        """
+        gone = set(devices)
+        self._forget(lambda entry: not gone.isdisjoint(_devices_of(entry)), text)
+
+    def _forget(self, is_stale: Callable[[CacheEntry], bool], text: str) -> None:
         with _tracing:
-            if self.cache.forget(lambda entry: _uses(entry, states)):
+            if self.cache.forget(is_stale):
                 self._moved = text
 
     def latest(self) -> CacheEntry:
@@ -284,10 +299,26 @@ def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:
     return False
 
 
+def _devices_of(entry: CacheEntry) -> set[Any]:
+    """The devices of a trace, wherever rules put its nodes."""
+    graphs = (entry.graph, entry.optimised)
+    inputs = {value.device for graph in graphs for value in graph.inputs}
+    return inputs.union(*[devices_in(graph.nodes) for graph in graphs])
+
+
 def forget_moved(states: Collection[Any], text: str) -> None:
     """Let all traced functions forget the traces that use state which was moved."""
     for lookup in list(_all):
         lookup.forget_moved(states, text)
+
+
+def _forget_replaced(devices: Collection[Device]) -> None:
+    kind = next(iter(devices)).kind
+    for lookup in list(_all):
+        lookup.forget_devices(devices, f"the backend of {kind} was registered anew")
+
+
+on_replaced(_forget_replaced)
 
 
 def _warn(text: str, kind: type[TraceWarning]) -> None:

@@ -20,6 +20,7 @@ from eagerflow.hardware.registry import Device as Device
 from eagerflow.hardware.registry import as_device as as_device
 from eagerflow.hardware.registry import devices as devices
 from eagerflow.hardware.registry import forget_kernel as forget_kernel
+from eagerflow.hardware.registry import on_replaced as on_replaced
 from eagerflow.hardware.registry import register_backend as register_backend
 from eagerflow.hardware.scopes import DeviceScope as DeviceScope
 from eagerflow.hardware.scopes import beside as beside
