@@ -477,14 +477,14 @@ class Cache:
             self._groups.clear()
             self._shortcuts.clear()
 
-    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> bool:
-        """Drop some traces; gives whether there were any."""
+    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> list[CacheEntry]:
+        """Drop some traces; gives them."""
         with self._lock:
             self._shortcuts.clear()
-            before = len(self)
+            stale = [entry for entry in self.entries() if is_stale(entry)]
             for group in self._groups.values():
-                group.entries = [entry for entry in group.entries if not is_stale(entry)]
-            return len(self) < before
+                group.entries = [entry for entry in group.entries if entry not in stale]
+            return stale
 
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""

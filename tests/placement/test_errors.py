@@ -215,6 +215,24 @@ def test_what_cannot_be_placed_leaves_all_as_it_was(world: World) -> None:
     assert len(f.traces) == 1
 
 
+def test_what_cannot_be_placed_is_refused_also_when_state_has_just_moved(world: World) -> None:
+    def f(x: Any) -> Any:
+        return two_layers(x) * world.w.value[0].to("cpu:0")
+
+    g = ef.trace(f)
+    want = g(X)
+    ef.move(world.w, "cpu:1")
+    for rules in ({"nothing": "cpu:1"}, {"encoder/layer0": "small:1"}):
+        with pytest.raises(PlacementError):
+            g.place(rules)
+    assert g(X).numpy().tobytes() == want.numpy().tobytes()  # by no rule
+    ef.move(world.w, "cpu:0")
+    g.clear()
+    g.place({"nothing": "cpu:1"})  # of a function without a trace nothing is known
+    with pytest.raises(PlacementError, match="matches nothing"):
+        g(X)
+
+
 def test_a_first_call_that_cannot_be_placed_changes_nothing(world: World) -> None:
     f = ef.trace(lambda x: world.w.assign_add(x)).place({"nothing": "cpu:1"})
     for _ in range(2):
