@@ -27,12 +27,23 @@ def reason_of(node: Node) -> str:
             return node.because
         return f"{node.because}, as for &{forward.name}, of whose derivative it is part"
     general = general_reason(node)
-    detail = _detail(node, general)
+    if isinstance(node.leeway, Value):
+        return general
+    detail = _detail(node, _general(node))
     return f"{general}: {detail}" if detail else general
 
 
 def general_reason(node: Node) -> str:
     """The same in words that many nodes share, found without going through the graph."""
+    reason, leeway = _general(node), node.leeway
+    if node.because or leeway is None:
+        return reason
+    if isinstance(leeway, Value):
+        return f"colocated with %{leeway.name}"
+    return f"{reason}, as the scope {leeway} leaves it open"
+
+
+def _general(node: Node) -> str:
     if node.because:
         return node.because
     kind = kind_of(node.op)

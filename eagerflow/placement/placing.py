@@ -20,7 +20,7 @@ from eagerflow.hardware import Device
 from eagerflow.placement.constraints import Constraints, Obstacle
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed import placed
-from eagerflow.placement.rules import Rules, Wish, Wishes, here, line_of
+from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of
 
 _NEAR: Final = 5  # scopes that a message lists
 
@@ -85,6 +85,7 @@ class _Placer:
         self.placing: set[str] = set()  # patterns that match a node which can be placed
         self.changes: list[Change] = []
         self.fallbacks: list[str] = []
+        self.stayed: set[Node] = set()  # though they were wanted elsewhere, or follow such a node
 
     def run(self, graph: Graph, returned: int | None, known: Collection[str]) -> Placement:
         result = placed(graph, self.choose, self.stay, returned)
@@ -106,6 +107,8 @@ class _Placer:
         wish = self.wishes.of(node)
         if wish is None or not isinstance(node.device, Device):
             return None
+        if wish.leader is not None:
+            return self.follow(node, wish, wish.leader)
         self.placing.update(wish.found)
         target = wish.target
         if target.device is None:
@@ -117,14 +120,27 @@ class _Placer:
             if not self.rules.soft:
                 raise self.impossible(node, wish, obstacle)
             return self.fall_back(node, wish, obstacle.wrong)
-        if target.device != node.device:
-            text = f"{shown(node)} is on {target.device} instead of {node.device}: {wish.by}"
+        return self.moved(node, target.device, wish.by)
+
+    def follow(self, node: Node, wish: Wish, leader: Node) -> tuple[Device, str] | None:
+        """Place a node where another one goes, if it can run there: no rule asks for it."""
+        device = wish.target.device
+        assert device is not None
+        if leader in self.stayed or self.constraints.obstacle(node, device) is not None:
+            self.stayed.add(forward_of(node))
+            return None
+        return self.moved(node, device, wish.by)
+
+    def moved(self, node: Node, device: Device, why: str) -> tuple[Device, str]:
+        if device != node.device:
+            text = f"{shown(node)} is on {device} instead of {node.device}: {why}"
             self.changes.append(Change(text, node.source))
-        return target.device, wish.by
+        return device, why
 
     def fall_back(self, node: Node, wish: Wish, why: str) -> tuple[Device, str]:
         """Leave a node where the program says."""
         assert isinstance(node.device, Device)
+        self.stayed.add(forward_of(node))
         text = f"stays on {node.device}: {wish.by} asks for {wish.target.asked}, but {why}"
         self.fallbacks.append(f"{line_of(node)} {text}")
         return node.device, text
