@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from eagerflow.core.moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
 from eagerflow.graph.ir import Graph
@@ -45,6 +46,7 @@ class Placer:
         placement = place(graph, rules, known=self._matched)
         self._matched |= placement.matched
         self._tell(placement.fallbacks)
+        _tell_of_crossing([placement])
         return rules, placement
 
     def change(
@@ -69,7 +71,9 @@ class Placer:
         self.rules, self._matched, self._warned = rules, matched, False
         for entry, placement in zip(entries, placements, strict=True):
             entry.replace(rules, placement)
-        self._tell([text for p in placements if p is not None for text in p.fallbacks])
+        made = [placement for placement in placements if placement is not None]
+        self._tell([text for placement in made for text in placement.fallbacks])
+        _tell_of_crossing(made)
 
     def adopt(self, entry: CacheEntry) -> None:
         """Place a trace of another function."""
@@ -86,6 +90,14 @@ class Placer:
         more = f", and {len(fallbacks) - 1} more" if len(fallbacks) > 1 else ""
         text = f"{self.name}: {fallbacks[0]}{more}; f.explain('placement') tells more"
         warn(text, PlacementWarning)
+
+
+def _tell_of_crossing(placements: Sequence[Placement]) -> None:
+    """Warn of variables that are read on other devices in each step by what rules want."""
+    for placement in placements:
+        for device, sizes in placement.crossing.items():
+            remedy = f"ef.move(..., {str(device)!r}) moves variables there"
+            tell_of_crossing(sizes, device, remedy)
 
 
 def _placed(

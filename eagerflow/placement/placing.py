@@ -6,18 +6,20 @@ that could. With ``ef.config(soft_placement=True)`` it stays where the program s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow.errors import PlacementError
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.rewrite import Change, Origin, Report, effect_of, shown
 from eagerflow.graph.reasons import resource_text
+from eagerflow.graph.signatures import is_read, is_transfer
 from eagerflow.hardware import Device
 from eagerflow.placement.constraints import Constraints, Obstacle
+from eagerflow.placement.homes import source_of
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed import placed
 from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of
@@ -34,11 +36,14 @@ class Placement:
         graph: the new graph.
         matched: the patterns that place some node.
         fallbacks: what is not where rules want it, in words.
+        crossing: the variables that are read on other devices since the rules want it so, with
+            their bytes, by the device.
     """
 
     graph: Graph
     matched: set[str] = field(default_factory=set)
     fallbacks: list[str] = field(default_factory=list)
+    crossing: dict[Device, dict[Any, int]] = field(default_factory=dict)
 
 
 def place(
@@ -94,7 +99,8 @@ class _Placer:
                 self.refuse(no_match(graph, pattern, self.wishes, self.rules))
         report = Report("place", self.changes, len(graph.nodes), len(result.nodes))
         result.origin = Origin(graph, (report,))
-        return Placement(result, self.placing, self.fallbacks)
+        crossing = _crossing(graph, result)
+        return Placement(result, self.placing, self.fallbacks, crossing)
 
     def refuse(self, error: PlacementError) -> None:
         """Raise an error, or note it where what is impossible is left out."""
@@ -167,6 +173,29 @@ class _Placer:
             f"stays where its state is: {resource_text(resource)} on {node.device}, though "
             f"{wish.by} asks for {wish.target.asked}; ef.move moves state"
         )
+
+
+# --- variables that cross ---------------------------------------------------------------------
+
+
+def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
+    """The variables whose values move in a placed graph, and not in the graph that it is of."""
+    before = set(_moved_reads(graph))
+    found: dict[Device, dict[Any, int]] = {}
+    for read, device, size in _moved_reads(placed):
+        if (read, device, size) not in before:
+            found.setdefault(device, {})[read] = size
+    return found
+
+
+def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
+    """The variables whose values a graph moves, with where to, and the bytes."""
+    for node in [n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes]:
+        if is_transfer(node.op):
+            value = source_of(node.inputs[0])
+            device = node.outputs[0].device
+            if value.node is not None and is_read(value.node.op) and isinstance(device, Device):
+                yield value.node.attrs["resource"], device, nbytes((value,)) or 0
 
 
 # --- patterns that place nothing --------------------------------------------------------------

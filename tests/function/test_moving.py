@@ -56,6 +56,7 @@ def test_functions_that_use_it_are_traced_anew() -> None:
     assert len(f.traces) == 2
 
 
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 def test_rules_hold_for_the_new_trace() -> None:
     v = ef.Variable([1.0, 2.0], name="v")
 
