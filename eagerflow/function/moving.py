@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError, PlacementError, hides_frames
 from eagerflow.function.lookup import forget_moved
 from eagerflow.graph.reasons import resource_text
-from eagerflow.hardware import Device, as_device, copied, devices, memory
+from eagerflow.hardware import Device, as_device, copied, devices, memory, out_of_memory
 from eagerflow.ops.state.variables import Variable
 from eagerflow.placement.constraints import holds_data
 from eagerflow.placement.rules import here
@@ -53,6 +53,7 @@ def move(tree: Any, device: Device | str) -> None:
     Raises:
         PlacementError: there is no such device, it has no room for them, or something in ``tree``
             is no variable. Then none was moved.
+        OutOfMemoryError: it has room for them, but holds too much besides. None was moved.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> with ef.config(cpu_devices=2):
@@ -76,7 +77,10 @@ def move(tree: Any, device: Device | str) -> None:
     with ExitStack() as locks:
         for state in states:
             locks.enter_context(state.lock)
-        data = [copied(state._data, state.device, target) for state in states]
+        try:
+            data = [copied(state._data, state.device, target) for state in states]
+        except MemoryError as error:
+            raise out_of_memory("move", target, error) from None
         for state, there in zip(states, data, strict=True):
             state.move(there, target.lanes[state.dtype])
     if states:

@@ -37,8 +37,9 @@ def is_movable(node: Node) -> bool:
 
 
 def placed(
-    graph: Graph, choose: Choice, stay: Stay | None = None, returned: int | None = None
-) -> Graph:
+    graph: Graph, choose: Choice, stay: Stay | None = None, returned: int | None = None,
+    copies: dict[Node, Node] | None = None,
+) -> Graph:  # fmt: skip
     """A copy of a graph in which nodes are where ``choose`` says.
 
     Args:
@@ -47,6 +48,7 @@ def placed(
         stay: asked for all others.
         returned: how many outputs are where the program says; the others are where they are made.
             By default all.
+        copies: gets, for each node of the copy that can be placed, the node that it is of.
 
     >>> from eagerflow.hardware import as_device
     >>> from eagerflow.placement.placed import placed
@@ -71,6 +73,8 @@ def placed(
     for node, made in _pairs(graph, copy):
         if is_movable(node):
             _put(made, choose(node))
+            if copies is not None:
+                copies[made] = node
         elif stay is not None:
             made.because = stay(node) or made.because
     for one, devices in ends:

@@ -6,9 +6,10 @@ that could. With ``ef.config(soft_placement=True)`` it stays where the program s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import count
 from typing import Any, Final, final
 
 from eagerflow.errors import PlacementError
@@ -20,11 +21,14 @@ from eagerflow.graph.signatures import is_read, is_transfer
 from eagerflow.hardware import Device
 from eagerflow.placement.constraints import Constraints, Obstacle
 from eagerflow.placement.homes import source_of
+from eagerflow.placement.occupancy import Peak, peaks
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed import placed
 from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of
 
 _NEAR: Final = 5  # scopes that a message lists
+#: how often single nodes are left out of what has no room, before all are
+_ROUNDS: Final = 16
 
 
 @final
@@ -91,9 +95,10 @@ class _Placer:
         self.changes: list[Change] = []
         self.fallbacks: list[str] = []
         self.stayed: set[Node] = set()  # though they were wanted elsewhere, or follow such a node
+        self.left: dict[Node, str] = {}  # for which there is no room, with why
 
     def run(self, graph: Graph, returned: int | None, known: Collection[str]) -> Placement:
-        result = placed(graph, self.choose, self.stay, returned)
+        result = self.fitting(graph, returned)
         for pattern in self.rules.targets:
             if pattern not in self.placing and pattern not in known:
                 self.refuse(no_match(graph, pattern, self.wishes, self.rules))
@@ -101,6 +106,62 @@ class _Placer:
         result.origin = Origin(graph, (report,))
         crossing = _crossing(graph, result)
         return Placement(result, self.placing, self.fallbacks, crossing)
+
+    def fitting(self, graph: Graph, returned: int | None) -> Graph:
+        """The graph, placed so that there is room for what devices hold at one time."""
+        for i in count():
+            copies: dict[Node, Node] = {}
+            result = placed(graph, self.choose, self.stay, returned, copies)
+            moved = {made: node for made, node in copies.items() if made.device != node.device}
+            if not self.leave(result, moved, every=i >= _ROUNDS):
+                break
+            self.changes.clear()
+            self.fallbacks.clear()
+        return result
+
+    def leave(self, result: Graph, moved: Mapping[Node, Node], *, every: bool) -> bool:
+        """Find out what is to stay where the program says, since there is no room for it.
+
+        Args:
+            result: the graph as it is placed now.
+            moved: of the nodes that are elsewhere those of which they are copies.
+            every: whether all of a device are to stay that has not enough room.
+
+        Returns:
+            Whether there is something.
+
+        Raises:
+            PlacementError: a rule asks for it.
+        """
+        limits: dict[Any, int] = {}
+        for device in {made.device for made in moved}:
+            limit = self.constraints.limit(device) if isinstance(device, Device) else None
+            if limit is not None:
+                limits[device] = limit
+        for device, peak in peaks(result, frozenset(limits)).items() if limits else ():
+            if peak.bytes > limits[device]:
+                here = {made: node for made, node in moved.items() if made.device == device}
+                self.leave_some(here, peak, limits[device], every=every)
+                return True
+        return False
+
+    def leave_some(
+        self, moved: Mapping[Node, Node], peak: Peak, limit: int, *, every: bool
+    ) -> None:
+        """Leave some nodes of one device where the program says: what follows others, first."""
+        wishes = {node: self.wishes.of(node) for node in moved.values()}
+        why = f"with what is held there at that time it takes {peak.bytes:,} bytes, of {limit:,}"
+        following = [node for node, wish in wishes.items() if wish is None or wish.leader]
+        if following:
+            self.left.update(dict.fromkeys(following, why))
+            return
+        node = _last(moved, peak.node)
+        wish = wishes[node]
+        assert wish is not None
+        if not self.rules.soft:
+            hint = "place less there, or where there is more memory"
+            raise self.impossible(node, wish, Obstacle(why, hint), peak.bytes)
+        self.left.update(dict.fromkeys(moved.values() if every else [node], why))
 
     def refuse(self, error: PlacementError) -> None:
         """Raise an error, or note it where what is impossible is left out."""
@@ -113,6 +174,9 @@ class _Placer:
         wish = self.wishes.of(node)
         if wish is None or not isinstance(node.device, Device):
             return None
+        if node in self.left and wish.leader is None:
+            self.placing.update(wish.found)
+            return self.fall_back(node, wish, self.left[node])
         if wish.leader is not None:
             return self.follow(node, wish, wish.leader)
         self.placing.update(wish.found)
@@ -132,7 +196,11 @@ class _Placer:
         """Place a node where another one goes, if it can run there: no rule asks for it."""
         device = wish.target.device
         assert device is not None
-        if leader in self.stayed or self.constraints.obstacle(node, device) is not None:
+        if (
+            node in self.left
+            or leader in self.stayed
+            or self.constraints.obstacle(node, device) is not None
+        ):
             self.stayed.add(forward_of(node))
             return None
         return self.moved(node, device, wish.by)
@@ -151,12 +219,23 @@ class _Placer:
         self.fallbacks.append(f"{line_of(node)} {text}")
         return node.device, text
 
-    def impossible(self, node: Node, wish: Wish, obstacle: Obstacle) -> PlacementError:
+    def impossible(
+        self, node: Node, wish: Wish, obstacle: Obstacle, need: int = 0
+    ) -> PlacementError:
+        """The error for a node that cannot be where a rule wants it.
+
+        Args:
+            node: the node.
+            wish: what the rule asks for.
+            obstacle: why it cannot.
+            need: the bytes for which another device needs room.
+        """
+        could = [d for d in self.constraints.could(node) if self.constraints.has_room(d, need)]
         lines = "" if self.rules.source is None else f"\n    rules at {self.rules.source}"
         return PlacementError(
             f"place: {node.op} cannot run on {wish.target.asked}: {obstacle.wrong}",
             given=f"{wish.by} asks for {wish.target.asked}, for {line_of(node)}{lines}",
-            expected=f"one of {here(self.constraints.could(node))}",
+            expected=f"one of {here(could)}",
             hint=obstacle.hint,
             source=node.source,
         )
@@ -173,6 +252,14 @@ class _Placer:
             f"stays where its state is: {resource_text(resource)} on {node.device}, though "
             f"{wish.by} asks for {wish.target.asked}; ef.move moves state"
         )
+
+
+def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
+    """Of nodes that take memory at a peak the one that is to be told of."""
+    if at in moved:
+        return moved[at]
+    takers = [node for made, node in moved.items() if any(v.node is at for v in made.inputs)]
+    return takers[0] if takers and at is not None else list(moved.values())[-1]
 
 
 # --- variables that cross ---------------------------------------------------------------------

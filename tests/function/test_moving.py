@@ -12,7 +12,7 @@ from weakref import ref
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError
+from eagerflow.errors import DeviceError, OutOfMemoryError
 
 
 @pytest.fixture(autouse=True)
@@ -152,6 +152,19 @@ def test_an_optimiser_that_is_gone_holds_nobody_back() -> None:
     assert state() is None
     ef.move(v, "cpu:1")
     assert v.device == "cpu:1"
+
+
+def test_a_device_that_holds_too_much_besides() -> None:
+    v, w = ef.Variable(ef.ones(8)), ef.Variable(ef.ones(8))
+    ef.hardware.limit_memory(64, "async:0")
+    try:
+        held = ef.ones(8, device="async:0")
+        with pytest.raises(OutOfMemoryError, match="move: out of memory .32 B more"):
+            ef.move([v, w], "async:0")
+        assert (v.device, w.device) == ("cpu:0", "cpu:0")
+        del held
+    finally:
+        ef.hardware.limit_memory(None, "async:0")
 
 
 def test_snapshots_of_several_are_traced_anew() -> None:

@@ -138,6 +138,11 @@ ROWS = {
         f"exp cannot run on small:1: operands and results take 256 bytes.* may hold {ROOM}",
         (OP, RULES, CPUS, "compute with less at a time"),
     ),
+    "no memory for all at once": Row(
+        lambda at: placed({"encoder": "small:1"}, lambda x: _in_encoder(_keeps_three, x), X[:2]),
+        "matmul cannot run on small:1: with what is held there at that time it takes 112 bytes, "
+        f"of {ROOM}", ("&encoder/matmul at .*ef.matmul", RULES, CPUS, "place less there"),
+    ),
     "no values there": Row(
         lambda at: placed({"encoder/layer0": "null:0"}),
         "exp cannot run on null:0: null:0 holds no values, so results could not come back",
@@ -172,6 +177,11 @@ ROWS = {
     "a graph of before a move": Row(lambda at: _graph_of_before(at), "the variable 'w' was moved",
                                     ("&read on cpu:0, and the variable on cpu:1", "trace again")),
 }  # fmt: skip
+
+
+def _keeps_three(x: Any) -> Any:
+    y, z, w = ef.exp(x), ef.sin(x), ef.cos(x)
+    return ef.matmul(ef.matmul(y, ef.permute_dims(z, (1, 0))), w)
 
 
 def _in_encoder(op: Callable[..., Any], *args: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from eagerflow import events
 from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import Backend, NullArray, as_device, copied
+from eagerflow.hardware import Backend, Device, NullArray, as_device, copied, out_of_memory
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
@@ -75,7 +75,7 @@ def _move(data: Any, node: Node, completion: Completion, asked: Mapping[str, Any
     """The value on the device that it is sent to; told as a transfer and, as eagerly, as an op."""
     source, device = as_device(node.device), node.attrs["to"]
     if not _is_told():
-        return copied(data, source, device)
+        return _copied(data, source, device)
     kind = node.inputs[0].type
     assert isinstance(kind, TensorType)
     spec = kind.like(shape=data.shape).on(device)
@@ -88,11 +88,18 @@ def _move(data: Any, node: Node, completion: Completion, asked: Mapping[str, Any
     start = perf_counter()
     moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
     with nullcontext() if moves is None else told(moves):
-        made = copied(data, source, device)
+        made = _copied(data, source, device)
     if NodeEvent.listeners:
         known |= {"graph": completion.tier.graph.name, "scope": node.scope, "detail": str(spec)}
         events.end(NodeEvent(**known, start=start, stop=perf_counter()))
     return made
+
+
+def _copied(data: Any, source: Device, device: Device) -> Any:
+    try:
+        return copied(data, source, device)
+    except MemoryError as error:
+        raise out_of_memory("transfer", device, error) from None
 
 
 def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:

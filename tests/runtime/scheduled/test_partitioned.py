@@ -72,6 +72,20 @@ def model() -> tuple[Any, ef.Variable, ef.Variable]:
     return step, first, second
 
 
+def test_a_value_for_which_there_is_no_room_is_told_with_its_line() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        return ef.exp(ef.sin(x).to("async:0")).to("cpu:0")
+
+    ef.hardware.limit_memory(64, "async:0")
+    try:
+        with pytest.raises(ef.errors.OutOfMemoryError, match="transfer: out of memory") as caught:
+            f(ef.ones(32))
+        assert "ef.sin(x).to" in str(caught.value)
+    finally:
+        ef.hardware.limit_memory(None, "async:0")
+
+
 def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
     fails = False
 
