@@ -12,7 +12,13 @@ from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.reasons import general_reason, reason_of
-from eagerflow.graph.signatures import is_control, is_structured, is_transfer, kind_of
+from eagerflow.graph.signatures import (
+    is_control,
+    is_number,
+    is_structured,
+    is_transfer,
+    kind_of,
+)
 from eagerflow.placement.homes import source_of
 from eagerflow.placement.rules import Rules
 
@@ -197,16 +203,21 @@ class PlacementExplanation:
         return text
 
 
-def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterator[_Met]:
+def _walk(
+    graph: Graph, when: str = "", fixed: Container[Value] = (), copied: Container[Value] = ()
+) -> Iterator[_Met]:
     """The nodes of a graph and of its subgraphs, each with the loop or branch that it is in.
 
     Args:
         graph: the graph.
         when: the loop or branch that it is.
         fixed: of the body of a loop, the inputs that no iteration changes.
+        copied: those among them that are constants.
     """
     for node in graph.nodes:
         given = node.inputs[0] if node.inputs else None
+        if given in copied and is_transfer(node.op):
+            continue
         yield node, f"once for {when.rpartition(' ')[2]}" if given in fixed else when
         kind = kind_of(node.op)
         for _, inner in node.subgraphs() if node.attrs else ():
@@ -215,17 +226,21 @@ def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterato
                 pairs = zip(body.inputs, body.outputs, strict=False)
                 still = {i for i, (before, after) in enumerate(pairs) if before is after}
                 values = {v for v in inner.inputs if v.index in still}
-                yield from _walk(inner, f"in each iteration of &{node.name}", values)
+                copies = {v for v in values if _is_copied(source_of(node.inputs[v.index]))}
+                yield from _walk(inner, f"in each iteration of &{node.name}", values, copies)
             else:
                 text = f"in a branch of &{node.name}" if kind == "branches" else when
                 yield from _walk(inner, text)
 
 
 def _predicate(node: Node) -> Value | None:
-    """The tensor that decides about a branch or a loop; None if that is a number or a count."""
+    """The tensor that decides about a branch or a loop; None if that is made of numbers."""
     asked = node.attrs["cond"].outputs[0] if "cond" in node.attrs else None
     value = node.inputs[0] if kind_of(node.op) == "branches" else asked
-    return None if value is None or isinstance(value.type, NumberType) else source_of(value)
+    if value is None or isinstance(value.type, NumberType):
+        return None
+    value = source_of(value)
+    return None if value.node is not None and is_number(value.node.op) else value
 
 
 def _running(node: Node) -> set[Any]:
