@@ -126,7 +126,7 @@ def settle_lists(graph: Graph, ends: Ends, returned: int | None) -> None:
 
     Args:
         graph: the graph, whose nodes are placed.
-        ends: where the outputs of its subgraphs, and its own, are to be; those of lists are changed.
+        ends: where its outputs, and those of its subgraphs, are to be; those of lists are changed.
         returned: how many of its outputs are where the program says; all by default.
     """
     graphs = [graph, *inner_graphs(graph.nodes)]

@@ -256,10 +256,12 @@ class _Placer:
 
 def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
     """Of nodes that take memory at a peak the one that is to be told of."""
-    if at in moved:
-        return moved[at]
-    takers = [node for made, node in moved.items() if any(v.node is at for v in made.inputs)]
-    return takers[0] if takers and at is not None else list(moved.values())[-1]
+    if at is not None:
+        takers = [node for made, node in moved.items() if any(v.node is at for v in made.inputs)]
+        for node in (moved.get(at), *takers):
+            if node is not None:
+                return node
+    return list(moved.values())[-1]
 
 
 # --- variables that cross ---------------------------------------------------------------------

@@ -159,7 +159,7 @@ def test_a_device_that_holds_too_much_besides() -> None:
     ef.hardware.limit_memory(64, "async:0")
     try:
         held = ef.ones(8, device="async:0")
-        with pytest.raises(OutOfMemoryError, match="move: out of memory .32 B more"):
+        with pytest.raises(OutOfMemoryError, match=r"move: out of memory .32 B more"):
             ef.move([v, w], "async:0")
         assert (v.device, w.device) == ("cpu:0", "cpu:0")
         del held
