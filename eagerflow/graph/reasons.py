@@ -47,6 +47,8 @@ def _general(node: Node) -> str:
     if node.because:
         return node.because
     kind = kind_of(node.op)
+    if node.op in ("Send", "Recv"):
+        return "where what it sends is" if node.op == "Send" else "where what it receives is needed"
     if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
         return "numbers are in the memory of the host"
     if kind in ("call", "branches", "loop"):
@@ -73,6 +75,8 @@ def _detail(node: Node, general: str) -> str:
     if general == _STATE:
         resource = node.attrs["resource"]
         return f"{resource_text(resource)} on {resource.device}"
+    if node.op in ("Send", "Recv"):
+        return str(node.attrs["edge"])
     op = find_op(node.op)
     if op is not None and op.moves:
         (value,) = node.inputs

@@ -416,7 +416,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
     """Run ops where a value is, within a ``with`` block: a scope for the device of ``x``.
 
     Args:
-        x: a tensor, a variable, or anything else that has a ``device``.
+        x: a tensor, a variable, a queue, or anything else that has a ``device``.
 
     Raises:
         DeviceError: it has none.
@@ -429,7 +429,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
     """
 
     def __init__(self, x: Any) -> None:
-        where = getattr(x, "device", None)
+        where = getattr(x, "device", None) or getattr(getattr(x, "resource", None), "device", None)
         if not isinstance(where, Device):
             raise DeviceError(
                 "colocate: this is on no device",

@@ -2,8 +2,8 @@
 
 Values are alive from the node that makes them to the last that takes them, in the order of the
 graph; what moves is sent early. What a graph is given, constants and variables are there all the
-time. Sizes that are symbols count as nothing, and so does what may be written over an operand: what
-is found is needed in any case, as long as nodes run in this order.
+time. Sizes that are symbols count as nothing, and so does what may be written over an operand or
+share its memory: what is found is needed in any case, as long as nodes run in this order.
 """
 
 from __future__ import annotations
@@ -126,8 +126,7 @@ class _Occupancy:
         """By node the values that nothing takes after it."""
         last: dict[Value, Node] = {}
         for node in self.nodes:
-            op = find_op(node.op)
-            if op is not None and op.storage in ("same", "view") and node.inputs:
+            if _may_share(node):
                 self.bases.update(dict.fromkeys(node.outputs, self.base(node.inputs[0])))
             if _is_constant(node) or is_read(node.op):
                 self.kept.update(node.outputs)
@@ -168,6 +167,15 @@ def _is_constant(node: Node) -> bool:
     if node.op == "constant":
         return True
     return is_transfer(node.op) and all(v.node and _is_constant(v.node) for v in node.inputs)
+
+
+def _may_share(node: Node) -> bool:
+    """Whether its output may lie in the memory of its first input, as a reshaped array does."""
+    op = find_op(node.op)
+    if op is None or op.moves or not node.inputs or op.storage == "fresh":
+        return False
+    moves = op.precision == "exact" and nbytes(node.inputs[:1]) == nbytes(node.outputs)
+    return op.storage in ("same", "view") or moves
 
 
 def _is_elementwise(node: Node) -> bool:
