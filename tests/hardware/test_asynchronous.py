@@ -424,3 +424,21 @@ def test_all_threads_compute_products_with_the_same_number_of_blas_threads() -> 
                 for d in ("cpu:0", "cpu:1", "async:0", "async:1")
             }
         assert len(products) == 1
+
+
+def test_a_copy_that_waits_holds_up_no_callback_of_what_it_waits_for(gate) -> None:
+    x = ef.tensor([1.0, 2.0], device="gated:0")
+    backend, copies = x.device.backend, []
+    y = ef.exp(x)
+    backend.when_ready(y._data, lambda error: copies.append(backend.copy_out(y._data, 0)))
+    z = ef.exp(y)
+    reader = threading.Thread(
+        target=lambda: copies.append(backend.copy_out(z._data, 0)), daemon=True
+    )
+    reader.start()
+    reader.join(0.1)  # it waits, in the stream or before it
+    for _ in range(20):
+        gate.release()
+    reader.join(10)
+    assert not reader.is_alive()
+    assert len(copies) == 2
