@@ -20,7 +20,7 @@ from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
-from eagerflow.graph.devices import devices_in
+from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
