@@ -17,11 +17,12 @@ from tests.source_tree import ROOT, statements
 FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 
 
-def vain(source: str) -> list[str]:
+def vain(source: str, file: str = "test.py") -> list[str]:
     """The patterns of ``match=`` in a module of tests that a line of the test itself has.
 
     Args:
         source: the text of the module.
+        file: its path, which errors say with the line.
     """
     module, lines = ast.parse(source), source.splitlines()
     found = []
@@ -29,9 +30,10 @@ def vain(source: str) -> list[str]:
         if isinstance(test, ast.FunctionDef):
             for call, pattern in _patterns(test):
                 spelled = _spelled(pattern)
-                rows = [(spelled, _that_may_fail(test))] if spelled else _rows(test, module)
+                rows = [(spelled, _that_may_fail(test, module))] if spelled else _rows(test, module)
                 for text, numbers in rows:
-                    if any(re.search(text, lines[n - 1]) for n in numbers):
+                    said = [f"{file} in {test.name}", *(lines[n - 1] for n in numbers)]
+                    if any(re.search(text, line) for line in said):
                         found.append(f"line {call.lineno}: {text!r}")
     return found
 
@@ -58,8 +60,8 @@ def _lines(nodes: Iterable[Any]) -> set[int]:
     return {line for n in nodes for line in range(n.lineno, n.end_lineno + 1)}
 
 
-def _that_may_fail(test: ast.FunctionDef) -> set[int]:
-    """The lines of a test that an error may end with.
+def _that_may_fail(test: ast.FunctionDef, module: ast.Module) -> set[int]:
+    """The lines of a test, and of functions in its tables, that an error may end with.
 
     Those of `pytest.raises` are none if nothing else is entered behind it, nor those that raise an
     error themselves.
@@ -67,7 +69,10 @@ def _that_may_fail(test: ast.FunctionDef) -> set[int]:
     inner = list(statements(test.body))
     behind = _lines(one for node in inner if isinstance(node, ast.With) for one in _behind(node))
     quiet = _lines(call for call, _ in _patterns(test)) - behind
-    return _lines(test.body) - quiet - _lines(n for n in inner if isinstance(n, ast.Raise))
+    given = (n for table in _tables(test, module) for n in ast.walk(table))
+    functions = _lines(n for n in given if isinstance(n, ast.Lambda))
+    own = _lines(test.body) | functions
+    return own - quiet - _lines(n for n in inner if isinstance(n, ast.Raise))
 
 
 def _behind(block: ast.With) -> list[ast.expr]:
@@ -82,15 +87,18 @@ def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
     return {n.id for n in named if isinstance(n.ctx, context)}
 
 
+def _tables(test: ast.FunctionDef, module: ast.Module) -> Iterator[ast.AST]:
+    """What the parameters of a test come from: its decorators and globals, and itself."""
+    used = _names(test, ast.Load)
+    yield test
+    for node in module.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and used & _names(node, ast.Store):
+            yield node
+
+
 def _rows(test: ast.FunctionDef, module: ast.Module) -> Iterator[tuple[str, set[int]]]:
     """The texts of tables whose rows have functions, too, with the lines of these."""
-    used = _names(test, ast.Load)
-    tables = [
-        node
-        for node in module.body
-        if isinstance(node, ast.Assign | ast.AnnAssign) and used & _names(node, ast.Store)
-    ]
-    for row in (row for table in (test, *tables) for row in ast.walk(table)):
+    for row in (row for table in _tables(test, module) for row in ast.walk(table)):
         parts = row.args if isinstance(row, ast.Call) else getattr(row, "elts", ())
         functions = [part for part in parts if isinstance(part, ast.Lambda)]
         for part in parts if functions else ():
@@ -99,7 +107,7 @@ def _rows(test: ast.FunctionDef, module: ast.Module) -> Iterator[tuple[str, set[
 
 
 def _can_fail(file: Path) -> None:
-    assert vain(file.read_text()) == []
+    assert vain(file.read_text(), str(file.relative_to(ROOT))) == []
 
 
 def test_what_tests_look_for_is_not_in_their_own_lines() -> None:
@@ -123,6 +131,17 @@ def test_tile():
 def test_device():
     with pytest.raises(ValueError, match="no device"), ef.device("none"):
         pass
+""",
+    "the name of the test": """
+def test_tile_of_a_negative_number():
+    with pytest.raises(ValueError, match="negative"):
+        ef.tile(x, (-1,))
+""",
+    "functions that a test is given": """
+@pytest.mark.parametrize("f", [lambda: ef.tile(x, (-1,))])
+def test_wrong(f):
+    with pytest.raises(ValueError, match="tile"):
+        f()
 """,
     "the rows of the test": """
 @pytest.mark.parametrize(("f", "text"), [(lambda: ef.tile(x, -1), "negative")])

@@ -15,6 +15,7 @@ import eagerflow as ef
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import BASE
 from eagerflow.errors import TraceWarning
+from tests.messages import says
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -226,7 +227,7 @@ def test_errors_in_one_thread_do_not_disturb_the_others() -> None:
 
     def bad() -> None:
         for _ in range(20):
-            with pytest.raises(KeyError, match="no"):
+            with pytest.raises(KeyError, check=says("no")):
                 f(ef.ones(2), True)
 
     together(good, bad, good, bad)
