@@ -11,7 +11,7 @@ import gc
 import operator
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import CellType, FrameType
+from types import CellType, FrameType, MethodType
 from typing import Any, Final, final
 from weakref import ref
 
@@ -195,7 +195,8 @@ def _kept(
 def _frames_among(
     held_by: Sequence[list[Any]], holders: Holders, variables: Any = (FrameType,)
 ) -> set[int]:
-    """The ids of what is the variables of a call, or what an exception or a debugger knows of them.
+    """The ids of what is the variables of a call, or what an exception or a debugger knows of them;
+    also of methods that somebody is about to call.
 
     Args:
         held_by: lists of what holds something.
@@ -204,6 +205,10 @@ def _frames_among(
     """
     flat = {id(holder): holder for those in held_by for holder in those}
     frames = {key for key, holder in flat.items() if type(holder) in variables}
+    methods = [holder for holder in flat.values() if type(holder) is MethodType]
+    for method, those in zip(methods, holders.of(methods, [flat, *held_by]), strict=True):
+        if all(type(holder) in variables for holder in those):  # somebody is about to call it
+            frames.add(id(method))
     dicts = [holder for holder in flat.values() if type(holder) is dict]
     frames.update(id(names) for names in dicts if OPERATORS in names)
     dicts = [names for names in dicts if OPERATORS not in names]

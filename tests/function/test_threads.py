@@ -265,6 +265,37 @@ def test_what_another_thread_reads_in_the_middle_of_a_trace() -> None:
     assert f.traces[0].static == []
 
 
+def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number() -> None:
+    meeting, looked, ended = Meeting(), threading.Event(), threading.Event()
+
+    @ef.trace
+    def f(x):
+        y = x * RATE
+        meeting.now  # noqa: B018 - meets the other thread
+        return y
+
+    found = []
+
+    def look() -> None:
+        method = RATE.__add__
+        looked.set()
+        assert ended.wait(60), "deadlock"
+        found.append(method(1))
+
+    thread = threading.Thread(target=look)
+
+    def meanwhile() -> None:
+        thread.start()
+        assert looked.wait(60), "deadlock"
+
+    try:
+        y, _ = meeting.call(f, ef.ones(1), meanwhile=meanwhile)
+    finally:
+        ended.set()
+        thread.join()
+    assert (y.tolist(), found, type(RATE)) == ([0.5], [1.5], float)
+
+
 def test_what_another_thread_sets_in_the_middle_of_a_trace_stays() -> None:
     global RATE
 
