@@ -195,8 +195,9 @@ def _kept(
 def _frames_among(
     held_by: Sequence[list[Any]], holders: Holders, variables: Any = (FrameType,)
 ) -> set[int]:
-    """The ids of what is the variables of a call, or what an exception or a debugger knows of them;
-    also of methods that somebody is about to call.
+    """The ids of what is the variables of a call, or what an exception or a debugger knows of them.
+
+    A method that only variables hold, if anything, is one that somebody is about to call.
 
     Args:
         held_by: lists of what holds something.
@@ -207,7 +208,7 @@ def _frames_among(
     frames = {key for key, holder in flat.items() if type(holder) in variables}
     methods = [holder for holder in flat.values() if type(holder) is MethodType]
     for method, those in zip(methods, holders.of(methods, [flat, *held_by]), strict=True):
-        if all(type(holder) in variables for holder in those):  # somebody is about to call it
+        if all(type(holder) in variables for holder in those):
             frames.add(id(method))
     dicts = [holder for holder in flat.values() if type(holder) is dict]
     frames.update(id(names) for names in dicts if OPERATORS in names)
