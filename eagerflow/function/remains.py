@@ -11,7 +11,7 @@ import gc
 import operator
 from collections import deque
 from collections.abc import Callable, Sequence
-from types import CellType, FrameType
+from types import CellType, FrameType, MethodType
 from typing import Any, Final, final
 from weakref import ref
 
@@ -197,6 +197,8 @@ def _frames_among(
 ) -> set[int]:
     """The ids of what is the variables of a call, or what an exception or a debugger knows of them.
 
+    A method that only variables hold, if anything, is one that somebody is about to call.
+
     Args:
         held_by: lists of what holds something.
         holders: finds what holds that.
@@ -204,6 +206,10 @@ def _frames_among(
     """
     flat = {id(holder): holder for those in held_by for holder in those}
     frames = {key for key, holder in flat.items() if type(holder) in variables}
+    methods = [holder for holder in flat.values() if type(holder) is MethodType]
+    for method, those in zip(methods, holders.of(methods, [flat, *held_by]), strict=True):
+        if all(type(holder) in variables for holder in those):
+            frames.add(id(method))
     dicts = [holder for holder in flat.values() if type(holder) is dict]
     frames.update(id(names) for names in dicts if OPERATORS in names)
     dicts = [names for names in dicts if OPERATORS not in names]

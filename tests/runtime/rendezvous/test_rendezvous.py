@@ -18,6 +18,7 @@ from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.messages import says
 from tests.runtime.rendezvous.receivers import BACK, EDGE, ROUTES, Answer, Note, key
 
 FAILED = CancelledError("another partition has failed")
@@ -158,10 +159,10 @@ def test_the_end_tells_what_was_left(meeting: Rendezvous) -> None:
     assert error.wrong == "step 12 is over: nothing can be sent or received any more"
     meeting.receive(key(0), note.done)
     assert type(note[1].error) is RendezvousError
-    with pytest.raises(RendezvousError, match="step 12 is over"):
+    with pytest.raises(RendezvousError, check=says("step 12 is over")):
         meeting.send(key(2), 1.0)
     meeting.abort(FAILED)  # too late to matter
-    with pytest.raises(RendezvousError, match="step 12 is over"):
+    with pytest.raises(RendezvousError, check=says("step 12 is over")):
         meeting.send(key(2), 1.0)
 
 
@@ -212,7 +213,7 @@ def test_errors_of_callbacks_reach_who_called_after_all_were_called(meeting: Ren
     meeting.receive(key(0), notes[0].done)
     meeting.receive(key(1), broken)
     meeting.receive(key(2), notes[1].done)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.abort(FAILED)
     assert notes == [[Answer(None, False, FAILED)]] * 2
 
@@ -223,10 +224,10 @@ def test_a_receiver_that_raises_does_not_keep_the_sender() -> None:
 
     meeting, note = Rendezvous(12, ROUTES, credit=0), Note()
     meeting.send(key(0), 1.0, sent=note.sent)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.receive(key(0), broken)
     meeting.receive(key(1), broken)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.send(key(1), 1.0, sent=note.sent)
     assert note == [None, None]
 
