@@ -10,6 +10,8 @@ from eagerflow.runtime.rendezvous.keys import Key, Route
 
 #: how many values of one route may lie there
 CREDIT: Final = 64
+#: how many bytes of them, unless one alone has more
+CREDIT_BYTES: Final = 1 << 26
 
 #: called once: with None when a value has gone, else with the error of its step
 Sent = Callable[[Exception | None], object]
