@@ -42,7 +42,8 @@ def _routes(cut: Cut) -> dict[str, Route]:
 
 def strands_of(tier: ScheduledTier) -> Strands | None:
     """The partitions of a tier as strands; None if they may have to wait for something else."""
-    assert tier.cut is not None and tier.routes is not None
+    assert tier.cut is not None
+    assert tier.routes is not None
     for partition in tier.cut.partitions:
         nodes = [n for n in partition.graph.nodes if not is_steering(n.op)]
         if not is_ready_at_once(partition.device) or any(effect_of(n) == "blocks" for n in nodes):
