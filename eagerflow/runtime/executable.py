@@ -195,13 +195,11 @@ class Executable:
             runner: the name of the runner that it is for, in events.
         """
         tier, make = self._detaching()
-        event, number = None, 0
+        event = None
         if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
-            number = event.step
-        elif AbstractEvent.listeners:
-            number = events.next_step()
+        number = events.next_step() if event is None else event.step
         return make(done, event, number=number, runner=runner)
 
     def _detaching(self) -> tuple[Tier, Detach]:
@@ -266,8 +264,6 @@ class Executable:
 
     def _run(self, tier: Tier | Trial, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""
-        if not AbstractEvent.listeners:
-            return tier.run(inputs)
         around, frames = step_of.step, step_of.frames
         event = self._event(tier) if StepEvent.listeners else None
         step_of.step = events.next_step() if event is None else event.step

@@ -103,7 +103,8 @@ class Scattered(NamedTuple):
 
 @contextmanager
 def partitioned(
-    devices: Sequence[str] = CPUS, *, scheduled: bool = False, by_network: bool = False
+    devices: Sequence[str] = CPUS, *, scheduled: bool = False, by_network: bool = False,
+    salt: int = 0,
 ) -> Iterator[Scattered]:  # fmt: skip
     """Nodes are on several devices, so that graphs are cut; no step leaves what was sent in it."""
     with ExitStack() as stack:
@@ -111,14 +112,14 @@ def partitioned(
         seen = Scattered([], stack.enter_context(nothing_left()))
 
         def change(graph: Graph) -> Graph:
-            seen.graphs.append(scattered(optimise(graph, DEFAULT)[0], devices))
+            seen.graphs.append(scattered(optimise(graph, DEFAULT)[0], devices, salt))
             return seen.graphs[-1]
 
         stack.enter_context(graphs(change))
         if scheduled or by_network:
             stack.enter_context(by_scheduler())
         if by_network:
-            network = FakeNetwork(seed=len(devices))
+            network = FakeNetwork(seed=len(devices) + salt)
             made = partial(Rendezvous, transport=FakeTransport(network))
             stack.enter_context(patch.object(step, "Rendezvous", made))
             stack.enter_context(network.running())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,7 @@ def compare(got: Sequence[Any], want: Sequence[Any]) -> None:
 
 def check(
     program: Program, made: Sequence[Call], names: Sequence[str] = tuple(COLUMNS),
-    quantity: str = "",
+    quantity: str = "", columns: Mapping[str, Column] = COLUMNS,
 ) -> None:  # fmt: skip
     """Compare columns with the eager run, in results or in derivatives."""
     if quantity and QUANTITIES[quantity].order > 1 and {"remat", "of_rule"} <= program.kinds():
@@ -124,7 +124,7 @@ def check(
             other = derived(value, QUANTITIES[quantity].same_as, state)
             compare(history(other, state, made), want)
         for name in names:
-            column = COLUMNS[name]
+            column = columns[name]
             key = column.run, column.inner
             run = runs[key] = runs.get(key) or runs_as(column)
             want = first

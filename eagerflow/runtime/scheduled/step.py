@@ -58,14 +58,14 @@ class ScheduledStep:
         clock: tells the time.
         helpers: how many threads of the pool may help; all steps together have no more.
         checked: whether the code of regions asks between ops whether to go on.
-        number: of the step, for events.
+        number: of the step, for events and at its rendezvous; another one if 0.
         wake: called, with the lock held, when there is work and no thread does it; such a
             step is run by calls of `serve`, and not by `run`.
 
     Attributes:
         log: what the scheduler was told and said; None if it is not kept.
         rendezvous: where what is sent meets those that receive it; None where nothing is sent.
-        left: what was left there when the step ended: nothing, unless it was broken off.
+        left: what was left there when the step had come to its end: nothing.
     """
 
     def __init__(
@@ -74,11 +74,12 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
+        self._number = number or next_step()  # of its own: what comes late is for no other step
         self.rendezvous: Rendezvous | None = None
-        if tier.routes is not None:  # of a number of its own: what comes late is for no other step
-            self.rendezvous = Rendezvous(number or next_step(), tier.routes)
+        if tier.routes is not None:
+            self.rendezvous = Rendezvous(self._number, tier.routes)
         self.left: list[Left] = []
-        self._number = number
+        self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
         self._clock = clock
@@ -136,7 +137,8 @@ class ScheduledStep:
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
-        outside = self._inside.enter(self)
+        outside, number = self._inside.enter(self), step_of.step
+        step_of.step = self._number
         if self._checked:
             step_of.stopped = self._is_stopped
         try:
@@ -157,7 +159,7 @@ class ScheduledStep:
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
             self._inside.leave(outside)
-            step_of.stopped = around
+            step_of.stopped, step_of.step = around, number
             step_of.frames = frames  # set if an instrument listens, perhaps since a moment ago
             error_state.reset(token)
             if late is not None:
@@ -297,6 +299,7 @@ class ScheduledStep:
             error = broken_off(self._scheduler.reason)
         if isinstance(error, Exception):
             self._written.note(error)
+            self._broken = error
         try:
             raise error
         finally:
@@ -314,11 +317,22 @@ class ScheduledStep:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
         self._held.clear()
-        if self.rendezvous is not None:
-            self.left += self.rendezvous.end()
+        self._leave()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
+
+    def _leave(self) -> None:
+        """Leave the rendezvous; where the step was broken off, its other ends are told why."""
+        meeting = self.rendezvous
+        if meeting is None:
+            return
+        if self._scheduler.outcome != "done":
+            why = self._broken or broken_off(self._scheduler.reason or "it was interrupted")
+            self._broken = None  # its traceback refers to the step
+            with suppress(Exception):  # of a callback: those of the step listen no more
+                meeting.abort(why)
+        self.left += meeting.end()
 
     # --- helpers ---
 
