@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Generator
 from typing import Any, final
 
-from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
+from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, nbytes_of
 
 Strand = Generator["Edge | RouteCount", None, tuple[Any, ...]]
 
@@ -38,7 +38,7 @@ class RouteCount:
         """So many values more lie there, with so many bytes."""
         self._count += count
         self._nbytes += nbytes
-        self.full = self._count > CREDIT or (self._nbytes > CREDIT_BYTES and self._count > 1)
+        self.full = self._count >= CREDIT or self._nbytes >= CREDIT_BYTES
 
 
 @final
@@ -59,7 +59,7 @@ class Edge:
 
     def send(self, value: Any) -> None:
         """Put a value there."""
-        nbytes = getattr(value, "nbytes", 0)  # numbers and lists have none
+        nbytes = nbytes_of(value)
         self.values.append((value, nbytes))
         route = self._route
         route.add(1, nbytes)
