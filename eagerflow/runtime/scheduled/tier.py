@@ -10,7 +10,9 @@ from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_steering, lower
+from eagerflow.graph.lowering.late_reads import reads_late
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.hardware import is_ready_at_once
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated.writes import Written
@@ -22,14 +24,14 @@ from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, w
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
 from eagerflow.runtime.sent_values import SentValues
-from eagerflow.runtime.strands.strands import Strands, is_ready_at_once
+from eagerflow.runtime.strands.strands import Strands
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
 
 
 def waits_nowhere(node: Node) -> bool:
     """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
-    return is_on_one_device(node) and effect_of(node) != "blocks"
+    return is_on_one_device(node) and effect_of(node) != "blocks" and not reads_late(node)
 
 
 def _routes(cut: Cut) -> dict[str, Route]:

@@ -14,13 +14,11 @@ from functools import partial
 from types import TracebackType
 from typing import Any, final
 
-import numpy as np
-
 from eagerflow.errors import CancelledError, EagerflowError, SchedulerError, relocate
 from eagerflow.events import AbstractEvent, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
-from eagerflow.hardware import Device, NullArray, as_device
+from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime.generated.writes import Written
@@ -33,12 +31,6 @@ from eagerflow.types import TensorType
 
 #: gives for a Send of a value what makes of it that of the other device, and tells of that
 Mover = Callable[[Node], Callable[[Any], Any]]
-
-
-def is_ready_at_once(device: Device | str | None) -> bool:
-    """Whether values of a device are there when the op that makes them has returned."""
-    backend = as_device(device).backend
-    return backend.array_type is np.ndarray or not backend.holds_data
 
 
 @final
