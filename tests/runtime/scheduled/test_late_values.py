@@ -6,7 +6,6 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -21,19 +20,14 @@ from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow_kernels.asynchronous import AsyncBackend
 from eagerflow_kernels.asynchronous.streams import Work
-
-_kinds = count()  # lanes remember the kernels of a kind, so each test has one of its own
+from tests.fakes.by_hand import device_by_hand
 
 
 @pytest.fixture
 def slow() -> Iterator[AsyncBackend]:
     """A device that works only when it is told to."""
-    made = AsyncBackend(f"late{next(_kinds)}", threads=False)
-    ef.hardware.register_backend(made)
-    with ef.config(cpu_devices=2):
+    with device_by_hand() as made, ef.config(cpu_devices=2):
         yield made
-    while made.pump(100):
-        pass
 
 
 def while_there(device: str) -> Callable[[Any], Any]:

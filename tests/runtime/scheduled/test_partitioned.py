@@ -23,8 +23,8 @@ from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.strands import strands
 from eagerflow.runtime.strands.edges import Edge
 from eagerflow.runtime.threads import workers
-from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.fakes.by_hand import device_by_hand
 from tests.placement.scattered import by_scheduler
 from tests.runtime.scheduled.scheduled_graphs import Ops, ops
 
@@ -181,25 +181,24 @@ def test_a_runner_over_two_devices() -> None:
     assert got == [[float(i), i + 1.0] for i in range(21)]
 
 
-def test_a_device_that_stops_holds_up_nobody_past_a_deadline(by: str) -> None:
-    slow = AsyncBackend(f"slow_{by}", threads=False)  # it works only when it is told to
-    ef.hardware.register_backend(slow)
-    slow_device = f"slow_{by}:0"
+def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
+    with device_by_hand() as slow:
+        there = f"{slow.kind}:0"
 
-    @ef.trace
-    def f(x: Any) -> Any:
-        return (ef.exp(x.to(slow_device)) * 2.0).to("cpu:1") + x.to("cpu:1")
+        @ef.trace
+        def f(x: Any) -> Any:
+            return (ef.exp(x.to(there)) * 2.0).to("cpu:1") + x.to("cpu:1")
 
-    with pytest.raises(DeadlineError), ef.deadline(0.05):
-        f(ef.zeros(3))
-    while slow.pump(100):
-        pass
-    done = ef.trace(lambda x: (x.to(slow_device) + 1.0).to("cpu:0"))
-    with ThreadPoolExecutor(1) as other:
-        result = other.submit(done, ef.zeros(3))
-        while not result.done():
-            slow.pump(100)
-    assert result.result().tolist() == [1.0, 1.0, 1.0]
+        with pytest.raises(DeadlineError), ef.deadline(0.05):
+            f(ef.zeros(3))
+        while slow.pump(100):
+            pass
+        done = ef.trace(lambda x: (x.to(there) + 1.0).to("cpu:0"))
+        with ThreadPoolExecutor(1) as other:
+            result = other.submit(done, ef.zeros(3))
+            while not result.done():
+                slow.pump(100)
+        assert result.result().tolist() == [1.0, 1.0, 1.0]
 
 
 def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
