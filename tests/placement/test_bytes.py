@@ -32,7 +32,7 @@ from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
 from eagerflow.runtime.strands import strands
-from eagerflow.runtime.strands.edges import Edge, RouteCount
+from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.types import LIST
 from tests.exploring import examples
 from tests.placement.scattered import by_scheduler, nothing_left, scattered
@@ -229,7 +229,7 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) 
 
     names = iter(tier.cut.pairs)
 
-    class Counted(Edge):  # type: ignore[misc]  # final for others
+    class Counted(EdgeQueue):  # type: ignore[misc]  # final for others
         def __init__(self, route: RouteCount) -> None:
             super().__init__(route)
             self.name = next(names)
@@ -239,7 +239,7 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) 
             super().send(value)
 
     with (
-        patch.object(Rendezvous, "send", counting), patch.object(strands, "Edge", Counted),
+        patch.object(Rendezvous, "send", counting), patch.object(strands, "EdgeQueue", Counted),
         nothing_left() as ended,
     ):  # fmt: skip
         tier.run(inputs)

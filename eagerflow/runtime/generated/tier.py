@@ -19,9 +19,9 @@ from eagerflow.resources.mutex import this_thread
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
+from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import flatten
 from eagerflow.runtime.generated.observer import Observer, running_node_in
-from eagerflow.runtime.in_time import run_in_time
 from eagerflow_kernels import table
 
 

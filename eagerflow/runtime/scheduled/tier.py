@@ -14,9 +14,9 @@ from eagerflow.graph.lowering.late_reads import reads_late
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import is_ready_at_once
 from eagerflow.placement.cut import Cut, cut
+from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated.writes import Written
-from eagerflow.runtime.in_time import run_in_time
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result

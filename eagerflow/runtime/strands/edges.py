@@ -12,7 +12,7 @@ from typing import Any, final
 
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, nbytes_of
 
-Strand = Generator["Edge | RouteCount", None, tuple[Any, ...]]
+Strand = Generator["EdgeQueue | RouteCount", None, tuple[Any, ...]]
 
 
 @final
@@ -42,7 +42,7 @@ class RouteCount:
 
 
 @final
-class Edge:
+class EdgeQueue:
     """What was sent along an edge and not received yet.
 
     Attributes:

@@ -83,10 +83,11 @@ class OrderedCut:
         return self.paths[self.partition[node]].nodes[node]
 
     def _note_test(self, partition: Partition, path: FramePath) -> None:
-        (what, frame), (predicate, _) = path[-2:] if len(path) > 1 else (("", ""), ("", 0))
-        known = self.tests.setdefault((partition, frame), predicate)
-        if what != "frame" or known is not predicate:
+        if len(path) < 2 or path[-2][0] != "frame":
             raise GraphError("an iteration begins or ends in a branch of its loop")
+        predicate: Value = path[-1][0]
+        if self.tests.setdefault((partition, path[-2][1]), predicate) is not predicate:
+            raise GraphError("a loop goes on by several predicates")
 
     def part(self, node: Node, depth: int) -> int:
         """Which part of an iteration a node belongs to, of the loop with ``depth`` loops around."""

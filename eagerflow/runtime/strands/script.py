@@ -15,12 +15,12 @@ from eagerflow.runtime.region_graphs import is_constant, readers_of, region_grap
 from eagerflow.runtime.strands.order import LEAVE, Item, LoopItem, OrderedCut
 from eagerflow.runtime.strands.statements import (
     Assign,
-    Crossing,
     Guard,
     Leave,
-    Loop,
+    LoopStatement,
+    PassOver,
     Repeat,
-    Run,
+    RunRegion,
     Statement,
 )
 from eagerflow.types import TensorType
@@ -55,7 +55,7 @@ class Script:
         self.first = first
         self.paths = order.paths[partition]
         self.readers = readers_of(partition.graph, order.size_values)
-        self.regions: list[Run] = []
+        self.regions: list[RunRegion] = []
         self.constants: dict[str, Node] = {}
         self.names: dict[Value, str] = {}
         self.inputs = [self.new(v) for v in partition.graph.inputs]
@@ -161,7 +161,7 @@ class _Block:
     @property
     def depth(self) -> int:
         """How many loops there are around this one."""
-        return sum(what == "frame" for what, _ in self.frame) - 1
+        return len([what for what, _ in self.frame if what == "frame"]) - 1
 
     def alias(self, node: Node) -> None:
         (value,) = node.inputs
@@ -179,13 +179,12 @@ class _Block:
             self.next(node)
         elif node.op == "Slice":
             values, at = map(self.script.name, node.inputs)
-            made = (self.script.new(node.outputs[0]),)
-            self.put(
-                Assign(self.guard(path), node, f"{values}[{at}, ...]", (values, at), made), path
-            )
+            name = self.script.new(node.outputs[0])
+            text = f"{values}[{at}, ...]"
+            self.put(Assign(self.guard(path), node, text, (values, at), (name,)), path)
         elif node.op == "Recv":
             made = tuple(map(self.script.new, node.outputs))
-            self.put(Crossing(self.guard(path), node, makes=made), path)
+            self.put(PassOver(self.guard(path), node, makes=made), path)
         else:
             raise GraphError(f"&{node.name} has no statement")
 
@@ -232,16 +231,16 @@ class _Block:
             self.put(self.region(nodes, self.guard(path)), path)
         for node in sends:
             given = tuple(map(self.script.name, node.inputs))
-            self.put(Crossing(self.guard(path), node, reads=given), path)
+            self.put(PassOver(self.guard(path), node, reads=given), path)
 
-    def region(self, nodes: Sequence[Node], guard: Guard) -> Run:
+    def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
         script = self.script
         graph, inputs, outputs = region_graph(
             script.partition.graph, nodes, script.order.size_values, script.readers
         )
         count = script.first + len(script.regions)
         code = RegionCode(graph, script.number, graph.name, count)
-        made = Run(
+        made = RunRegion(
             guard, count, code, nodes, tuple(map(script.name, inputs)),
             tuple(map(script.new, outputs)),
         )  # fmt: skip
@@ -258,7 +257,7 @@ class _Block:
         self.flush()
         frame = script.paths.values[enters[0].outputs[0]]
         path = frame[:-1]
-        loop = Loop(self.guard(path), enters[0], f"n{script.loops}")
+        loop = LoopStatement(self.guard(path), enters[0], f"n{script.loops}")
         script.loops += 1
         for enter in enters:
             if enter.attrs.get("backwards"):
@@ -278,4 +277,4 @@ class _Block:
 
 
 def _sent(one: Statement) -> Sequence[Node]:
-    return (one.node,) if isinstance(one, Crossing) and one.node.op == "Send" else ()
+    return (one.node,) if isinstance(one, PassOver) and one.node.op == "Send" else ()

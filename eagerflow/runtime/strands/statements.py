@@ -19,7 +19,7 @@ Guard = tuple[tuple[str, int], ...]
 
 @final
 @dataclass(slots=True, eq=False)
-class Run:
+class RunRegion:
     """Runs a region.
 
     Attributes:
@@ -41,7 +41,7 @@ class Run:
 
 @final
 @dataclass(slots=True, eq=False)
-class Crossing:
+class PassOver:
     """Sends or receives a value, its shape, or the signal that a node has run.
 
     Attributes:
@@ -118,7 +118,7 @@ class Repeat:
 
 @final
 @dataclass(slots=True, eq=False)
-class Loop:
+class LoopStatement:
     """Repeats statements.
 
     Attributes:
@@ -160,12 +160,12 @@ class Loop:
         return (*self.merges, *[name for one in self.items[:leave] for name in one.makes])
 
 
-Statement = Run | Crossing | Assign | Loop | Leave | Repeat
+Statement = RunRegion | PassOver | Assign | LoopStatement | Leave | Repeat
 
 
 def all_of(statements: Iterable[Statement]) -> Iterator[Statement]:
     """All statements, those in loops included."""
     for one in statements:
         yield one
-        if isinstance(one, Loop):
+        if isinstance(one, LoopStatement):
             yield from all_of(one.items)

@@ -23,7 +23,7 @@ from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.rendezvous.keys import Route
-from eagerflow.runtime.strands.edges import Edge, RouteCount, Strand
+from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount, Strand
 from eagerflow.runtime.strands.order import OrderedCut
 from eagerflow.runtime.strands.script import Script
 from eagerflow.runtime.strands.text import StrandCode
@@ -111,7 +111,7 @@ class Strands:
         """
         ready: deque[Strand] = deque()
         routes = [RouteCount(ready) for _ in {*self._routes.values()}]
-        edges = [Edge(routes[route]) for route in self._routes.values()]
+        edges = [EdgeQueue(routes[route]) for route in self._routes.values()]
         codes = self._codes(told=bool(AbstractEvent.listeners))
         strands = [
             code.start(edges, routes, written.add, given)

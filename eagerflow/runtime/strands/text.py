@@ -21,12 +21,12 @@ from eagerflow.runtime.region_graphs import region_graph
 from eagerflow.runtime.strands.script import Script
 from eagerflow.runtime.strands.statements import (
     Assign,
-    Crossing,
     Guard,
     Leave,
-    Loop,
+    LoopStatement,
+    PassOver,
     Repeat,
-    Run,
+    RunRegion,
     Statement,
     all_of,
 )
@@ -99,8 +99,10 @@ class _Writer:
         self.told = told
         self.send = send
         self.lines: list[str] = []
-        self.where: list[tuple[Node | None, tuple[Loop, ...]]] = [(None, ())]  # lines count from 1
-        self.loops: tuple[Loop, ...] = ()
+        self.where: list[tuple[Node | None, tuple[LoopStatement, ...]]] = [
+            (None, ())
+        ]  # lines count from 1
+        self.loops: tuple[LoopStatement, ...] = ()
         self.names: dict[str, Any] = {
             "__name__": __name__, "choose": choose_branch, "count": count,
         }  # fmt: skip
@@ -114,7 +116,7 @@ class _Writer:
             self.names[name] = _constant(script, node)
         self.line(0, "def strand(edges, routes, wrote, inputs):")
         everything = [*all_of(script.statements)]
-        used = {one.node.attrs["edge"] for one in everything if isinstance(one, Crossing)}
+        used = {one.node.attrs["edge"] for one in everything if isinstance(one, PassOver)}
         for edge in sorted(used, key=self.edges.__getitem__):
             self.line(1, f"e{self.edges[edge]} = edges[{self.edges[edge]}]")
         sent = {
@@ -181,22 +183,22 @@ class _Writer:
 
     def statement(self, one: Statement, dying: list[str], depth: int) -> list[str]:
         """Write one; gives those of the dying variables that are still to be let go of."""
-        if isinstance(one, Run):
+        if isinstance(one, RunRegion):
             return self.run(one, dying, depth)
-        if isinstance(one, Loop):
+        if isinstance(one, LoopStatement):
             self.loop(one, depth)
         elif isinstance(one, Leave):
             self.line(depth, f"if {one.reads[0]}: break")
         elif isinstance(one, Repeat):
             self.repeat(one, depth)
             return [name for name in dying if name not in one.later]
-        elif isinstance(one, Crossing):
+        elif isinstance(one, PassOver):
             self.crossing(one, depth)
         elif isinstance(one, Assign):
             self.line(depth, f"{one.makes[0]} = {one.text}", one.node)
         return dying
 
-    def run(self, one: Run, dying: list[str], depth: int) -> list[str]:
+    def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
         gone = [
             n for n in dict.fromkeys(one.reads) if n in dying and self.guards[n] == one.guard
         ]  # fmt: skip
@@ -216,7 +218,7 @@ class _Writer:
             self.line(depth, f"wrote(w{one.region})")
         return [name for name in dying if name not in gone]
 
-    def crossing(self, one: Crossing, depth: int) -> None:
+    def crossing(self, one: PassOver, depth: int) -> None:
         edge = f"e{self.edges[one.node.attrs['edge']]}"
         if one.node.op == "Recv":
             self.line(depth, f"while not {edge}.values: yield {edge}")
@@ -240,7 +242,7 @@ class _Writer:
 
     # --- loops ---
 
-    def loop(self, loop: Loop, depth: int) -> None:
+    def loop(self, loop: LoopStatement, depth: int) -> None:
         around, self.loops = self.loops, (*self.loops, loop)
         self.line(depth, f"for {loop.number} in count():", loop.node)
         inside = Counter(_leaves([loop]))
@@ -264,7 +266,7 @@ class _Writer:
 def _leaves(statements: Iterable[Statement]) -> Iterator[str]:
     """What statements read, each once for each of them."""
     for one in all_of(statements):
-        if isinstance(one, Loop):
+        if isinstance(one, LoopStatement):
             yield from (one.length,) if one.length else ()
         else:
             yield from one.reads

@@ -33,7 +33,7 @@ def _two_devices() -> Iterator[None]:
         yield
 
 
-class Told:
+class NotedTransport:
     """Brings values as within a process, and notes what the other ends of steps would hear."""
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ class Told:
 
 
 @pytest.fixture
-def told() -> Iterator[Told]:
-    made = Told()
+def told() -> Iterator[NotedTransport]:
+    made = NotedTransport()
     with patch.object(steps, "Rendezvous", partial(Rendezvous, transport=made)):
         yield made
 
@@ -75,14 +75,14 @@ def waiting(queue: ef.Queue) -> ScheduledTier:
     return tier_of(lambda x: (queue.dequeue() * x).to("cpu:1") + x.to("cpu:1"))
 
 
-def test_success(told: Told) -> None:
+def test_success(told: NotedTransport) -> None:
     step = tier_of(there_and_back).step()
     step.run([X])
     assert told.heard == ["begin", "end"]
     assert step.left == []
 
 
-def test_failure(told: Told, ops: Ops) -> None:
+def test_failure(told: NotedTransport, ops: Ops) -> None:
     def kernel(x: Any) -> Any:
         raise FloatingPointError("the device is on fire")
 
@@ -93,14 +93,14 @@ def test_failure(told: Told, ops: Ops) -> None:
     assert told.heard == ["begin", caught.value, "end"]
 
 
-def test_deadline(told: Told) -> None:
+def test_deadline(told: NotedTransport) -> None:
     tier = waiting(ef.Queue(1, ef.zeros(3)))
     with pytest.raises(DeadlineError) as caught:
         tier.step(seconds=0.01).run([X])
     assert told.heard == ["begin", caught.value, "end"]
 
 
-def test_cancelled_without_a_caller(told: Told) -> None:
+def test_cancelled_without_a_caller(told: NotedTransport) -> None:
     step = ScheduledStep(waiting(ef.Queue(1, ef.zeros(3))), wake=lambda: None)
     step.begin([X])
     step.serve()
@@ -110,7 +110,7 @@ def test_cancelled_without_a_caller(told: Told) -> None:
     assert told.heard == ["begin", caught.value, "end"]
 
 
-def test_one_that_is_dropped_before_it_has_an_end(told: Told) -> None:
+def test_one_that_is_dropped_before_it_has_an_end(told: NotedTransport) -> None:
     step = ScheduledStep(waiting(ef.Queue(1, ef.zeros(3))), wake=lambda: None)
     step.begin([X])
     step.end()
@@ -119,7 +119,7 @@ def test_one_that_is_dropped_before_it_has_an_end(told: Told) -> None:
     assert isinstance(error, CancelledError)
 
 
-def test_ctrl_c_at_any_instant(told: Told) -> None:
+def test_ctrl_c_at_any_instant(told: NotedTransport) -> None:
     tier = tier_of(there_and_back)
     stopped = 0
     with ctrl_c_raises():

@@ -21,7 +21,7 @@ from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.strands import strands
-from eagerflow.runtime.strands.edges import Edge
+from eagerflow.runtime.strands.edges import EdgeQueue
 from eagerflow.runtime.threads import workers
 from tests.ctrl_c import ctrl_c_raises, interrupted
 from tests.fakes.by_hand import device_by_hand
@@ -50,7 +50,7 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
     """No step of a test, nor what was sent in one, outlives it."""
     made: list[weakref.ref[Any]] = []
 
-    class Seen(Edge):  # type: ignore[misc]  # final for others
+    class Seen(EdgeQueue):  # type: ignore[misc]  # final for others
         __slots__ = ("__weakref__",)
 
         def __init__(self, *args: Any) -> None:
@@ -63,7 +63,7 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
             made.append(weakref.ref(self))  # which alone holds its rendezvous
 
     monkeypatch.setattr(tier, "ScheduledStep", Noted)
-    monkeypatch.setattr(strands, "Edge", Seen)
+    monkeypatch.setattr(strands, "EdgeQueue", Seen)
     yield
     gc.collect()
     assert made
