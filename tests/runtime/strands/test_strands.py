@@ -81,7 +81,7 @@ def test_branches_in_loops_in_branches() -> None:
 
 @pytest.mark.parametrize(("limit", "most"), [("CREDIT", 3), ("CREDIT_BYTES", 80)])
 def test_who_is_far_ahead_waits(limit: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One device makes values, and the other one takes them when it has its turn."""
+    """One device makes values, and the other one takes them later."""
     monkeypatch.setattr(queues, limit, most)
     lying, longest = [0], [0]
 
