@@ -13,6 +13,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.lowering.late_reads import late_reads, reads_late
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.choice import Choice, Trial
@@ -101,8 +102,9 @@ class Executable:
     What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
     that take at least 200 us each and do not need each other run at once, in threads, where that
     turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
-    decided by the sizes of the first call. Where ops wait that must not keep each other waiting,
-    it takes the scheduler, as for steps that no caller waits for, unless the tier runs those.
+    decided by the sizes of the first call. Where ops wait that must not keep each other waiting, or
+    for a device whose work is done later, it takes the scheduler, as for steps that no caller waits
+    for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -139,7 +141,7 @@ class Executable:
         if spans_devices(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
             self.lanes = self._waiting.lanes
-        elif not chain and has_free_waits(graph):
+        elif reads_late_values(graph) or (not chain and has_free_waits(graph)):
             self._chosen = self._waiting = ScheduledTier(graph, self.number)
             self.lanes = self._waiting.lanes
         else:
@@ -295,6 +297,11 @@ class Executable:
 def spans_devices(graph: Graph) -> bool:
     """Whether a graph, with its subgraphs, has values on several devices."""
     return len(devices_in(graph.nodes) | {v.device for v in graph.inputs} - {None}) > 1
+
+
+def reads_late_values(graph: Graph) -> bool:
+    """Whether what runs next depends on values of a device that takes its time."""
+    return any(late_reads(node) or reads_late(node) for node in graph.nodes)
 
 
 def _is_chain(graph: Graph) -> bool:

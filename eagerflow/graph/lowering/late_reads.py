@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eagerflow.core.op import find_op
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import read_on_host
 from eagerflow.hardware import Device, is_ready_at_once
@@ -19,6 +20,9 @@ def late_reads(node: Node) -> list[int]:
 
 def _is_late(value: Value) -> bool:
     if not isinstance(value.type, TensorType) or not isinstance(value.device, Device):
+        return False
+    maker = None if value.node is None else find_op(value.node.op)
+    if maker is not None and value.index in maker.host_outputs:
         return False
     return not is_ready_at_once(value.device)
 

@@ -6,6 +6,7 @@ import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,17 @@ def if_there(device: str) -> Callable[[Any], Any]:
         if ef.exp(x.to(device)).sum() > 1.0:  # the line that waits
             x = x * 2.0
         return x + 1.0
+
+    return f
+
+
+def alone_there() -> Callable[[Any], Any]:
+    """All of it on the device of its argument."""
+
+    def f(x: Any) -> Any:
+        while x.sum() > 1.0:  # the line that waits
+            x = x * 0.5
+        return x
 
     return f
 
@@ -114,3 +126,21 @@ def test_a_device_that_stops_answering_ends_by_the_deadline(
     gc.collect()
     assert steps
     assert [one for one in steps if one() is not None] == []  # though the device has not answered
+
+
+def test_a_loop_on_one_such_device_alone(slow: AsyncBackend) -> None:
+    f = ef.trace(alone_there())
+    x = ef.ones(3, device=f"{slow.kind}:0")
+    while slow.pump(100):
+        pass
+    f.graph(x)
+    with pytest.raises(DeadlineError, match="its deadline has passed") as caught, ef.deadline(0.05):
+        f(x)
+    assert "the line that waits" in str(caught.value)
+    while slow.pump(100):
+        pass
+    with ThreadPoolExecutor(1) as other:
+        found = other.submit(f, x)
+        while not found.done():
+            slow.pump(100)
+    assert found.result().tolist() == [0.25, 0.25, 0.25]
