@@ -103,8 +103,8 @@ class Executable:
     that take at least 200 us each and do not need each other run at once, in threads, where that
     turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
     decided by the sizes of the first call. Where ops wait that must not keep each other waiting, or
-    for a device whose work is done later, it takes the scheduler, as for steps that no caller waits
-    for, unless the tier runs those.
+    under a deadline for a device whose work is done later, it takes the scheduler, as for steps
+    that no caller waits for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -124,14 +124,16 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_picker", "_waiting", "_where",
-                 "graph", "lanes", "number")  # fmt: skip
+    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_late", "_picker", "_waiting",
+                 "_where", "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
         self._device = as_device(None)  # of values that do not say; another may be current later
         self._where: dict[str, Any] | None = None  # what events say of devices, once one did
+        #: whether it reads values of a device that takes its time, so that a deadline counts
+        self._late = reads_late_values(graph)
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
@@ -141,7 +143,7 @@ class Executable:
         if spans_devices(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
             self.lanes = self._waiting.lanes
-        elif reads_late_values(graph) or (not chain and has_free_waits(graph)):
+        elif not chain and has_free_waits(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number)
             self.lanes = self._waiting.lanes
         else:
@@ -209,10 +211,15 @@ class Executable:
         (picker,) = self._picker
         if not isinstance(picker, Choice) and picker.detached is not None:
             return picker, picker.detached
+        tier = self._scheduled()
+        return tier, tier.detached
+
+    def _scheduled(self) -> ScheduledTier:
+        """The tier whose steps hold no thread while they wait."""
         tier = self._waiting
         if tier is None:  # two threads may make one each
             tier = self._waiting = ScheduledTier(self.graph, self.number)
-        return tier, tier.detached
+        return tier
 
     @property
     def tier(self) -> Tier:
@@ -246,6 +253,8 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
+        if self._late and deadline.active():
+            return self._run(self._scheduled(), inputs)
         picked = self._picker
         (picker,) = picked
         if not isinstance(picker, Choice):
