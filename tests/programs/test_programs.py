@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ def values(program: Program, state: State, quantity: str) -> tuple[Any, Any]:
 
 def check(
     program: Program, made: Sequence[Call], names: Sequence[str] = tuple(COLUMNS),
-    quantity: str = "",
+    quantity: str = "", columns: Mapping[str, Column] = COLUMNS,
 ) -> None:  # fmt: skip
     """Compare columns with the eager run, in results or in derivatives."""
     show(f"reproduce: check({program!r}, {made!r}, {names!r}, {quantity!r})")
@@ -142,7 +142,7 @@ def check(
             one, other = (history(derived(true, way, state), state, made) for way in ways)
             compare(other, one)
         for name in names:
-            column = COLUMNS[name]
+            column = columns[name]
             key = column.run, column.inner
             run = runs[key] = runs.get(key) or runs_as(column)
             want = first

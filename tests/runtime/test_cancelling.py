@@ -14,8 +14,9 @@ import pytest
 from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock

@@ -283,6 +283,29 @@ def test_a_value_that_is_waited_for_takes_no_credit() -> None:
     assert note == [None]
 
 
+def test_senders_wait_for_bytes() -> None:
+    """A value passes as long as those that lie there have fewer, however large it is."""
+    meeting = Rendezvous(12, ROUTES, credit=9, credit_bytes=10)
+    notes = [Note() for _ in range(6)]
+    for i, nbytes in enumerate([6, 6, 1, 100, 1, 1]):
+        meeting.send(key(i), np.zeros(nbytes, np.int8), sent=notes[i].sent)
+    assert [*map(len, notes)] == [1, 1, 0, 0, 0, 0]
+    meeting.receive(key(0), Note().done)
+    assert [*map(len, notes)] == [1, 1, 1, 1, 0, 0]  # after 6 + 1 the large one goes, too
+    meeting.receive(key(1), Note().done)
+    meeting.receive(key(4), Note().done)  # its own sender before all others
+    assert [*map(len, notes)] == [1, 1, 1, 1, 1, 0]
+    meeting.receive(key(3), Note().done)
+    assert notes == [[None]] * 6
+
+
+def test_what_has_no_bytes_waits_for_none() -> None:
+    meeting, note = Rendezvous(12, ROUTES, credit=9, credit_bytes=1), Note()
+    for i in range(5):
+        meeting.send(key(i), i, sent=note.sent)
+    assert note == [None] * 5
+
+
 def test_routes_have_credits_of_their_own() -> None:
     meeting, there, back = Rendezvous(12, ROUTES, credit=1), Note(), Note()
     for i in range(2):
