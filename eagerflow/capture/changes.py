@@ -79,14 +79,10 @@ class Watch:
 
     Args:
         reads: what the function can reach.
-
-    Attributes:
-        kept: the containers, by id, whose changes stay.
     """
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self.kept: set[int] = set()
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
@@ -241,8 +237,18 @@ class Watch:
     def restore(self) -> None:
         """Put everything back as it was, but for what other threads have put there since."""
         for held in self._held:
-            if held.kind in ("attributes", "namespace", "cell") or id(held.owner) not in self.kept:
-                held.restore(self._is_left)
+            held.restore(self._is_left)
+
+    def done(self) -> list[Held]:
+        """What the function has changed, as it is now."""
+        return [
+            Held(one.kind, one.owner, one.text, one.path, one.names)
+            for one in self._held
+            if any(
+                kind not in ("set", "delete") or not self._is_left(one, key, old, new)
+                for kind, key, old, new in one.edits()
+            )
+        ]
 
 
 def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:

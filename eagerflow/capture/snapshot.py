@@ -159,6 +159,13 @@ class Held:
             if self.names is None or key in self.names:
                 yield key, before.get(key, GONE), now.get(key, GONE)
 
+    def replace(self, values: dict[int, Any]) -> None:
+        """Let it have held other objects, by the ids of those that it held."""
+        if self.kind in _KEYED:
+            self.before = {key: values.get(id(x), x) for key, x in self.before.items()}
+        elif self.kind in ("list", "deque"):
+            self.before = [values.get(id(x), x) for x in self.before]
+
     def restore(self, stays: Callable[[Held, Any, Any, Any], bool] | None = None) -> None:
         """Put back what it held.
 

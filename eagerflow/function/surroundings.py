@@ -35,6 +35,7 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
+from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -106,10 +107,6 @@ class Outside:
                 self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
-        # what stays as the function left it: names, containers and tensors
-        self._kept: list[tuple[AccessPath, Any]] = []
-        self._changed: set[int] = set()
-        self._updated: list[int] = []
         self._described: list[str] = []
         self._watches: list[Watch] = []
         self._unproven: list[Read] = []
@@ -238,16 +235,48 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        keeps = kind is None and self._request.runs
-        for handle in self._updated if keeps else ():
-            self._tracer.updated.pop(handle)  # gets its value as all that is held
-        for watch in self._watches:
-            watch.kept = self._changed if keeps else set()
         self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
-        if keeps:
-            for path, new in self._kept:
-                path.set(new)
+
+    def is_own(self, x: Tensor) -> bool:
+        """Whether a tensor holds what the function made."""
+        return type(x._data) is Symbol and x._data.value.node is not None
+
+    def done(self) -> Callable[[], None]:
+        """What does again what the function has done so far, once it was put back."""
+        originals = {
+            id(x): old for (_, x), (_, old) in zip(self._substitutes, self._originals, strict=True)
+        }
+        done = [held for watch in self._watches for held in watch.done()]
+        for held in done:
+            held.replace(originals)
+        handles = [(x, x._data, x._lane, x._mark) for x, *_ in self._tracer.updated.values()]
+
+        def redo() -> None:
+            for held in done:
+                held.restore()
+            for handle, data, lane, mark in handles:
+                handle._data, handle._lane, handle._mark = data, lane, mark
+
+        return redo
+
+    def undone(self) -> Callable[[], None]:
+        """What takes back what `done` does."""
+        watches = [*self._watches]
+        handles = [*self._tracer.updated.values()]
+        numbers = [(path, x, old) for (path, x), (_, old) in zip(
+            self._substitutes, self._originals, strict=True)]  # fmt: skip
+
+        def undo() -> None:
+            for watch in watches:
+                watch.restore()
+            for path, substitute, old in reversed(numbers):
+                if path.get() is substitute:
+                    path.set(old)
+            for handle, data, lane, mark in handles:
+                handle._data, handle._lane, handle._mark = data, lane, mark
+
+        return undo
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
@@ -261,7 +290,6 @@ class Outside:
             read = self._tensors.get(id(handle))
             if read is None:
                 self._note("a tensor is updated that no name leads to", self.unrepeated)
-                self._updated.append(id(handle))
             else:
                 yield make("update", read.path, now, self)
         for _, container in self.reads.containers:
@@ -283,21 +311,12 @@ class Outside:
             else:
                 if change.kind == "memory" and is_numpy(change.new):
                     raise _written(change)
-                self._keep(change)
+                self._note(str(change), self.unrepeated)  # each call is traced that does it
 
     def _is_of_call(self, path: AccessPath | Root) -> bool:
         """Whether it leads into a static argument that is another object in other calls."""
         start = path.root.get()
         return any(start is x for x in self._by_value)
-
-    def _keep(self, change: OutsideChange) -> None:
-        """Leave what no store can repeat as it is: each call is traced that does it."""
-        self._note(str(change), self.unrepeated)
-        if change.kind in ("set", "delete"):
-            assert isinstance(change.path, AccessPath)
-            self._kept.append((change.path, change.new))
-        else:
-            self._changed.add(id(change.path.get()))
 
     # --- results ---
 
@@ -333,6 +352,10 @@ class Outside:
     def _report(self, finding: Finding) -> None:
         wrong = f"{finding.what} {finding.why}"
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
+
+    def note_unrepeated(self, text: str, source: Source | None) -> None:
+        """Note what no run can repeat: each call is traced that does it."""
+        self._note(text if source is None else f"{text} at {source}", self.unrepeated)
 
     def _note(self, text: str, to: list[str], wrong: str = "", **more: Any) -> None:
         """Note what is not as in eager mode, or refuse it."""

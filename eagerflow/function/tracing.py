@@ -5,10 +5,11 @@ What it reads and stores outside: `function/surroundings.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
+from weakref import ref
 
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
@@ -23,6 +24,9 @@ from eagerflow.capture.argument_containers import (
 )
 from eagerflow.capture.border import Output, Pattern, Store
 from eagerflow.capture.equality import ATOMS
+from eagerflow.capture.library import is_library_class
+from eagerflow.capture.paths import GONE, Location
+from eagerflow.capture.snapshot import attributes_of
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.slices import IndexedSlices
@@ -34,9 +38,10 @@ from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.holders import Holders
 from eagerflow.function.local_names import LocalNames
-from eagerflow.function.remains import FirstRun, Remains
+from eagerflow.function.remains import Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -90,25 +95,18 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         TraceError: the function does what a trace cannot.
     """
     tracer = Tracer(request.name)
+    maker = _Maker(request, tracer)
     try:
-        entry, values, failure = _Maker(request, tracer).entry()
+        entry, values, failure = maker.entry()
         if failure is not None and not _acts(entry):
             raise failure
-        holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
-        remains = Remains(tracer.handed_out, holders, failed=failure is not None)
-        if remains.texts and request.strict:
-            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
-        entry.record.unrepeated = entry.record.unrepeated or remains.texts
-        # what the function stored before it raised is put back before the graph raises
-        stays = failure is not None or entry.stores or entry.record.unrepeated
-        last = tracer.raises if stays else None
-        entry.fails = failure is not None or last is not None
-        if entry.fails or remains.values:
-            entry.first = FirstRun(entry.graph, remains, failure, last)
-        else:
-            remains.forget()
+        # what the function did before it raised is done before the graph raises
+        entry.fails = failure is not None or (maker.aftermath is not None and tracer.raises is not None)
+        entry.first = maker.first_run(entry, failure)
     except BaseException:
         tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
+        if maker.aftermath is not None:
+            maker.aftermath.undo()
         raise
     return entry, values
 
@@ -145,6 +143,8 @@ class _Maker:
         self._several: dict[int, Any] = {}  # containers made here that occur in several places
         self._made: dict[int, int] = {}  # those of them that are built already
         self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
+        #: what is left as it is, if runs do not repeat what the function did
+        self.aftermath: Aftermath | None = None
 
     def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
         """The entry, the captured inputs as they were when the function ran, and how it failed."""
@@ -176,6 +176,9 @@ class _Maker:
                         raise
                     result, failure = None, error  # what the function did until then stays done
                 entry = self._finish(result, outside)
+                stays = failure is not None or entry.record.unrepeated
+                if request.runs and (stays or (tracer.raises is not None and entry.stores)):
+                    self.aftermath = self._aftermath(arguments, result, outside)
             entry.locals = names.values(tracer)
             if tracer.structures is not None:
                 tracer.structures.settle(outside.reads)
@@ -190,6 +193,50 @@ class _Maker:
             assert failure is not None
             raise failure
         return entry, outside.values, failure
+
+    def _aftermath(self, arguments: Sequence[Any], result: Any, outside: Outside) -> Aftermath:
+        copies = [(made, leaf.handle) for made, leaf in zip(self.inputs, self.leaves, strict=True)
+                  if type(made) is Tensor or type(made) is TracedArray]  # fmt: skip
+        edits: Any = ()
+        if self.containers is not None:
+            values = self.request.call.values
+            paths = self.containers.paths
+            copies += [(path.get(arguments), path.get(values)) for path in paths]
+            edits = self.containers.changes()
+        return Aftermath(outside, copies, edits, result)
+
+    def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
+        """What the run of the call that traced does besides, None if nothing.
+
+        Raises:
+            TraceError: something keeps a value and cannot keep it.
+        """
+        request, tracer, aftermath = self.request, self.tracer, self.aftermath
+        if aftermath is not None and entry.apart is not None:
+            entry.apart.check(request.call.values)
+        near = [failure, request.fn, [leaf.value for leaf in self.leaves], aftermath]
+        if aftermath is not None:
+            aftermath.redo()
+        handles = [(i, ref(x)) for i, x in self._handles.values() if type(x) is Tensor]
+        self._forget()
+        copies = () if aftermath is None else aftermath.copies
+        remains = Remains(
+            tracer.handed_out, Holders(near), stays=aftermath is not None, copies=copies
+        )
+        if remains.texts and request.strict:
+            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
+        entry.record.unrepeated = entry.record.unrepeated or remains.texts
+        if entry.fails or aftermath is not None or remains.values:
+            last = tracer.raises if entry.fails else None
+            return FirstRun(entry.graph, remains, aftermath, handles, failure, last)
+        remains.forget()
+        return None
+
+    def _forget(self) -> None:
+        """Hold nothing of the trace any more."""
+        self.inputs, self.before, self.outputs, self.made = [], [], [], []
+        self.arrays, self._handles, self._known, self._several = {}, {}, {}, {}
+        self.containers = None
 
     @property
     def _first_line(self) -> Source | None:
@@ -267,10 +314,8 @@ class _Maker:
         stores = list(outside.stores(self._store))
         entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
-            *self._updated_arguments(),
-            *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
-            *stores,
-        )
+            *self._updated_arguments(), *self._argument_stores(changes, outside), *stores
+        )  # fmt: skip
         entry.made = tuple(self.made)
         entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
         self._close_graph(entry, outside)
@@ -362,14 +407,35 @@ class _Maker:
         is_known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
         hashes: Any = type(x).__hash__
         by_value = hashes is not None and hashes is not object.__hash__
-        if is_known or by_value or isinstance(x, _IMMUTABLE):
+        if is_known:
             return Output("constant", x)
+        if by_value or isinstance(x, _IMMUTABLE):
+            whole = not self._has_made_parts(x, outside)
+            if not (whole or stored):
+                text = f"the result{path} is a {type(x).__name__} that holds what the function made"
+                outside.note_unrepeated(text, None)
+            if whole or not stored:
+                return Output("constant", x)
         raise TraceError(
             f"a traced function returns a {type(x).__name__} that it makes",
             given=f"result{path}",
             expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
             hint="return its tensors, and build the object outside",
         )
+
+    def _has_made_parts(self, x: Any, outside: Outside) -> bool:
+        """Whether a function or an object, made here, holds what another run would make anew."""
+        if type(x) is FunctionType:
+            parts = [location.get() for location in map(_in_cell, x.__closure__ or ())]
+        elif isinstance(x, type) or is_library_class(type(x)):
+            return False
+        else:
+            parts = list(attributes_of(x).values())
+        return any(
+            part is not GONE and not isinstance(part, _IMMUTABLE)
+            and id(part) not in self._known and not outside.knows(part)
+            for part in parts
+        )  # fmt: skip
 
     def _add_handle(self, x: Any) -> int:
         """The output for a tensor or an array; one that is returned twice is one there, too."""
@@ -403,6 +469,14 @@ class _Maker:
             output = Output("value", self._add(self.tracer.value_of(x)))
             stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
         return stores
+
+    def _argument_stores(self, changes: Iterable[Any], outside: Outside) -> Iterator[Store]:
+        """What is done to containers among the arguments after each run."""
+        for change in changes:
+            try:
+                yield self._store(*change, outside)._replace(of_arguments=True)
+            except TraceError:
+                outside.note_unrepeated(f"{change[1].text} is changed", self._first_line)
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
@@ -500,6 +574,10 @@ class _Maker:
             record.unrolled += map(str, unrolled)
             record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
+
+
+def _in_cell(cell: Any) -> Location:
+    return Location("cell", cell, None, "")
 
 
 def _is_constant(x: Any) -> bool:
