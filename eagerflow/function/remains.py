@@ -222,19 +222,22 @@ def _put_all(
     return tuples, [_made_anew(x, new) for x in tuples]
 
 
-def _is_in_flight(holder: Any, *own: list[Any]) -> bool:
+def _is_in_flight(kept: Any, own: list[Any]) -> bool:
     """Whether nothing holds it but the stack of code that runs in another thread.
 
     That has met a number in the middle of the trace, and goes on with it. The generators that it
     is in the middle of count as its stack.
     """
-    around = gc.get_referrers(holder)
-    return all(
-        any(x is one for one in own)
-        or type(x) is FrameType
-        or (type(x) is GeneratorType and _is_in_flight(x, around, *own))
-        for x in around
-    )
+    known, left = {id(own)}, [kept]
+    known.add(id(left))
+    while left:
+        around = gc.get_referrers(left.pop())
+        if not all(id(x) in known or type(x) in (FrameType, GeneratorType) for x in around):
+            return False
+        left += [x for x in around if type(x) is GeneratorType and id(x) not in known]
+        known.update(map(id, left))
+        del around[:]
+    return True
 
 
 def _made_anew(old: tuple[Any, ...], new: dict[int, Any]) -> Any:
