@@ -75,9 +75,11 @@ class Output(NamedTuple):
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
             outside itself), ``"made"`` (a container that the function made and that occurs in
-            several places) or ``"constant"``.
+            several places), ``"choice"`` (one of two others, which a branch decides) or
+            ``"constant"``.
         what: the index of the output, of the argument or of the container, the path in an
-            argument, the access path, or the constant.
+            argument, the access path, the constant, or of a choice the index of the output that
+            tells whether it is the first of these.
         shape: of the whole of slices.
     """
 

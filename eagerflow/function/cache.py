@@ -355,6 +355,9 @@ def _output(
         return IndexedSlices(values[what], values[what + 1], shape)
     if kind == "copy":
         return what.copy()
+    if kind == "choice":
+        at, options = what
+        return _output(options[not values[at].item()], values, leaves, arguments, made)
     return what
 
 

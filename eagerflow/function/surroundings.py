@@ -214,8 +214,10 @@ class Outside:
         """Rely on what is at a location that code may only set."""
         for watch in self._watches:
             read = watch.read_at(location)
-            if read is not None and not any(read.value is t.value for t in self.reads.tensors):
-                self.rely(read)
+            if read is None:
+                continue
+            known = next((t.path for t in self.reads.tensors if t.value is read.value), None)
+            self.rely(read if known is None else Read(read.path, "alias", known))
 
     def look_into(self, value: Any, text: str) -> None:
         """Follow an object that was found while the function ran, as those before."""
@@ -332,6 +334,12 @@ class Outside:
             if is_container(one.value) and not self._is_of_call(one.path)
         ]
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
+
+    def origin_of(self, handle: Tensor) -> Output | None:
+        """Where the one tensor outside comes from that holds a value; None if there are more."""
+        data = handle._data
+        paths = [read.path for read in self._tensors.values() if read.value._data is data]
+        return Output("outside", paths[0]) if len(paths) == 1 else None
 
     def knows(self, x: Any) -> bool:
         """Whether ``x`` is an object from outside."""

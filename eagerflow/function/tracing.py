@@ -46,6 +46,7 @@ from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import belonging
+from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
@@ -367,6 +368,9 @@ class _Maker:
                 self.made.append(self._tree(x, outside, stored=stored, built=x))
                 self._made[id(x)] = len(self.made) - 1
             return Output("made", self._made[id(x)])
+        chosen = self._choice(x, outside) if stored and type(x) is Tensor else None
+        if chosen is not None:
+            return chosen
         if type(x) is Tensor or type(x) is TracedArray:
             return Output("value", self._add_handle(x))
         if type(x) is Dim:
@@ -378,6 +382,38 @@ class _Maker:
             self._add(self.tracer.value_of(x.indices))
             return Output("slices", first, x.shape)
         return self._constant(x, path, outside, stored)
+
+    def _choice(self, x: Tensor, outside: Outside) -> Output | None:
+        """The output for a tensor of which a branch decides whether it is one that was there.
+
+        Eager code stores that very object. None if no branch takes such a one.
+        """
+        value = self.tracer.value_of(x)
+        node = value.node
+        if node is None or kind_of(node.op) != "branches" or len(node.attrs["branches"]) != 2:
+            return None
+        given = [self._passed_on(node, branch, value, outside) for branch in node.attrs["branches"]]
+        if given == [None, None]:
+            return None
+        made = Output("value", self._add_handle(x))
+        return Output("choice", (self._add(node.inputs[0]), [one or made for one in given]))
+
+    def _passed_on(
+        self, node: Node, branch: Graph, value: Value, outside: Outside
+    ) -> Output | None:
+        """Where an output of a branch comes from, if that is a tensor that was there before."""
+        result = branch.outputs[node.outputs.index(value)]
+        if result not in branch.inputs:
+            return None
+        operand = node.inputs[1 + branch.inputs.index(result)]
+        captured = [c.handle for c in self.tracer.captures.values() if c.value is operand]
+        if captured:
+            return outside.origin_of(captured[0])
+        leaves = [
+            i for i, x in enumerate(self.inputs)
+            if type(x) is Tensor and operand in self.tracer.graph.inputs and x._data.value is operand
+        ]  # fmt: skip
+        return Output("leaf", leaves[0]) if len(leaves) == 1 else None
 
     def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""
@@ -480,7 +516,7 @@ class _Maker:
 
     def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
         """What stores ``value`` outside after each run."""
-        return Store(kind, target, *self._tree(value, outside, stored=True))
+        return Store(kind, target, *self._tree(value, outside, stored=kind != "update"))
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -77,6 +77,7 @@ def check(program: Sequence[Line], changes: Sequence[Sequence[int]], fails: bool
     return len(got)
 
 
+@example(program=[Line(what=80, guard=6)], changes=[[], [], [2]])
 @given(_LINES, _CHANGES)
 @settings(max_examples=examples(60))
 def test_programs(program: list[Line], changes: list[list[int]]) -> None:
