@@ -198,11 +198,18 @@ class Watch:
             for key, old in held.entries()
             if self._may_set(held, key)
         ]
+        known = {id(value): path for path, value in self._reads.holders}
         return [*_relied_on(changes)] + [
-            Read(path, "value" if type(old) in ATOMS else "identity", old)
+            self._unchanged(path, old, known.get(id(old)))
             for path, old in entries
             if path.get() is old is not GONE and not issubclass(type(old), _INPUTS)
         ]
+
+    def _unchanged(self, path: AccessPath, old: Any, known: AccessPath | Root | None) -> Read:
+        """The guard for what is there, and may have been stored from where else it is known."""
+        if known is not None and known is not path:
+            return Read(path, "alias", known)
+        return Read(path, "value" if type(old) in ATOMS else "identity", old)
 
     def _may_set(self, held: Held, key: Any) -> bool:
         """Whether code names it where it stores something."""

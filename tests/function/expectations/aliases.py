@@ -231,3 +231,21 @@ def arguments_in_a_named_tuple(trace: Trace) -> Steps:
 
     yield f(w, b), held.weights
     yield f(b, w), held.weights
+
+
+@program(traces=2)
+def one_object_stored_where_it_was(trace: Trace) -> Steps:
+    world = SimpleNamespace(items=[1.0], same=None, weight=x, twin=x)
+    world.same = world.items
+
+    @trace
+    def f(u):
+        world.twin = world.weight
+        world.weight = world.weight + 1
+        world.same = world.items
+        world.items = [u]
+        return u * 2
+
+    for k in range(4):
+        yield f(x * k), world.twin, world.weight, world.twin is world.weight
+        yield world.same, world.items, world.same is world.items
