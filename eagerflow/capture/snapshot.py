@@ -107,13 +107,16 @@ class Held:
         """The locations that were set, with the old and the new value.
 
         What is longer or shorter than it was gives a location of the kind ``"list"`` as well, with
-        all that it held and the items from there on; deques, sets and arrays give themselves.
+        all that it held and the items from there on; deques, sets, arrays and dicts whose keys are in
+        another order give themselves.
         """
         before, now = self.before, self.now()
         if self.kind in _KEYED:
             for key, old, new in self._pairs(before, now):
                 if differs(old, new):
                     yield self.location(key), old, new
+            if self.kind == "dict" and _is_reordered(before, now):
+                yield Location("other", now, None, self.text), before, now
         elif self.kind == "list":
             if len(before) != len(now) or not all(map(is_, before, now)):
                 for i, (old, new) in enumerate(zip(before, now, strict=False)):

@@ -53,9 +53,7 @@ class Aftermath:
         self._done, self._undone = outside.done(), outside.undone()
         self.copies = [one for one, _ in copies]
         self.given = [given for _, given in copies]
-        self._updated = [
-            one for one in copies if type(one[0]) is Tensor and outside.is_own(one[0])
-        ]
+        self._updated = [one for one in copies if type(one[0]) is Tensor and outside.is_own(one[0])]
         self._edits = [list(edit) for edit in edits]
         if any(type(x) is Dim for x in tree.leaves(result)):
             result = tree.map(lambda x: number_of(x) if type(x) is Dim else x, result)

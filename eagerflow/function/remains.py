@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import operator
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import CellType, FrameType, GeneratorType
 from typing import Any, Final, final
 from weakref import ref
@@ -48,8 +48,13 @@ class Remains:
     """
 
     def __init__(
-        self, handed_out: list[ref[Any]], holders: Holders, *, stays: bool, copies: Sequence[Any] = (),
-    ) -> None:  # fmt: skip
+        self,
+        handed_out: list[ref[Any]],
+        holders: Holders,
+        *,
+        stays: bool,
+        copies: Sequence[Any] = (),
+    ) -> None:
         self._handed_out = handed_out
         self._holders = holders
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows

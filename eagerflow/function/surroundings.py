@@ -284,7 +284,7 @@ class Outside:
         """What is put back after each run; to be asked for while the trace is alive.
 
         Args:
-            make: ``make(kind, target, value, outside)`` gives a store.
+            make: ``make(kind, target, value)`` gives a store.
         """
         for handle, *_ in self._tracer.updated.values():
             now = Tensor()
@@ -293,7 +293,7 @@ class Outside:
             if read is None:
                 self._note("a tensor is updated that no name leads to", self.unrepeated)
             else:
-                yield make("update", read.path, now, self)
+                yield make("update", read.path, now)
         for _, container in self.reads.containers:
             ask_in_keys(container, within=False)
         changes = list(self.changes())
@@ -303,9 +303,7 @@ class Outside:
             new = _to_store(change)
             ask_in_keys(new)
             try:
-                store = (
-                    None if change.kind == "memory" else make(change.kind, change.path, new, self)
-                )
+                store = None if change.kind == "memory" else make(change.kind, change.path, new)
             except (TraceError, TypeError):
                 store = None
             if store is not None and not self._is_of_call(change.path):

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
-from weakref import ref
 
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
@@ -23,17 +22,10 @@ from eagerflow.capture.argument_containers import (
     is_container,
 )
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import GONE, Location
-from eagerflow.capture.snapshot import attributes_of
+from eagerflow.capture.paths import AccessPath
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
-from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import asked
+from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
@@ -41,18 +33,17 @@ from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.holders import Holders
 from eagerflow.function.local_names import LocalNames
+from eagerflow.function.outputs import Outputs
 from eagerflow.function.remains import Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import belonging
-from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, is_numpy
-from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
@@ -102,7 +93,7 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         if failure is not None and not _acts(entry):
             raise failure
         # what the function did before it raised is done before the graph raises
-        entry.fails = failure is not None or (maker.aftermath is not None and tracer.raises is not None)
+        entry.fails = failure is not None or bool(maker.aftermath and tracer.raises)
         entry.first = maker.first_run(entry, failure)
     except BaseException:
         tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
@@ -136,14 +127,8 @@ class _Maker:
         #: the data of each handle before the function ran
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
-        self.outputs: list[Value] = []
-        self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
-        self.containers: ArgumentContainers | None = None
-        self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
-        self._known: dict[int, Output] = {}  # where objects are from that were there before, by id
-        self._several: dict[int, Any] = {}  # containers made here that occur in several places
-        self._made: dict[int, int] = {}  # those of them that are built already
-        self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
+        self.containers = ArgumentContainers((), (), ())
+        self.outputs: Outputs | None = None  # once the function has run
         #: what is left as it is, if runs do not repeat what the function did
         self.aftermath: Aftermath | None = None
 
@@ -156,14 +141,12 @@ class _Maker:
         self._make_inputs(outside.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
-        if not request.call.is_flat:
-            static = [treedef is None for treedef in request.call.treedefs]
-            self.containers = ArgumentContainers(request.call.names, arguments, static)
+        static = [treedef is None for treedef in request.call.treedefs]
+        self.containers = ArgumentContainers(request.call.names, arguments, static)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
-        known += self.containers.values if self.containers is not None else []
-        note_lists(tracer, known)
+        note_lists(tracer, known + self.containers.values)
         names = LocalNames(function)
         try:
             with belonging(""), outside, tracer:  # whatever scope the call is in
@@ -198,13 +181,9 @@ class _Maker:
     def _aftermath(self, arguments: Sequence[Any], result: Any, outside: Outside) -> Aftermath:
         copies = [(made, leaf.handle) for made, leaf in zip(self.inputs, self.leaves, strict=True)
                   if type(made) is Tensor or type(made) is TracedArray]  # fmt: skip
-        edits: Any = ()
-        if self.containers is not None:
-            values = self.request.call.values
-            paths = self.containers.paths
-            copies += [(path.get(arguments), path.get(values)) for path in paths]
-            edits = self.containers.changes()
-        return Aftermath(outside, copies, edits, result)
+        values = self.request.call.values
+        copies += [(path.get(arguments), path.get(values)) for path in self.containers.paths]
+        return Aftermath(outside, copies, self.containers.changes(), result)
 
     def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
         """What the run of the call that traced does besides, None if nothing.
@@ -218,8 +197,11 @@ class _Maker:
         near = [failure, request.fn, [leaf.value for leaf in self.leaves], aftermath]
         if aftermath is not None:
             aftermath.redo()
-        handles = [(i, ref(x)) for i, x in self._handles.values() if type(x) is Tensor]
-        self._forget()
+        assert self.outputs is not None
+        handles = self.outputs.handles
+        # nothing here may hold anything of the trace
+        self.inputs, self.before, self.outputs = [], [], None
+        self.containers = ArgumentContainers((), (), ())
         copies = () if aftermath is None else aftermath.copies
         remains = Remains(
             tracer.handed_out, Holders(near), stays=aftermath is not None, copies=copies
@@ -232,12 +214,6 @@ class _Maker:
             return FirstRun(entry.graph, remains, aftermath, handles, failure, last)
         remains.forget()
         return None
-
-    def _forget(self) -> None:
-        """Hold nothing of the trace any more."""
-        self.inputs, self.before, self.outputs, self.made = [], [], [], []
-        self.arrays, self._handles, self._known, self._several = {}, {}, {}, {}
-        self.containers = None
 
     @property
     def _first_line(self) -> Source | None:
@@ -296,205 +272,45 @@ class _Maker:
         entry = CacheEntry()
         tree.leaves(result)  # a list that holds itself is refused here
         ask_in_keys(result)
-        self._known = outside.outputs
-        if self.containers is not None:
-            self._known |= self.containers.outputs
-        handles = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
-        self._known |= {id(x): Output("leaf", i) for i, x in reversed(handles)}
-        for container in self.containers.values if self.containers is not None else ():
+        containers = self.containers
+        for container in containers.values:
             ask_in_keys(container, within=False)
-        done = self.containers.changes() if self.containers is not None else ()
         changes, changed = [], []
-        for kind, path, value in done:
-            owner: Any = path if kind in ("append", "fill") else path.parent
-            changed.append(owner)
-            changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
-            ask_in_keys(changes[-1][2])
-        self._note_several([result, *[x for *_, x in changes], *[x.new for x in outside.changes()]])
-        entry.treedef, entry.outputs = self._tree(result, outside)
-        stores = list(outside.stores(self._store))
+        for kind, path, value in containers.changes():
+            changed.append(path if kind in ("append", "fill") else path.parent)
+            value = kept_lists(value, changed[-1].text, self._first_line)
+            ask_in_keys(value)
+            changes.append((kind, path, value))
+        leaves = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
+        known = outside.outputs | containers.outputs
+        known |= {id(x): Output("leaf", i) for i, x in reversed(leaves)}
+        outputs = self.outputs = Outputs(self.tracer, outside, self.leaves, self.inputs, known)
+        outputs.note_several(
+            [result, *[x for *_, x in changes], *[x.new for x in outside.changes()]]
+        )
+        entry.treedef, entry.outputs = outputs.tree(result)
+        stores = list(outside.stores(outputs.store))
         entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
-            *self._updated_arguments(), *self._argument_stores(changes, outside), *stores
-        )  # fmt: skip
-        entry.made = tuple(self.made)
-        entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
-        self._close_graph(entry, outside)
+            *self._updated_arguments(outputs),
+            *self._argument_stores(changes, outputs, outside),
+            *stores,
+        )
+        entry.made = tuple(outputs.made)
+        entry.arrays = tuple([(i, x.maker) for i, x in outputs.arrays.items()])
+        self._close_graph(entry, outside, outputs.values)
         return entry
 
-    def _note_several(self, values: Iterable[Any]) -> None:
-        """Note which containers that the function made occur in several places of these values.
-
-        They have to be one object there after each run, too: what is done to it in one place is
-        seen in the others.
-        """
-        seen: dict[int, Any] = {}
-        left = list(values)
-        while left:
-            x = left.pop()
-            parts = None if id(x) in self._known else tree.children(x)
-            if parts is None or x is None or _is_constant(x):
-                continue
-            if id(x) in seen:
-                self._several[id(x)] = x
-            else:
-                seen[id(x)] = x
-                left += parts
-
-    def _tree(
-        self, value: Any, outside: Outside, *, stored: bool = False, built: Any = None
-    ) -> tuple[tree.TreeDef, tuple[Output, ...]]:
-        """The structure of a value, and where its leaves come from."""
-        leaves, treedef = tree.flatten(
-            value,
-            lambda x: (
-                _is_constant(x)
-                or (x is not built and (id(x) in self._known or id(x) in self._several))
-            ),
-            whole=True,
-        )
-        outputs = [
-            self._output(x, path, outside, stored=stored)
-            for x, path in zip(leaves, tree.paths(treedef), strict=True)
-        ]
-        return treedef, tuple(outputs)
-
-    def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
-        """Where a leaf of a result comes from, or of what is stored outside."""
-        if id(x) in self._known:
-            return self._known[id(x)]
-        if id(x) in self._several:
-            if id(x) not in self._made:  # those inside of it come first
-                self.made.append(self._tree(x, outside, stored=stored, built=x))
-                self._made[id(x)] = len(self.made) - 1
-            return Output("made", self._made[id(x)])
-        chosen = self._choice(x, outside) if stored and type(x) is Tensor else None
-        if chosen is not None:
-            return chosen
-        if type(x) is Tensor or type(x) is TracedArray:
-            return Output("value", self._add_handle(x))
-        if type(x) is Dim:
-            x = number_of(x)
-        if type(x) is TracedNumber:
-            return Output("value", self._add(x.value))
-        if type(x) is IndexedSlices:
-            first = self._add(self.tracer.value_of(x.values))
-            self._add(self.tracer.value_of(x.indices))
-            return Output("slices", first, x.shape)
-        return self._constant(x, path, outside, stored)
-
-    def _choice(self, x: Tensor, outside: Outside) -> Output | None:
-        """The output for a tensor of which a branch decides whether it is one that was there.
-
-        Eager code stores that very object. None if no branch takes such a one.
-        """
-        value = self.tracer.value_of(x)
-        node = value.node
-        if node is None or kind_of(node.op) != "branches" or len(node.attrs["branches"]) != 2:
-            return None
-        given = [self._passed_on(node, branch, value, outside) for branch in node.attrs["branches"]]
-        if given == [None, None]:
-            return None
-        made = Output("value", self._add_handle(x))
-        return Output("choice", (self._add(node.inputs[0]), [one or made for one in given]))
-
-    def _passed_on(
-        self, node: Node, branch: Graph, value: Value, outside: Outside
-    ) -> Output | None:
-        """Where an output of a branch comes from, if that is a tensor that was there before."""
-        result = branch.outputs[node.outputs.index(value)]
-        if result not in branch.inputs:
-            return None
-        operand = node.inputs[1 + branch.inputs.index(result)]
-        captured = [c.handle for c in self.tracer.captures.values() if c.value is operand]
-        if captured:
-            return outside.origin_of(captured[0])
-        leaves = [
-            i for i, x in enumerate(self.inputs)
-            if type(x) is Tensor and operand in self.tracer.graph.inputs and x._data.value is operand
-        ]  # fmt: skip
-        return Output("leaf", leaves[0]) if len(leaves) == 1 else None
-
-    def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
-        """A result that is no tensor: the same in each run."""
-        if type(x) in (slice, frozenset):
-            x = asked(x, f"its place in a {type(x).__name__}")
-        if holds_placeholder(x):
-            raise TraceError(
-                "a traced function returns a text that shows a value",
-                given=f"result{path} is {''.join([x])!r}",
-                hint="return the tensor or the number, and make the text of it outside",
-            )
-        if isinstance(x, AbstractArray):
-            resource = getattr(x, "resource", None)
-            if not stored and any(resource is made for made in self.tracer.created_resources):
-                raise TraceError(
-                    "a traced function returns a variable that it makes",
-                    given=f"result{path}",
-                    hint="make the variable outside, or return its value: v.value",
-                )
-            return Output("constant", x)
-        if is_numpy(x):
-            return Output("copy", x.copy())
-        if isinstance(x, set):  # of another call, which is one of the same items
-            here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
-            if here:
-                return Output("leaf", here[0])
-        is_known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
-        hashes: Any = type(x).__hash__
-        by_value = hashes is not None and hashes is not object.__hash__
-        if is_known:
-            return Output("constant", x)
-        if by_value or isinstance(x, _IMMUTABLE):
-            whole = not self._has_made_parts(x, outside)
-            if not (whole or stored):
-                text = f"the result{path} is a {type(x).__name__} that holds what the function made"
-                outside.note_unrepeated(text, None)
-            if whole or not stored:
-                return Output("constant", x)
-        raise TraceError(
-            f"a traced function returns a {type(x).__name__} that it makes",
-            given=f"result{path}",
-            expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
-            hint="return its tensors, and build the object outside",
-        )
-
-    def _has_made_parts(self, x: Any, outside: Outside) -> bool:
-        """Whether a function or an object, made here, holds what another run would make anew."""
-        if type(x) is FunctionType:
-            parts = [location.get() for location in map(_in_cell, x.__closure__ or ())]
-        elif isinstance(x, type) or is_library_class(type(x)):
-            return False
-        else:
-            parts = list(attributes_of(x).values())
-        return any(
-            part is not GONE and not isinstance(part, _IMMUTABLE)
-            and id(part) not in self._known and not outside.knows(part)
-            for part in parts
-        )  # fmt: skip
-
-    def _add_handle(self, x: Any) -> int:
-        """The output for a tensor or an array; one that is returned twice is one there, too."""
-        if id(x) not in self._handles:
-            array = type(x) is TracedArray
-            number = self._add(self.tracer.value_of(x.tensor if array else x))
-            self._handles[id(x)] = (number, x)
-            if array:
-                self.arrays[number] = x
-        return self._handles[id(x)][0]
-
-    def _add(self, value: Value) -> int:
-        self.outputs.append(value)
-        return len(self.outputs) - 1
-
-    def _updated_arguments(self) -> list[Store]:
+    def _updated_arguments(self, outputs: Outputs) -> Iterator[Store]:
         """The handles of the caller that get another value."""
-        stores = []
-        done: set[int] = set()
-        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
-            if type(x) is not Tensor or x._data is before or id(x) in done:
-                continue
-            done.add(id(x))
+        changed = {
+            id(x): (i, x)
+            for i, (x, before) in reversed(
+                list(enumerate(zip(self.inputs, self.before, strict=True)))
+            )
+            if type(x) is Tensor and x._data is not before
+        }
+        for i, x in changed.values():
             leaf = self.leaves[i]
             if leaf.array is not None:
                 raise TraceError(
@@ -502,26 +318,21 @@ class _Maker:
                     given=type(leaf.value).__name__,
                     hint="pass ef.tensor(array), or work on a copy: x = ef.tensor(x)",
                 )
-            output = Output("value", self._add(self.tracer.value_of(x)))
-            stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
-        return stores
+            output = Output("value", outputs.add(self.tracer.value_of(x)))
+            yield Store("update", i, tree.flatten(0)[1], (output,))
 
-    def _argument_stores(self, changes: Iterable[Any], outside: Outside) -> Iterator[Store]:
+    def _argument_stores(
+        self, changes: Iterable[tuple[str, AccessPath, Any]], outputs: Outputs, outside: Outside
+    ) -> Iterator[Store]:
         """What is done to containers among the arguments after each run."""
-        for change in changes:
+        for kind, path, value in changes:
             try:
-                yield self._store(*change, outside)._replace(of_arguments=True)
+                yield outputs.store(kind, path, value)._replace(of_arguments=True)
             except TraceError:
-                outside.note_unrepeated(f"{change[1].text} is changed", self._first_line)
-
-    def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
-        """What stores ``value`` outside after each run."""
-        return Store(kind, target, *self._tree(value, outside, stored=kind != "update"))
+                outside.note_unrepeated(f"{path.text} is changed", self._first_line)
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""
-        if self.containers is None:
-            return None
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -536,7 +347,7 @@ class _Maker:
 
     # --- the graph ---
 
-    def _close_graph(self, entry: CacheEntry, outside: Outside) -> None:
+    def _close_graph(self, entry: CacheEntry, outside: Outside, outputs: list[Value]) -> None:
         """Bring the inputs in order; what is static or made while tracing becomes constants."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
@@ -544,7 +355,7 @@ class _Maker:
         entry.leaves = tuple([i for value, i in pairs if id(value) not in static])
         entry.numbers = tuple([(i, static[id(v)].number) for v, i in pairs if id(v) in static])
         inputs = [value for value, _ in pairs if id(value) not in static]
-        graph.outputs = self.outputs
+        graph.outputs = outputs
         captured, constants, entry.guards = outside.close(static)
         entry.guards.keep_apart(outside.reads, entry.stores)
         entry.asks_identity = outside.reads.asks_identity
@@ -568,7 +379,6 @@ class _Maker:
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
         )
-        entry.makes_resources = bool(tracer.created_resources)
         entry.own_rules = tuple(tracer.own_rules)
         entry.graph = graph
         if settings.current().verify:
@@ -610,15 +420,6 @@ class _Maker:
             record.unrolled += map(str, unrolled)
             record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
-
-
-def _in_cell(cell: Any) -> Location:
-    return Location("cell", cell, None, "")
-
-
-def _is_constant(x: Any) -> bool:
-    """Whether it is a tuple of plain values, which stays the object that it is."""
-    return type(x) is tuple and all(type(y) in ATOMS or _is_constant(y) for y in x)
 
 
 def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:
