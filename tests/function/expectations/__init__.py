@@ -25,7 +25,7 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "aftermath", "PROGRAMS", "aliases", "arguments", "arrays", "captured", "changes", "errors", "escaping",
-    "exact_numbers", "gradients", "hidden", "identity", "instances", "language", "lengths",
-    "numbers", "objects", "remains", "sizes", "state",
+    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "errors",
+    "escaping", "exact_numbers", "gradients", "hidden", "identity", "instances", "language",
+    "lengths", "numbers", "objects", "remains", "sizes", "state",
 ]  # fmt: skip
