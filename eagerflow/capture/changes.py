@@ -207,7 +207,7 @@ class Watch:
 
     def _unchanged(self, path: AccessPath, old: Any, known: AccessPath | Root | None) -> Read:
         """The guard for what is there, and may have been stored from where else it is known."""
-        if known is not None and known is not path:
+        if known is not None and not _is_same(path, known):
             return Read(path, "alias", known)
         return Read(path, "value" if type(old) in ATOMS else "identity", old)
 
@@ -256,6 +256,16 @@ class Watch:
                 for kind, key, old, new in one.edits()
             )
         ]
+
+
+def _is_same(path: AccessPath, other: AccessPath | Root) -> bool:
+    """Whether two paths lead to one name, attribute or item."""
+    if not isinstance(other, AccessPath):
+        return False
+    try:
+        return path.location().identity == other.location().identity
+    except TypeError:  # it cannot be set
+        return False
 
 
 def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:

@@ -77,6 +77,7 @@ def check(program: Sequence[Line], changes: Sequence[Sequence[int]], fails: bool
     return len(got)
 
 
+@example(program=[Line(what=55, guard=0), Line(what=26, guard=0)], changes=[[], [], [10]])
 @example(program=[Line(what=80, guard=0), Line(what=79, guard=0)], changes=[[], [], []])
 @example(program=[Line(what=80, guard=6)], changes=[[], [], [2]])
 @given(_LINES, _CHANGES)
