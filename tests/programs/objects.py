@@ -107,7 +107,7 @@ WRITES = (
     "world.weight += y", "world.weight = world.weight + 1", "world.twin = world.weight",
     "world.twin *= 2", "world.pair[1].append(y.sum())", "world.pair = (world.total, [1.0])",
     "world.total += 1.5", "world.total = y.sum()", "world.box = dict(world.box, n=5)",
-    "world.made = Made(y.sum(), world.items)", "world.box['made'] = Made(y, [y, x])",
+    "world.made = Made(y.sum(), world.items)", "world.box['made'] = Made(y, [y, y])",
     "world.made.parts.append(y)", "world.same = world.made.parts",
     "world.made = Made(world.total, (world.weight, world.made))", "world.made.n = y",
     "world.other.parts = [world.made, y]", "world.total = world.made.n",
