@@ -246,10 +246,10 @@ class Watch:
         for held in self._held:
             held.restore(self._is_left)
 
-    def done(self) -> list[Held]:
-        """What the function has changed, as it is now."""
+    def changed(self) -> list[Held]:
+        """What the function has changed, as it was before."""
         return [
-            Held(one.kind, one.owner, one.text, one.path, one.names)
+            one
             for one in self._held
             if any(
                 kind not in ("set", "delete") or not self._is_left(one, key, old, new)

@@ -38,6 +38,7 @@ class Aftermath:
     Args:
         outside: the world.
         copies: what was in the place of arguments, and these.
+        updated: those of them that are tensors which were updated.
         edits: what was done to containers among the copies.
         result: of the function.
 
@@ -47,13 +48,13 @@ class Aftermath:
     """
 
     def __init__(
-        self, outside: Outside, copies: Sequence[tuple[Any, Any]], edits: Iterable[_Edit],
-        result: Any,
+        self, outside: Outside, copies: Sequence[tuple[Any, Any]],
+        updated: Sequence[tuple[Tensor, Any]], edits: Iterable[_Edit], result: Any,
     ) -> None:  # fmt: skip
-        self._done, self._undone = outside.done(), outside.undone()
+        self._before, self._after = outside.changed()
         self.copies = [one for one, _ in copies]
         self.given = [given for _, given in copies]
-        self._updated = [one for one in copies if type(one[0]) is Tensor and outside.is_own(one[0])]
+        self._updated = list(updated)
         self._edits = [list(edit) for edit in edits]
         if any(type(x) is Dim for x in tree.leaves(result)):
             result = tree.map(lambda x: number_of(x) if type(x) is Dim else x, result)
@@ -61,11 +62,13 @@ class Aftermath:
 
     def redo(self) -> None:
         """Do all of it again, after it was put back."""
-        self._done()
+        for held in self._after:
+            held.restore()
 
     def undo(self) -> None:
         """Put it back as it was before the call."""
-        self._undone()
+        for held in self._before:
+            held.restore()
 
     def update(self) -> None:
         """Give arguments the values that the copies got, all of which are known by now."""

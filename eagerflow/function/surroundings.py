@@ -6,6 +6,7 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 from collections import deque
@@ -28,6 +29,7 @@ from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read
+from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.texts import holds_placeholder
@@ -35,7 +37,6 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
-from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -240,45 +241,20 @@ class Outside:
         self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
 
-    def is_own(self, x: Tensor) -> bool:
-        """Whether a tensor holds what the function made."""
-        return type(x._data) is Symbol and x._data.value.node is not None
-
-    def done(self) -> Callable[[], None]:
-        """What does again what the function has done so far, once it was put back."""
+    def changed(self) -> tuple[list[Held], list[Held]]:
+        """What the function has changed so far, as it was before and as it is now."""
+        before = [copy.copy(held) for watch in self._watches for held in watch.changed()]
+        after = [Held(x.kind, x.owner, x.text, x.path, x.names) for x in before]
         originals = {
             id(x): old for (_, x), (_, old) in zip(self._substitutes, self._originals, strict=True)
         }
-        done = [held for watch in self._watches for held in watch.done()]
-        for held in done:
+        for held in (*before, *after):
             held.replace(originals)
-        handles = [(x, x._data, x._lane, x._mark) for x, *_ in self._tracer.updated.values()]
-
-        def redo() -> None:
-            for held in done:
-                held.restore()
-            for handle, data, lane, mark in handles:
-                handle._data, handle._lane, handle._mark = data, lane, mark
-
-        return redo
-
-    def undone(self) -> Callable[[], None]:
-        """What takes back what `done` does."""
-        watches = [*self._watches]
-        handles = [*self._tracer.updated.values()]
-        numbers = [(path, x, old) for (path, x), (_, old) in zip(
-            self._substitutes, self._originals, strict=True)]  # fmt: skip
-
-        def undo() -> None:
-            for watch in watches:
-                watch.restore()
-            for path, substitute, old in reversed(numbers):
-                if path.get() is substitute:
-                    path.set(old)
-            for handle, data, lane, mark in handles:
-                handle._data, handle._lane, handle._mark = data, lane, mark
-
-        return undo
+        for handle, *contents in self._tracer.updated.values():
+            after.append(Held("handle", handle, ""))
+            before.append(copy.copy(after[-1]))
+            before[-1].before = tuple(contents)
+        return before, after
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.

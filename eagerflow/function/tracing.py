@@ -183,7 +183,12 @@ class _Maker:
                   if type(made) is Tensor or type(made) is TracedArray]  # fmt: skip
         values = self.request.call.values
         copies += [(path.get(arguments), path.get(values)) for path in self.containers.paths]
-        return Aftermath(outside, copies, self.containers.changes(), result)
+        updated = [
+            (made, leaf.handle)
+            for made, before, leaf in zip(self.inputs, self.before, self.leaves, strict=True)
+            if type(made) is Tensor and made._data is not before
+        ]
+        return Aftermath(outside, copies, updated, self.containers.changes(), result)
 
     def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
         """What the run of the call that traced does besides, None if nothing.

@@ -122,8 +122,8 @@ CHANGES = (
     "world.items[:] = [2.0, 1, ef.tensor([1.0, 1.0])]", "world.space.scale = 3",
 )  # fmt: skip
 _NAMES: dict[str, Any] = {
-    "AttributeDict": AttributeDict, "Config": Config, "Made": Made, "bisect": bisect, "copy": copy, "ef": ef,
-    "heapq": heapq,
+    "AttributeDict": AttributeDict, "Config": Config, "Made": Made, "bisect": bisect, "copy": copy,
+    "ef": ef, "heapq": heapq,
 }  # fmt: skip
 
 
