@@ -18,7 +18,7 @@ from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, number_of
 from eagerflow.function.remains import Remains
-from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay
 
 if TYPE_CHECKING:
@@ -41,8 +41,10 @@ class Aftermath:
         updated: those of them that are tensors which were updated.
         edits: what was done to containers among the copies.
         result: of the function.
+        chosen: the tensors of which a branch decides whether they are one that was there before.
 
     Attributes:
+        tests: what decides that.
         copies: what was in the place of arguments.
         given: these.
     """
@@ -50,6 +52,7 @@ class Aftermath:
     def __init__(
         self, outside: Outside, copies: Sequence[tuple[Any, Any]],
         updated: Sequence[tuple[Tensor, Any]], edits: Iterable[_Edit], result: Any,
+        chosen: Sequence[tuple[Tensor, Value, Sequence[Any]]],
     ) -> None:  # fmt: skip
         self._before, self._after = outside.changed()
         self.copies = [one for one, _ in copies]
@@ -59,6 +62,8 @@ class Aftermath:
         if any(type(x) is Dim for x in tree.leaves(result)):
             result = tree.map(lambda x: number_of(x) if type(x) is Dim else x, result)
         self._result = [result]
+        self._chosen = [(x, known) for x, _, known in chosen]
+        self.tests = [test for _, test, _ in chosen]
 
     def redo(self) -> None:
         """Do all of it again, after it was put back."""
@@ -70,8 +75,14 @@ class Aftermath:
         for held in self._before:
             held.restore()
 
-    def update(self) -> None:
+    def update(self, tests: Sequence[Any]) -> None:
         """Give arguments the values that the copies got, all of which are known by now."""
+        for (x, known), test in zip(self._chosen, tests, strict=True):
+            there = known[not test.item()]
+            if there is not None:
+                self.copies.append(x)
+                self.given.append(there)
+        self._chosen.clear()
         for made, given in self._updated:
             current().rebind(given, made)
         self._updated.clear()
@@ -110,7 +121,8 @@ class FirstRun:
         self._graph = copy.copy(graph)
         outputs = graph.outputs if aftermath is None else []
         self._count = len(outputs)
-        self._graph.outputs = [*outputs, *remains.values]
+        tests = [] if aftermath is None else aftermath.tests
+        self._graph.outputs = [*outputs, *remains.values, *tests]
         self._end: Graph | None = None
         if last is not None:
             self._graph.nodes = [node for node in graph.nodes if node is not last]
@@ -140,7 +152,7 @@ class FirstRun:
                     outputs[i] = outputs[i] if held is None else held
                 result = finish(outputs[: self._count])
             else:
-                self._aftermath.update()
+                self._aftermath.update([values[v] for v in self._aftermath.tests])
                 self._remains.settle(self._aftermath.copies, self._aftermath.given)
                 result = self._aftermath.finish(arguments)
         except BaseException:

@@ -51,6 +51,8 @@ class Outputs:
         values: the outputs.
         arrays: those that are arrays of NumPy.
         made: containers in several places: structure and leaves.
+        chosen: the tensors of which a branch decides what they are, with what decides it, and for
+            both branches the tensor that was there before, None if a new one is made.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Outputs:
         self.values: list[Value] = []
         self.arrays: dict[int, TracedArray] = {}
         self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
+        self.chosen: list[tuple[Tensor, Value, list[Any]]] = []
         self._several: dict[int, Any] = {}  # containers made here that occur in several places
         self._built: dict[int, int] = {}  # those of them that are built already
         self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
@@ -155,24 +158,31 @@ class Outputs:
         given = [self._passed_on(node, branch, value) for branch in node.attrs["branches"]]
         if given == [None, None]:
             return None
+        known = [None if one is None else one[1] for one in given]
+        self.chosen.append((x, node.inputs[0], known))
         made = Output("value", self._add_handle(x))
-        return Output("choice", (self.add(node.inputs[0]), [one or made for one in given]))
+        return Output(
+            "choice", (self.add(node.inputs[0]), [made if one is None else one[0] for one in given])
+        )
 
-    def _passed_on(self, node: Node, branch: Graph, value: Value) -> Output | None:
-        """Where an output of a branch comes from, if that is a tensor that was there before."""
+    def _passed_on(self, node: Node, branch: Graph, value: Value) -> tuple[Output, Any] | None:
+        """Where an output of a branch comes from, and the tensor, if that was there before."""
         result = branch.outputs[node.outputs.index(value)]
         if result not in branch.inputs:
             return None
         operand = node.inputs[1 + branch.inputs.index(result)]
         captured = [c.handle for c in self._tracer.captures.values() if c.value is operand]
         if captured:
-            return self._outside.origin_of(captured[0])
+            read = self._outside.origin_of(captured[0])
+            return None if read is None else (Output("outside", read.path), read.value)
         if operand not in self._tracer.graph.inputs:
             return None
         leaves = [
             i for i, x in enumerate(self._inputs) if type(x) is Tensor and x._data.value is operand
         ]
-        return Output("leaf", leaves[0]) if len(leaves) == 1 else None
+        if len(leaves) != 1:
+            return None
+        return Output("leaf", leaves[0]), self._leaves[leaves[0]].handle
 
     def _constant(self, x: Any, path: str, stored: bool) -> Output:
         """A result that is no tensor: the same in each run."""

@@ -309,11 +309,10 @@ class Outside:
         ]
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
 
-    def origin_of(self, handle: Tensor) -> Output | None:
-        """Where the one tensor outside comes from that holds a value; None if there are more."""
-        data = handle._data
-        paths = [read.path for read in self._tensors.values() if read.value._data is data]
-        return Output("outside", paths[0]) if len(paths) == 1 else None
+    def origin_of(self, handle: Tensor) -> Read | None:
+        """The read of the one tensor outside that holds a value; None if there are more."""
+        reads = [read for read in self._tensors.values() if read.value._data is handle._data]
+        return reads[0] if len(reads) == 1 else None
 
     def knows(self, x: Any) -> bool:
         """Whether ``x`` is an object from outside."""

@@ -188,7 +188,9 @@ class _Maker:
             for made, before, leaf in zip(self.inputs, self.before, self.leaves, strict=True)
             if type(made) is Tensor and made._data is not before
         ]
-        return Aftermath(outside, copies, updated, self.containers.changes(), result)
+        assert self.outputs is not None
+        edits = self.containers.changes()
+        return Aftermath(outside, copies, updated, edits, result, self.outputs.chosen)
 
     def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
         """What the run of the call that traced does besides, None if nothing.

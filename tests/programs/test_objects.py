@@ -87,6 +87,7 @@ def test_programs(program: list[Line], changes: list[list[int]]) -> None:
 
 
 @example(program=[Line(what=74, guard=6)], changes=[[], [], []])
+@example(program=[Line(what=62, guard=6)], changes=[[], [], []])
 @given(_LINES, _CHANGES)
 @settings(max_examples=examples(30))
 def test_programs_that_fail(program: list[Line], changes: list[list[int]]) -> None:

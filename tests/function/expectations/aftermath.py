@@ -153,3 +153,41 @@ def objects_kept_before_it_raises(trace: Trace) -> Steps:
         yield attempt(f, u, items), list(made.table), u
         yield made.table["y"] is made.table["a"], made.table["y"][0] is u is items[0]
         yield made.table["z"] is items[1], items[1].items is items, items[1].u is u
+
+
+@program(traces=0)
+def tensors_that_a_branch_stores_before_it_raises(trace: Trace) -> Steps:
+    world = Thing(items=[1.0, x], same=None, last=None)
+
+    @trace
+    def f(u):
+        if u.sum() > 1:
+            world.same = list(world.items)
+            world.last = u
+        else:
+            world.same = [1.0, u]
+            world.last = world.items[1]
+        raise ValueError("mine")
+
+    for k in (1.0, -1.0, 2.0):
+        u = x * k
+        yield attempt(f, u), world.same, world.last
+        yield world.same[1] is world.items[1], world.same[1] is u, world.last is u
+        yield world.last is world.items[1], world.items[1] is x
+
+
+@program(traces=3, reports=("traced at each call: world.made is set",))
+def tensors_that_a_branch_stores_besides_what_is_kept(trace: Trace) -> Steps:
+    world = Thing(w=x, best=x + 1, made=None)
+
+    @trace
+    def f(u):
+        if u.sum() > 1:
+            world.best = world.w
+        world.made = Thing(best=world.best)
+        return u
+
+    for k in (1.0, -1.0, 2.0):
+        best = world.best
+        yield f(x * k), world.best is best, world.best is world.w, world.made.best is world.best
+        world.w = x - k
