@@ -16,6 +16,10 @@ class OptionKind(NamedTuple):
         wrong: what is said of one that is something else, after its name.
         expected: what it should be.
         fits: whether a value is.
+
+    >>> from eagerflow.extending import OptionKind, require
+    >>> even = OptionKind("is odd", "an even number", lambda x: x % 2 == 0)
+    >>> require("fold", even, times=2)
     """
 
     wrong: str
@@ -42,13 +46,35 @@ COUNT: Final = SIZE._replace(wrong="is no count")
 
 
 def one_of(*choices: Any) -> OptionKind:
-    """One of some values."""
+    """One of some values.
+
+    >>> from eagerflow.extending import one_of
+    >>> one_of("mean", "sum").expected
+    "'mean' or 'sum'"
+    """
     expected = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
     return OptionKind("has no such value", expected, lambda x: x in choices)
 
 
-def check(who: str, kind: OptionKind, **options: Any) -> None:
-    """Raise if an option of a class or function, called ``who``, is not of its kind."""
+def require(who: str, kind: OptionKind, **options: Any) -> None:
+    """Refuse an option that is not of its kind.
+
+    Args:
+        who: the class or function that has the options.
+        kind: the kind.
+        options: their values by their names.
+
+    Raises:
+        TensorValueError: one of them is something else.
+
+    >>> from eagerflow.extending import SIZE, require
+    >>> require("Linear", SIZE, n_in=3, n_out=4)
+    >>> try:
+    ...     require("Linear", SIZE, n_in=3, n_out=-1)
+    ... except ef.errors.TensorValueError as error:
+    ...     print(error.wrong)
+    Linear: n_out is no size
+    """
     for name, value in options.items():
         if not kind.fits(value):
             given = f"{name}={value!r}"

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.errors import CheckpointError, EagerflowError
-from eagerflow.extending import nearest
+from eagerflow.unknown_names import nearest
 
 _SHOWN: Final = 8  # names in one list of a message
 
 
-def put(
+def put_state(
     variables: Mapping[str, ef.Variable],
     names: Mapping[str, str],
     state: Mapping[str, Any],
@@ -30,6 +30,12 @@ def put(
 
     Raises:
         CheckpointError: it does not fit; nothing is assigned then.
+
+    >>> from eagerflow.extending import put_state
+    >>> w = ef.Variable([1.0, 2.0])
+    >>> put_state({"w": w}, {"w": "w"}, {"w": [3.0, 4.0]}, True, "Scale")
+    >>> w
+    Variable([3., 4.], f32[2]@cpu:0)
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(
@@ -65,7 +71,7 @@ def put(
 
 def _hint(missing: list[str], unexpected: list[str]) -> str:
     """What to do about paths that do not meet."""
-    pair = alike(missing, unexpected)
+    pair = renaming(missing, unexpected)
     meant = f"is {pair[0]!r} there {pair[1]!r} here? " if pair else ""
     return f"{meant}strict=False leaves out what is missing or unexpected"
 
@@ -97,16 +103,21 @@ def _same(value: ef.Tensor, other: ef.Tensor) -> bool:
 
 
 def _listed(title: str, names: list[str]) -> str:
-    return f"{title}: {some(names)}" if names else ""
+    return f"{title}: {first_names(names)}" if names else ""
 
 
-def some(names: list[str]) -> str:
-    """The first of some names, and how many more there are."""
+def first_names(names: list[str]) -> str:
+    """The first of some names, and how many more there are.
+
+    >>> from eagerflow.extending import first_names
+    >>> first_names([f"layer{i}" for i in range(10)])
+    'layer0, layer1, layer2, layer3, layer4, layer5, layer6, layer7 and 2 more'
+    """
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"{', '.join(names[:_SHOWN])}{more}"
 
 
-def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
+def renaming(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
     """What paths that are missing are called elsewhere: the parts in which the first two differ.
 
     Args:
@@ -115,6 +126,10 @@ def alike(here: Iterable[str], there: Iterable[str]) -> tuple[str, str] | None:
 
     Returns:
         The name there and the name here, such as ``("encoder", "backbone")``.
+
+    >>> from eagerflow.extending import renaming
+    >>> renaming(["encoder.0.weight"], ["backbone.0.weight", "head.bias"])
+    ('backbone', 'encoder')
     """
     others = list(there)
     first = next(iter(here), None)

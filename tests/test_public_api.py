@@ -69,7 +69,7 @@ def lookup(name: str) -> object:
 SPACES = (
     "linalg", "fft", "random", "checkpoint", "data", "optim",
     "nn", "nn.functional", "nn.init", "nn.metrics",
-    "extending", "extending.tree", "extending.tracing", "extending.pipelines",
+    "extending", "extending.tree",
 )  # fmt: skip
 
 

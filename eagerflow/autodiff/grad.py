@@ -15,7 +15,7 @@ from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
-from eagerflow.errors import DTypeError, GradientError, TensorValueError, hides_frames
+from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames
 from eagerflow.ops.rules.promotion import cast
 
 
@@ -277,10 +277,13 @@ def _derivative(
     """A function like ``f`` that gives what ``give`` makes of the result of `differentiate`."""
     check_function(what, f)
 
-    @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return give(*differentiate(what, f, argnums, wrt, has_aux, args, kwargs))
+        try:
+            return give(*differentiate(what, f, argnums, wrt, has_aux, args, kwargs))
+        except BaseException as error:
+            hide_frames(error)
+            raise
 
     return function
 

@@ -239,7 +239,7 @@ def call_in_scope(
         names: names for variables that the trace meets in the call for the first time; of
             two names the first counts. None leaves the names as they are.
 
-    >>> from eagerflow.extending.tracing import call_in_scope
+    >>> from eagerflow.extending import call_in_scope
     >>> w = ef.Variable([1.0, 2.0])
     >>> def encode(x):
     ...     return x * w

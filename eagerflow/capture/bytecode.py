@@ -41,6 +41,16 @@ _WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getat
 _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
 #: and by names that are arguments
 _BY_NAME: Final = frozenset({"setattr", "delattr", "__setattr__", "__delattr__"})
+#: how instructions begin that test, loop or catch (``while True`` does but jump back), that make
+#: texts (FORMAT_VALUE, which 3.13 has divided), and that raise
+_BRANCHING: Final = (
+    "POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP", "TO_BOOL",
+    "PUSH_EXC_INFO", "FORMAT_", "RAISE_VARARGS",
+)  # fmt: skip
+#: builtins that do so
+_BRANCHING_BUILTINS: Final = frozenset(
+    {"all", "any", "deque", "ldexp", "len", "max", "min", "pow", "print", "type"}
+)
 #: kind and name of what has no name
 UNNAMED: Final = ("", "")
 
@@ -106,6 +116,9 @@ class Facts:
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
         owners: the names of what attributes are read of, set or asked for.
+        branches: whether it tests, loops, prints, raises, catches or makes texts, or calls builtins
+            that do so.
+        calls: whether it calls anything.
     """
 
     loads: list[Load] = field(default_factory=list)
@@ -125,6 +138,8 @@ class Facts:
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
+    branches: bool = False
+    calls: bool = False
 
 
 def _plain(code: CodeType) -> Iterator[tuple[int, str, Any]]:
@@ -248,6 +263,8 @@ class _Reader:
         #: calls of functions that get the name of an attribute, which is a constant
         self._constant_names = self._constant_stores = 0
         for offset, op, arg in _plain(code):
+            self.facts.branches |= op.startswith(_BRANCHING)
+            self.facts.calls |= op.startswith("CALL")
             self._step(offset, op, arg)
         self._finish(code)
 
@@ -407,6 +424,7 @@ class _Reader:
         used = facts.globals | facts.attributes
         facts.formats |= not _FORMATTERS.isdisjoint(used)
         facts.asks_identity |= "id" in facts.globals
+        facts.branches |= not _BRANCHING_BUILTINS.isdisjoint(code.co_names)
         self._find_reflection(code, used)
         facts.later = {(x.kind, x.name) for x in facts.loads if x.later}
         facts.later -= {(x.kind, x.name) for x in facts.loads if not x.later}

@@ -12,7 +12,7 @@ import functools
 import importlib.util
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
@@ -26,8 +26,8 @@ from typing import Any, Final, final
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import CapturedContainers
-from eagerflow.capture.escapes import CONTAINERS, Escapes
-from eagerflow.capture.findings import find_calls, note_hidden_state, unwatched
+from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
+from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
 from eagerflow.capture.library import (
     CACHED,
     is_library,
@@ -59,7 +59,7 @@ _CALLABLE: Final = (FunctionType, MethodType, functools.partial)
 def collect(
     function: Callable[..., Any],
     roots: Sequence[tuple[str, Any]] = (),
-    classes: Iterable[type] = (),
+    classes: Collection[type] = (),
 ) -> Reads:
     """What ``function`` reads from outside.
 
@@ -74,6 +74,7 @@ def collect(
         collector.add_class(cls)
     for text, value in roots:
         collector.visit(Root(value, text, weak=True), value)
+    collector.is_given = collector.is_given or bool(roots or classes)
     return collector.run()
 
 
@@ -89,7 +90,7 @@ class Collector:
         stored: those that are set.
         every: whether names are made at run time.
         global_paths: those of global names, by id of the namespace.
-        escapes: what gets into code that is not looked at.
+        is_given: whether it looks at more than a function and what that names.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -107,7 +108,7 @@ class Collector:
         self._alive: list[Any] = []  # what `_seen` knows, so that no id is used again
         self._pending: deque[tuple[AccessPath | Root, Any]] = deque()
         self.global_paths: dict[tuple[int, str], AccessPath] = {}
-        self.escapes = Escapes(self)
+        self._escapes: Escapes | None = None  # if there are numbers, objects or containers
         self._codes: set[tuple[int, int]] = set()
         self._array = as_device("cpu:0").backend.array_type
         self._libraries: list[tuple[AccessPath, ModuleType]] = []  # their modules, by any name
@@ -116,6 +117,7 @@ class Collector:
         self._functions: list[Holder] = []
         self._owners: set[str] = set()  # names of what attributes are read of or set
         self._doubtful = False  # whether code names more than what eagerflow offers
+        self.is_given = not named
         self.visit(self.found.root, function)
 
     def add_class(self, cls: type) -> None:
@@ -142,13 +144,15 @@ class Collector:
             self.attributes.finish()
         if self.containers is not None:
             self.containers.finish(self.found)
-        self.escapes.finish()
-        note_hidden_state(self.found)
+        if self._escapes is not None or self.found.numbers:
+            self.escapes.finish()
+        if self._doubtful or self.is_given:
+            note_hidden_state(self.found)
         if self._doubtful or "config" in self.names:  # the one name of `ef` that a rule is about
             find_calls(self.found)
+        self.found.asks_types = self._doubtful and asks_types(self.found)
         # they know it: a cycle would keep the user's objects
-        self.attributes = self.containers = None
-        del self.escapes
+        self.attributes = self.containers = self._escapes = None
         return self.found
 
     def _drain(self) -> bool:
@@ -171,10 +175,23 @@ class Collector:
         return (
             sum(map(len, known))
             + len(reads.containers)
-            + len(self.escapes)
+            + (0 if self._escapes is None else len(self._escapes))
             + self.every
             + (0 if self.containers is None else self.containers.changes)
         )
+
+    @property
+    def escapes(self) -> Escapes:
+        """What gets into code that is not looked at."""
+        if self._escapes is None:
+            self._escapes = Escapes(self)
+            for site in self.found.sites:
+                self._note_escapes(site)
+        return self._escapes
+
+    def _note_escapes(self, site: Site) -> None:
+        if self._escapes is not None and not _is_own(site):
+            self._escapes.note(site)
 
     def wants(self, name: str) -> bool:
         """Whether reachable code may read an attribute of this name."""
@@ -218,15 +235,20 @@ class Collector:
         else:
             self._seen[id(value)] = path
             self._alive.append(value)
-            self.escapes.add_path(path, value)
+            self._note_path(path, value)
             self._look_first(path, value)
+
+    def _note_path(self, path: AccessPath | Root, value: Any) -> None:
+        """Note a way to what may escape."""
+        if not issubclass(type(value), NEVER_ESCAPING):
+            self.escapes.add_path(path, value)
 
     def _look_again(self, path: AccessPath | Root, value: Any) -> None:
         """Another access path to an object that is known."""
         if issubclass(type(value), ModuleType):
             self._note_module(path, value)
         self.found.add(path, "alias", self._seen[id(value)])
-        self.escapes.add_path(path, value)
+        self._note_path(path, value)
         if self.containers is not None:
             self.containers.widen(path, value)
         if self.attributes is not None and issubclass(type(value), type):
@@ -411,8 +433,7 @@ class Collector:
         self.stored.update(name for kind, name in facts.stores if kind == "attribute")
         if facts.every_attribute:
             self.every = True
-        if not _is_own(site):
-            self.escapes.note(site)
+        self._note_escapes(site)
         if facts.imports or any(load.kind == "cell" for load in facts.loads):
             self._doubtful = True
         if not known:

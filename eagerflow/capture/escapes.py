@@ -20,6 +20,7 @@ from eagerflow.capture.library import (
 )  # fmt: skip
 from eagerflow.capture.paths import GONE, AccessPath, Root
 from eagerflow.capture.reads import Finding, Site, name_of
+from eagerflow.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from eagerflow.capture.collect import Collector
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 MOST: Final = 1000
 #: those in which values are kept
 CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque)
+#: what is looked at, wherever it gets
+NEVER_ESCAPING: Final = (ModuleType, FunctionType, Tensor)
 #: containers of the standard library that are written in Python
 _WRAPPERS: Final = frozenset({"UserDict", "UserList", "ChainMap"})
 #: builtins and methods of containers and texts that compare, hash or format what they get
@@ -106,7 +109,7 @@ class Escapes:
 
     def _escapes(self, value: Any, names: set[tuple[str, str]]) -> bool:
         cls = type(value)
-        if issubclass(cls, (ModuleType, FunctionType)):
+        if issubclass(cls, NEVER_ESCAPING):
             return False
         named = names - {UNNAMED}
         if not named.isdisjoint(self._handed):
@@ -135,15 +138,15 @@ class Escapes:
 
     def finish(self) -> None:
         """Note what numbers have to be, and that what libraries do to their objects stays."""
-        found = self._visitor.found
-        for i, read in enumerate(found.reads):
+        reads = self._visitor.found
+        for i, read in enumerate(reads.reads):
             if read.kind == "number" and self._is_exact(read.path):
-                found.reads[i] = read._replace(kind="value")
-        for holders in (found.containers, found.objects) if self._whole else ():
+                reads.reads[i] = read._replace(kind="value")
+        for holders in (reads.containers, reads.objects) if self._whole else ():
             holders[:] = [held for held in holders if not _is_in_library(held.path)]
         if self._too_many:
-            found.findings.append(Finding(
-                "unwatched", found.root.text or "the function",
+            reads.findings.append(Finding(
+                "unwatched", reads.root.text or "the function",
                 f"passes on what holds more than {MOST:,} objects: changes in the others are not "
                 "seen", "pass on what it needs of them", None,
             ))  # fmt: skip

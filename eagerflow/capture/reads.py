@@ -96,6 +96,7 @@ class Reads:
         classes: reachable classes of the user.
         containers: reachable lists, dicts, sets and deques.
         calls_cached: whether code may call functions with a cache.
+        asks_types: whether it looks at the types of objects, so that numbers have to be numbers.
     """
 
     def __init__(self, root: Root) -> None:
@@ -107,7 +108,7 @@ class Reads:
         self.classes: list[Holder] = []
         self.containers: list[Holder] = []
         self.loads: dict[tuple[str, str], list[tuple[CodeType, Load]]] = {}
-        self.calls_cached = False
+        self.calls_cached = self.asks_types = False
 
     def add(self, path: AccessPath | Root, kind: str, value: Any) -> None:
         """Note the value of an access path; nothing is to be noted of a root."""

@@ -27,7 +27,7 @@ def undo_by(variable: Any, action: Any) -> None:
         action: a method without arguments of an object that holds the variable, which is not kept
             alive by this.
 
-    >>> from eagerflow.extending.tracing import undo_by
+    >>> from eagerflow.extending import undo_by
     >>> class Search:
     ...     def __init__(self, variable):
     ...         self.variable, self.before = variable, variable.value

@@ -17,8 +17,7 @@ from eagerflow.checkpoint.nodes import build, describe
 from eagerflow.checkpoint.restoring import Partial, Rename, RestorePlan, fit, put
 from eagerflow.checkpoint.saving import outside_traces
 from eagerflow.errors import CheckpointError, CheckpointWarning, hides_frames
-from eagerflow.extending import warn
-from eagerflow.states import some
+from eagerflow.extending import first_names, warn
 
 
 @hides_frames
@@ -125,7 +124,7 @@ def _tensors(folder: Path, manifest: Manifest, names: Collection[str]) -> dict[s
 def _report(plan: RestorePlan, folder: Path) -> None:
     """Say what was not taken."""
     lists = (("left as it was", plan.left), ("not used of the checkpoint", plan.unused))
-    parts = [f"{title}: {some(names)}" for title, names in lists if names]
+    parts = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if parts:
         warn(f"{folder} was loaded in part; {'; '.join(parts)}", CheckpointWarning)
 
@@ -163,7 +162,7 @@ def _worded(damage: Damaged, folder: Path) -> CheckpointError:
         newest = next((path for path, manifest in steps if manifest is not None), steps[0][0])
         return CheckpointError(
             f"load: {folder} is a folder of checkpoints, and no checkpoint itself",
-            given=some([path.name for path, _ in steps]),
+            given=first_names([path.name for path, _ in steps]),
             expected="one checkpoint, as ef.checkpoint.save writes",
             hint=f"load {folder / newest.name}, or the newest intact one, with the step and the "
             "state of ef.random, by ef.checkpoint.Manager(...).restore(like=...)",

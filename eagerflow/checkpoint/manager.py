@@ -23,8 +23,7 @@ from eagerflow.errors import (
     TensorValueError,
     hides_frames,
 )
-from eagerflow.extending import unwritable, warn
-from eagerflow.options import POSITIVE, check, one_of
+from eagerflow.extending import POSITIVE, one_of, require, unwritable, warn
 
 _NAME: Final = re.compile(r"step-(\d+)")
 
@@ -97,11 +96,13 @@ class Manager:
         best_by: Best | None = None,
     ) -> None:
         limits = {"every": every, "seconds": seconds, "keep": keep}
-        check("Manager", POSITIVE, **{n: value for n, value in limits.items() if value is not None})
+        require(
+            "Manager", POSITIVE, **{n: value for n, value in limits.items() if value is not None}
+        )
         if every is None and seconds is None:
             raise TensorValueError("Manager: neither every= nor seconds= says when to save")
         metric, better = (best_by, "max") if isinstance(best_by, str) else best_by or (None, "max")
-        check("Manager", one_of("max", "min"), **{"best_by[1]": better})
+        require("Manager", one_of("max", "min"), **{"best_by[1]": better})
         self.directory: Final = Path(directory)
         self._every, self._seconds, self._keep = every, seconds, keep
         self._metric: str | None = metric

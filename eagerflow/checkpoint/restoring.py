@@ -16,7 +16,7 @@ import eagerflow as ef
 from eagerflow.checkpoint.nodes import ARRAYS, LEAVES, TreeNode, assembled, build, leaves, walk
 from eagerflow.checkpoint.shards import Stored
 from eagerflow.errors import CheckpointError
-from eagerflow.states import alike, some
+from eagerflow.extending import first_names, renaming
 from eagerflow.types import TensorType
 
 Partial = bool | Callable[[str], bool]
@@ -112,7 +112,7 @@ def _renamer(rename: Rename, saved: TreeNode) -> Callable[[str], str | None]:
         if not any(_below(path, old) for path in paths):
             raise CheckpointError(
                 f"load: rename= names {old!r}, which the checkpoint does not have",
-                given=f"it has: {some([leaf.path for leaf in leaves(saved)])}",
+                given=f"it has: {first_names([leaf.path for leaf in leaves(saved)])}",
             )
 
     def to(path: str) -> str:
@@ -205,10 +205,10 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     missing = plan.left if partial is False or callable(partial) else []
     unexpected = plan.unused if partial is False else []
     lists = (("missing", missing), ("unexpected", unexpected), ("not fitting", misfits))
-    wrong = [f"{title}: {some(names)}" for title, names in lists if names]
+    wrong = [f"{title}: {first_names(names)}" for title, names in lists if names]
     if wrong:
         take = "partial=True takes what is there" if partial is False else None
-        renamed = alike(missing, unexpected)
+        renamed = renaming(missing, unexpected)
         if renamed is not None and take is not None:
             take = f"rename={{{renamed[0]!r}: {renamed[1]!r}}}, if these are the same; or {take}"
         leave = "partial=lambda path: ... says which paths are taken"
@@ -221,8 +221,8 @@ def _check(plan: RestorePlan, partial: Partial, misfits: list[str]) -> None:
     if partial is not False and not plan.taken:
         raise CheckpointError(
             "load: nothing of like= is in the checkpoint",
-            given=f"paths of like=: {some(plan.left)}",
-            expected=f"paths of the checkpoint: {some(plan.unused)}",
+            given=f"paths of like=: {first_names(plan.left)}",
+            expected=f"paths of the checkpoint: {first_names(plan.unused)}",
             hint="rename= maps the paths of the checkpoint to those of like=",
         )
 

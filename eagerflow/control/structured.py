@@ -212,7 +212,7 @@ def _dependence(
     if kind_of(op) == "branches":
         branches = [_of_graph(g, operands[1:], reads) for g in attrs["branches"]]
         return [_NONE.union(*alternatives) for alternatives in zip(*branches, strict=True)]
-    total: int = attrs["carry"] if op == "scan" else count
+    total: int = attrs.get("carry", count)  # a `while_loop` carries all
     carried = operands[:total]
     while True:
         outputs = _of_graph(attrs["body"], [*carried, *operands[total:]], reads)

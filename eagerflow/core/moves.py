@@ -182,9 +182,9 @@ def _moved(
     """``x`` on ``home``, moved for ``op`` if that was not done before in this scope."""
     key = (id(x), home.name)
     top = interpreter.current()
-    found = _found(here, key, x, home, top)
-    if found is not None:
-        return found
+    earlier = _moved_before(here, key, x, home, top)
+    if earlier is not None:
+        return earlier
     loop = _loop_around(here, x, top) if here.part is not None else None
     if loop is not None:
         before, around = loop
@@ -204,7 +204,7 @@ def _moved(
     return out
 
 
-def _found(
+def _moved_before(
     here: OpenScope, key: Any, x: Tensor, home: Device, top: AbstractInterpreter
 ) -> Tensor | None:
     """What ``x`` was moved to in this scope, or in one around it."""
@@ -241,14 +241,14 @@ def _loop_around(
     In a branch of its body as well: that the branch may never run costs one move, to move there
     would cost one for each iteration.
     """
-    found = None
+    around = None
     while here.part is not None and here.outer is not None:
         if not isinstance(top, AbstractTracer) or top.owns(x):
             break
         if top.repeats:
-            found = here.outer, here.part
+            around = here.outer, here.part
         here, top = here.outer, here.part
-    return found
+    return around
 
 
 def _refusal(

@@ -35,6 +35,17 @@ class AbstractSymbol(ABC):
         return len(self.shape)
 
     @abstractmethod
+    def is_constant(self, what: str) -> bool:
+        """Whether it follows from constants alone.
+
+        Args:
+            what: the operation that asks, for messages: ``"float()"``.
+
+        Raises:
+            LeakedTensorError: the trace has ended.
+        """
+
+    @abstractmethod
     def concrete(self, what: str) -> Any:
         """The array, where it follows from constants alone.
 

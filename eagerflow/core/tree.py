@@ -180,8 +180,8 @@ def _register_dataclass(kind: type) -> None:
 
     def take_whole(x: Any) -> tuple[list[Any], Any, tuple[str, ...]]:
         held = attributes(x)
-        found = tuple(held)
-        return list(held.values()), (found, nothing), found
+        keys = tuple(held)
+        return list(held.values()), (keys, nothing), keys
 
     register(kind, take, make, take_whole)
 

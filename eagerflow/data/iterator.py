@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 from eagerflow.data.base.stage import AbstractCursor, once, seeds, threaded
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError, TraceError, hide_frames
-from eagerflow.extending import is_traced, tree
-from eagerflow.extending.pipelines import QueueState, ending, to_html
+from eagerflow.extending import QueueState, ending, is_traced, to_html, tree
 
 if TYPE_CHECKING:  # datasets make iterators
     from eagerflow.data.dataset import Dataset

@@ -1,35 +1,70 @@
 """What libraries are written with, beside the public names of `eagerflow` itself.
 
 `eagerflow.nn`, `optim`, `data` and `checkpoint` use this and nothing else of the framework, and so
-may any library. `docs/extending.md` tells what each name is for. What has to do with traces is in
-`eagerflow.extending.tracing`, what pipelines are made of in `eagerflow.extending.pipelines`: these
-load more of the framework.
+may any library. `docs/extending.md` tells what each name is for. What has to do with traces
+(`extending/tracing.py`) and what pipelines are made of (`extending/pipelines.py`) loads more of the
+framework, when one of these names is asked for.
 """
 
-from eagerflow.core import tree as tree
-from eagerflow.core.byte_arrays import pack as pack
-from eagerflow.core.byte_arrays import packed_size as packed_size
-from eagerflow.core.byte_arrays import unpack as unpack
-from eagerflow.core.convert import TensorLike as TensorLike
-from eagerflow.core.interpreter import is_traced as is_traced
-from eagerflow.core.op import is_part as is_part
-from eagerflow.core.symbols import number_now as number_now
-from eagerflow.dims import Size as Size
-from eagerflow.dims import maximum as maximum
-from eagerflow.dims import may_equal as may_equal
-from eagerflow.dims import same as same
-from eagerflow.files import replaced as replaced
-from eagerflow.files import unwritable as unwritable
-from eagerflow.ops.random.draws import in_range as in_range
-from eagerflow.ops.random.draws import is_weak as is_weak
-from eagerflow.ops.rules.sizes import matched as matched
-from eagerflow.progress import progress_bar as progress_bar
-from eagerflow.source import Source as Source
-from eagerflow.source import capture as capture
-from eagerflow.source import warn as warn
-from eagerflow.tables import table_html as table_html
-from eagerflow.tables import table_lines as table_lines
-from eagerflow.unknown_names import hint_at as hint_at
-from eagerflow.unknown_names import module_getattr as module_getattr
-from eagerflow.unknown_names import nearest as nearest
-from eagerflow.unknown_names import unknown_name as unknown_name
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+from typing import Final as _Final
+
+from eagerflow.core import tree
+from eagerflow.core.byte_arrays import pack, packed_size, unpack
+from eagerflow.core.convert import TensorLike
+from eagerflow.core.interpreter import is_traced
+from eagerflow.core.op import is_part
+from eagerflow.core.symbols import number_now
+from eagerflow.dims import Size, maximum, may_equal, same
+from eagerflow.files import replaced, unwritable
+from eagerflow.ops.random.draws import in_range, is_weak
+from eagerflow.ops.rules.sizes import matched
+from eagerflow.options import (
+    COUNT,
+    FRACTION,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    SIZE,
+    OptionKind,
+    one_of,
+    require,
+)
+from eagerflow.progress import progress_bar
+from eagerflow.source import Source, capture, warn
+from eagerflow.states import first_names, put_state, renaming
+from eagerflow.tables import table_html, table_lines
+from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
+
+if _TYPE_CHECKING:
+    from eagerflow.extending.pipelines import *
+    from eagerflow.extending.tracing import *
+
+#: what loads more of the framework, by the module that does
+_LATER: _Final = {
+    "pipelines": ("FifoStore", "QueueState", "SequenceStore", "ShuffleStore", "begin_told",
+                  "ending", "slept", "to_html"),
+    "tracing": ("call_in_scope", "children", "note_set", "note_walk", "undo_by", "walk"),
+}  # fmt: skip
+
+__all__ = [
+    "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
+    "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source", "TensorLike",
+    "begin_told", "call_in_scope", "capture", "children", "ending", "first_names", "hint_at",
+    "in_range", "is_part", "is_traced", "is_weak", "matched", "maximum", "may_equal",
+    "module_getattr", "nearest", "note_set", "note_walk", "number_now", "one_of", "pack",
+    "packed_size", "progress_bar", "put_state", "renaming", "replaced", "require", "same",
+    "slept", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",
+    "unpack", "unwritable", "walk", "warn",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> _Any:
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(_import_module(f"eagerflow.extending.{module}"), name)
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise unknown_name("eagerflow.extending", name, dict.fromkeys(__all__))

@@ -16,13 +16,14 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
+from eagerflow.core.interpreter import stack
 from eagerflow.core.moves import scope_of_call, text_of_scope
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane
-from eagerflow.tracing.arrays import argument_tensor
+from eagerflow.tracing.arrays import argument_tensor, is_numpy
 from eagerflow.types import Shape, TensorType
 
 _NUMBERS: Final = (float, int, complex)
@@ -62,6 +63,11 @@ class Leaf:
         return type(self.value).__name__ if self.kind == "number" else describe(self.value)
 
     @property
+    def is_numpy(self) -> bool:
+        """Whether the caller passed an array of NumPy."""
+        return self.array is not None and is_numpy(self.array)
+
+    @property
     def handle(self) -> Any:
         """What the caller passed."""
         return self.value if self.array is None else self.array
@@ -90,12 +96,14 @@ class Call:
         self.names = names
         self.treedefs = treedefs
         tokens = tuple([leaf.token for leaf in leaves])
-        self.key = (names, treedefs, tokens, orders, aliases, scope_of_call())
+        scope = scope_of_call() if stack.scoped or stack.refusing else None
+        self.key = (names, treedefs, tokens, orders, aliases, scope)
 
     @property
     def scope(self) -> str:
         """The device scope that it is in, as messages show it; empty if it is in none."""
-        return text_of_scope(self.key[-1])
+        scope = self.key[-1]
+        return "" if scope is None else text_of_scope(scope)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:

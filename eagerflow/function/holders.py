@@ -45,8 +45,8 @@ class Holders:
             objects: the objects.
             own: containers that do not count; nor does ``objects``.
         """
-        found = self.near(objects, own)
-        return _anywhere(objects, own) if found is None else found
+        near = self.near(objects, own)
+        return _anywhere(objects, own) if near is None else near
 
     def near(self, objects: list[Any], own: Sequence[Any] = ()) -> list[list[Any]] | None:
         """As `of`, None if more than what is near holds one."""
@@ -55,7 +55,7 @@ class Holders:
             for x in gc.get_referents(container):
                 if id(x) in left:
                     left[id(x)] -= 1
-        found: dict[int, list[Any]] = {key: [] for key in left}
+        holders: dict[int, list[Any]] = {key: [] for key in left}
         missing = sum(count != 0 for count in left.values())
         counted = {id(objects), *map(id, own)}
         for holder, held in _walk(self._near) if missing else ():
@@ -64,10 +64,10 @@ class Holders:
             for key in [id(x) for x in held if id(x) in left]:
                 missing += (left[key] == 0) - (left[key] == 1)
                 left[key] -= 1
-                if not any(holder is known for known in found[key]):
-                    found[key].append(holder)
+                if not any(holder is known for known in holders[key]):
+                    holders[key].append(holder)
             if not missing:
-                return [found[id(x)] for x in objects]
+                return [holders[id(x)] for x in objects]
         return None if missing else [[] for _ in objects]
 
 
@@ -101,13 +101,13 @@ def _leads_on(x: Any) -> bool:
 
 def _anywhere(objects: list[Any], own: Sequence[Any]) -> list[list[Any]]:
     """What holds each object, among all objects of the program."""
-    found: dict[int, list[Any]] = {id(x): [] for x in objects}
+    holders: dict[int, list[Any]] = {id(x): [] for x in objects}
     known = {id(objects), *map(id, own)}
     for holder in gc.get_referrers(*objects) if objects else ():
         if id(holder) not in known:
-            for key in found.keys() & set(map(id, gc.get_referents(holder))):
-                found[key].append(holder)
-    return [found[id(x)] for x in objects]
+            for key in holders.keys() & set(map(id, gc.get_referents(holder))):
+                holders[key].append(holder)
+    return [holders[id(x)] for x in objects]
 
 
 def _counts(objects: list[Any]) -> dict[int, int]:

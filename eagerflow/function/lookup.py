@@ -55,7 +55,7 @@ class Lookup:
             out.
         cache: the cache entries.
         records: of the traces that were made, the last ones.
-        placer: places traces by the rules of the function.
+        placer: places traces by the rules of the function, None before it had any.
     """
 
     def __init__(self, fn: Callable[..., Any], name: str, options: Options) -> None:
@@ -66,7 +66,7 @@ class Lookup:
         self.direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
         self.cache = Cache(self.direct)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
-        self.placer = Placer(name)
+        self.placer: Placer | None = None
         self._traced = 0  # how many times
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
@@ -123,8 +123,8 @@ class Lookup:
         group = self.cache.ensure(call.key)
         start = perf_counter()
         request = TraceRequest(
-            self.fn, self.name, self.signature, call, group.widen(call),
-            self.options.strict, reason.text, self.placer.place, runs,
+            self.fn, self.name, self.signature, call, group.widen(call), self.options.strict,
+            reason.text, None if self.placer is None else self.placer.place, runs,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
@@ -175,6 +175,8 @@ class Lookup:
             PlacementError: they cannot be placed so. All stays as it was.
         """
         with _tracing:
+            if self.placer is None:
+                self.placer = Placer(self.name)
             self.placer.change(rules, list(self.cache.entries()))
 
     def forget_moved(self, states: Collection[Any], text: str) -> None:

@@ -24,6 +24,7 @@ from eagerflow.graph.ir import Value
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
+from eagerflow.tracing.tracer import Tracer
 
 #: tuples in tuples that are made anew where a number in them is replaced
 _DEEP: Final = 4
@@ -34,7 +35,7 @@ class Remains:
     """The tensors and numbers of a trace that are held when it has ended.
 
     Args:
-        handed_out: all that it made.
+        tracer: the trace.
         holders: finds what holds it.
         stays: whether what holds them is left as it is, so that no other call uses the trace.
         copies: what was in the place of arguments.
@@ -49,19 +50,19 @@ class Remains:
 
     def __init__(
         self,
-        handed_out: list[ref[Any]],
+        tracer: Tracer,
         holders: Holders,
         *,
         stays: bool,
         copies: Sequence[Any] = (),
     ) -> None:
-        self._handed_out = handed_out
+        handed_out = self._handed_out = tracer.handed_out
         self._holders = holders
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
         self._arrays: list[TracedArray] = []
         self.texts: list[str] = []
-        if not stays and not _are_held(handed_out, holders):
+        if not stays and not _are_held(tracer, holders):
             self.values: list[Value] = []
             return
         symbols = _alive(handed_out, Symbol)
@@ -111,16 +112,16 @@ def _alive(handed_out: Sequence[ref[Any]], kind: type[Any]) -> list[Any]:
     return [x for one in handed_out if type(x := one()) is kind]
 
 
-def _are_held(handed_out: Sequence[ref[Any]], holders: Holders) -> bool:
+def _are_held(tracer: Tracer, holders: Holders) -> bool:
     """Whether something outside of the trace holds some; what only holds itself does not count."""
-    if all(one() is None for one in handed_out):
+    if not tracer.is_held:
         return False
     gc.collect(1)  # most that the trace left behind is young
-    alive = [*_alive(handed_out, Symbol), *_alive(handed_out, TracedNumber)]
+    alive = [*_alive(tracer.handed_out, Symbol), *_alive(tracer.handed_out, TracedNumber)]
     if alive and holders.near(alive) is None:
         del alive[:]
         gc.collect()
-    return any(one() is not None for one in handed_out)
+    return tracer.is_held
 
 
 def _texts(kept: Sequence[Value]) -> list[str]:

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.autograph.conversion.convert import branches, call, why_not
+from eagerflow.autograph.conversion.convert import call, why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
@@ -24,7 +24,7 @@ from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
 from eagerflow.capture.collect import collect
-from eagerflow.capture.findings import asks_types, is_operand
+from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import AccessPath, Location, Root
@@ -65,7 +65,6 @@ class Outside:
     Attributes:
         branches: whether code has control flow of Python.
         converts: whether the function is converted.
-        asks_types: whether code looks at the types of objects, so that numbers have to be numbers.
         values: the captured inputs as they were when the function ran.
         unrepeated: what it did outside that no store can repeat.
         called: the functions with a cache that it called, with the arguments.
@@ -76,11 +75,12 @@ class Outside:
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
         self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
-        self.reads = collect(request.fn, roots, set(classes_in(request.call.values)))
+        classes = set() if request.call.is_flat else set(classes_in(request.call.values))
+        self.reads = collect(request.fn, roots, classes)
         self._guards = Guards(self.reads)  # of what is there before the function runs
         self._notes: list[str] = []
         self._prints: list[Finding] = []  # which may print in each run, as is seen when they do
-        self.branches = any(branches(site.code) for site in self.reads.sites)
+        self.branches = any(facts_of(site.code).branches for site in self.reads.sites)
         #: functions of Python's library that need the numbers themselves get them
         exact = any(map(may_look_at_types, self._reached()))
         self.converts = self.branches or self.reads.calls_cached or exact
@@ -93,7 +93,6 @@ class Outside:
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
-        self.asks_types = asks_types(self.reads)
         self._tensors = {id(r.value): r for r in self.reads.tensors}
         self._data = {id(r.value._data): r for r in self.reads.tensors}
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
@@ -125,7 +124,7 @@ class Outside:
             name = identifier(read.path.text)
             number = self._tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
-            if self.asks_types:
+            if self.reads.asks_types:
                 number.fix("type()")
             else:
                 self._substitutes.append((read.path, number))
@@ -224,13 +223,13 @@ class Outside:
         """Follow an object that was found while the function ran, as those before."""
         if self.knows(value):
             return
-        found = collect(self._request.fn, [(text, value)]).below(value)
-        for read in found.reads:
+        below = collect(self._request.fn, [(text, value)]).below(value)
+        for read in below.reads:
             self.rely(read._replace(kind="value") if read.kind == "number" else read)
-        self.reads.containers += found.containers
-        self.reads.objects += found.objects
-        self._watches.append(self._stack.enter_context(watching(found)))
-        note_lists(self._tracer, [one.value for one in found.containers])
+        self.reads.containers += below.containers
+        self.reads.objects += below.objects
+        self._watches.append(self._stack.enter_context(watching(below)))
+        note_lists(self._tracer, [one.value for one in below.containers])
 
     def __exit__(
         self,
@@ -352,7 +351,7 @@ class Outside:
                 self._report(finding)
         for text in missed.get(self._tracer, ()):
             self._note(text, self._notes)
-        arrays = [leaf.name for leaf in self._request.call.leaves if is_numpy(leaf.array)]
+        arrays = [leaf.name for leaf in self._request.call.leaves if leaf.is_numpy]
         for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
             reason = why_not(code)
             if reason is not None:

@@ -6,6 +6,7 @@ What it reads and stores outside: `function/surroundings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any, Final, final
@@ -38,12 +39,12 @@ from eagerflow.function.remains import Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.scopes import belonging
+from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
 from eagerflow.source import Source
-from eagerflow.tracing.arrays import TracedArray, is_numpy
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
@@ -65,7 +66,7 @@ class TraceRequest:
         sizes: for each tensor among them its shape, None for a size that is to be symbolic.
         strict: whether what a trace would drop or freeze is an error.
         reason: why it is traced, in words.
-        place: places the graph.
+        place: places the graph, None if no rules do.
         runs: whether the call that traces runs the graph.
     """
 
@@ -76,7 +77,7 @@ class TraceRequest:
     sizes: Sequence[Pattern]
     strict: bool
     reason: str
-    place: Callable[[Graph], tuple[Rules | None, Placement | None]]
+    place: Callable[[Graph], tuple[Rules | None, Placement | None]] | None
     runs: bool = True
 
 
@@ -101,6 +102,29 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
             maker.aftermath.undo()
         raise
     return entry, values
+
+
+def _settle(
+    request: TraceRequest, tracer: Tracer, entry: CacheEntry, failure: Exception | None
+) -> None:
+    """Let the first run give values to what is held of the trace, and raise what the function did.
+
+    Raises:
+        TraceError: with ``strict=True``, if what is held would get no values in other runs.
+    """
+    holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
+    remains = Remains(tracer, holders, failed=failure is not None)
+    if remains.texts and request.strict:
+        raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
+    entry.record.unrepeated = entry.record.unrepeated or remains.texts
+    # what the function stored before it raised is put back before the graph raises
+    stays = failure is not None or entry.stores or entry.record.unrepeated
+    last = tracer.raises if stays else None
+    entry.fails = failure is not None or last is not None
+    if entry.fails or remains.values:
+        entry.first = FirstRun(entry.graph, remains, failure, last)
+    else:
+        remains.forget()
 
 
 def _acts(entry: CacheEntry) -> bool:
@@ -138,18 +162,21 @@ class _Maker:
         entry: CacheEntry | None = None
         failure: Exception | None = None
         outside = Outside(request, tracer)
-        self._make_inputs(outside.asks_types)
+        self._make_inputs(outside.reads.asks_types)
         outside.connect(self.inputs)
         arguments = request.signature.rebuild(request.call, self.inputs)
-        static = [treedef is None for treedef in request.call.treedefs]
-        self.containers = ArgumentContainers(request.call.names, arguments, static)
+        if not request.call.is_flat:
+            static = [treedef is None for treedef in request.call.treedefs]
+            self.containers = ArgumentContainers(request.call.names, arguments, static)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
-        note_lists(tracer, known + self.containers.values)
+        known += self.containers.values
+        if known:
+            note_lists(tracer, known)
         names = LocalNames(function)
         try:
-            with belonging(""), outside, tracer:  # whatever scope the call is in
+            with self._scopes(), outside, tracer:
                 try:
                     with names:
                         result = run(function, args, kwargs, tracer)
@@ -210,9 +237,10 @@ class _Maker:
         self.inputs, self.before, self.outputs = [], [], None
         self.containers = ArgumentContainers((), (), ())
         copies = () if aftermath is None else aftermath.copies
-        remains = Remains(
-            tracer.handed_out, Holders(near), stays=aftermath is not None, copies=copies
-        )
+        if aftermath is None and not tracer.is_held:
+            tracer.handed_out.clear()
+            return None
+        remains = Remains(tracer, Holders(near), stays=aftermath is not None, copies=copies)
         if remains.texts and request.strict:
             raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
         entry.record.unrepeated = entry.record.unrepeated or remains.texts
@@ -221,6 +249,10 @@ class _Maker:
             return FirstRun(entry.graph, remains, aftermath, handles, failure, last)
         remains.forget()
         return None
+
+    def _scopes(self) -> AbstractContextManager[None]:
+        """The scopes of the function are its own, whatever scope the call is in."""
+        return belonging("") if current_scope() or current_forward() else nullcontext()
 
     @property
     def _first_line(self) -> Source | None:
@@ -253,7 +285,7 @@ class _Maker:
     def _handle(self, leaf: Leaf, pattern: Pattern, static: bool) -> Any:
         """The input, or what stands for an array of NumPy."""
         tensor = self._tensor(leaf, pattern, static)
-        if not is_numpy(leaf.array):
+        if not leaf.is_numpy:
             return tensor
         return TracedArray(tensor, type(leaf.array), leaf.name, shares=True)
 
@@ -277,8 +309,9 @@ class _Maker:
 
     def _finish(self, result: Any, outside: Outside) -> CacheEntry:
         entry = CacheEntry()
-        tree.leaves(result)  # a list that holds itself is refused here
-        ask_in_keys(result)
+        if type(result) is not Tensor:
+            tree.leaves(result)  # a list that holds itself is refused here
+            ask_in_keys(result)
         containers = self.containers
         for container in containers.values:
             ask_in_keys(container, within=False)
@@ -390,7 +423,9 @@ class _Maker:
         entry.graph = graph
         if settings.current().verify:
             verify(graph)
-        entry.rules, placement = self.request.place(graph)
+        placement = None
+        if self.request.place is not None:
+            entry.rules, placement = self.request.place(graph)
         entry.optimise(placement)
         entry.record.nodes = len(entry.optimised.nodes)
         entry.prepare()

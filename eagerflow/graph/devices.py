@@ -6,7 +6,7 @@ and the `devices` of a record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Final, final
 
@@ -204,13 +204,6 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     else:
         by = "" if origin is value else f", by the input %{origin.name}"
     return f"%{value.name} on {value.device}{by}"
-
-
-def devices_in(nodes: Collection[Node]) -> set[Any]:
-    """The devices of nodes and their values, and of all that is in their subgraphs."""
-    every = [*nodes, *[node for graph in inner_graphs(nodes) for node in graph.nodes]]
-    devices = {v.device for node in every for v in (*node.inputs, *node.outputs)}
-    return (devices | {node.device for node in every}) - {None}
 
 
 def move_operands(graph: Graph) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -58,6 +58,13 @@ def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
         known |= inner
         waiting += [n for graph in inner for n in graph.nodes]
     return known
+
+
+def devices_in(nodes: Collection[Node]) -> set[Any]:
+    """The devices of nodes and their values, and of all that is in their subgraphs."""
+    every = [*nodes, *[node for graph in inner_graphs(nodes) for node in graph.nodes]]
+    devices = {v.device for node in every for v in (*node.inputs, *node.outputs)}
+    return (devices | {node.device for node in every}) - {None}
 
 
 def size_values(values: Iterable[Value], known: Container[str]) -> dict[str, Value]:

@@ -41,7 +41,7 @@ class Lane:
         #: the kernels that operators use when both operands are of this lane, by operator number
         self.kernels: list[Callable[..., Any] | None] = [None] * _MAX_OPERATORS
         #: Python numbers that the device's own kernels take as they are, without a change of dtype
-        self.weak = frozenset[type]() if self.symbolic else _weak_types(dtype, device)
+        self.weak: frozenset[type] = _weak_types(dtype, device) if twin is None else twin.weak
         self.twin: Lane = Lane(dtype, device, self) if twin is None else twin
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, cast, final
 
@@ -146,6 +147,8 @@ def _none_is_open(name: object) -> Device | None:
 
 
 _of_scope: Callable[[object], Device | None] = _none_is_open
+#: the device scope that was opened last in this thread, None if none was
+latest_scope: Final[ContextVar[Any]] = ContextVar("device scope", default=None)
 
 
 def scopes_by(find: Callable[[object], Device | None]) -> None:
@@ -169,10 +172,12 @@ def as_device(name: Any) -> Device:
     """
     if type(name) is Device:
         return name
+    if name is None and latest_scope.get() is None:
+        return first_cpu()
     if not isinstance(name, str):
-        found = _of_scope(name)
-        if found is not None:
-            return found
+        device = _of_scope(name)
+        if device is not None:
+            return device
     candidate = _devices.get(name) if isinstance(name, str) else None
     return existing(find(known_name(name)) if candidate is None else candidate)
 

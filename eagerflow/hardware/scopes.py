@@ -25,6 +25,7 @@ from eagerflow.hardware.registry import (
     find,
     first_cpu,
     known_name,
+    latest_scope,
     scopes_by,
 )
 
@@ -145,15 +146,15 @@ class OpenScope:
 
     def innermost(self) -> OpenScope | None:
         """The one in force among it and those below."""
-        found: OpenScope | None = None
+        innermost: OpenScope | None = None
         for one in self.chain():
             if one.ended or one._is_asleep:
                 continue
-            if found is None or one in found._asleep:
-                found = one
+            if innermost is None or one in innermost._asleep:
+                innermost = one
             if one.is_plain:
                 break
-        return found
+        return innermost
 
     def end(self) -> None:
         """Leave the block, from wherever: only this one ends."""
@@ -172,7 +173,7 @@ class OpenScope:
         self.end()
 
 
-_current: ContextVar[OpenScope | None] = ContextVar("device scope", default=None)
+_current: Final[ContextVar[OpenScope | None]] = latest_scope
 #: the one that was opened last in this thread; whether it is in force is another question
 latest: Final = _current.get
 
@@ -428,7 +429,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
 
 def _of_scope(name: object) -> Device | None:
     if name is None:
-        return first_cpu() if _current.get() is None else current_device()
+        return current_device()
     return name.device if isinstance(name, AbstractScopeBlock) else None
 
 

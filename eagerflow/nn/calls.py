@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 import eagerflow as ef
-from eagerflow.extending.tracing import call_in_scope, children, walk
+from eagerflow.extending import call_in_scope, children, walk
 
 #: what the modules are called that the running module holds, by id
 _names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)

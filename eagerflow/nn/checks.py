@@ -11,7 +11,7 @@ from typing import Any
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.options import one_of
+from eagerflow.extending import one_of
 
 _SPATIAL = ("height", "width")
 _LAYERS = "eagerflow.nn.layers."

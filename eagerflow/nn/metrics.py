@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError
-from eagerflow.extending import matched, may_equal
-from eagerflow.options import check, one_of
+from eagerflow.extending import matched, may_equal, one_of, require
 
 __all__ = [
     "Accuracy",
@@ -213,7 +212,7 @@ def f1_score(
     >>> ef.nn.metrics.f1_score(predicted, labels)
     Tensor(0.8, f64[]@cpu:0)
     """
-    check("f1_score", _AVERAGE, average=average)
+    require("f1_score", _AVERAGE, average=average)
     if average == "binary" and num_classes is None:
         return _f1(_confusion('f1_score with average="binary"', predictions, labels, 2), average)
     return _f1(_confusion("f1_score", predictions, labels, num_classes), average)
@@ -441,5 +440,5 @@ class ConfusionMatrix(AbstractMetric):
 
     def f1_score(self, average: Average = "binary") -> ef.Tensor:
         """The F1 score of all that was counted; as the function `f1_score`."""
-        check("f1_score", _AVERAGE, average=average)
+        require("f1_score", _AVERAGE, average=average)
         return _f1(self.counts.value, average)

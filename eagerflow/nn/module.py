@@ -7,14 +7,12 @@ from typing import Any, Final, Self, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
-from eagerflow.extending import hint_at, is_traced
-from eagerflow.extending.tracing import note_set, walk
+from eagerflow.extending import hint_at, is_traced, note_set, put_state, walk
 from eagerflow.nn.calls import call
 from eagerflow.nn.properties import never_called
 from eagerflow.nn.structure import made, note_modules, note_walk
 from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
-from eagerflow.states import put
 
 _M = TypeVar("_M", bound="Module")
 
@@ -201,7 +199,7 @@ class Module:
         known = {path: value for path, value, _ in walk(self, Module)}
         first = {id(value): path for path, value in self.state.items()}
         names = {path: first[id(value)] for path, value in known.items() if id(value) in first}
-        put(self.state, names, state, strict, type(self).__name__)
+        put_state(self.state, names, state, strict, type(self).__name__)
 
     @hides_frames
     def summary(self, *args: Any, **kwargs: Any) -> Summary:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeVar
 
-from eagerflow.extending import tracing
+from eagerflow import extending
 
 _T = TypeVar("_T")
 #: flags of modules in messages: what is so now, by name and value
@@ -34,10 +34,10 @@ def note_walk(module: Any, kind: type, *flags: str) -> None:
         kind: the class of modules.
         flags: attributes of the modules that are looked at as well.
     """
-    tracing.note_walk(module, kind, flags, words=_FLAGS)
+    extending.note_walk(module, kind, flags, words=_FLAGS)
 
 
 def note_modules(module: Any, kind: type) -> None:
     """Note, as `note_walk` does, that the caller gets the modules and may look at them."""
     flags = (name for name, _ in _FLAGS)
-    tracing.note_walk(module, kind, flags, words=_FLAGS, gives_parts=True)
+    extending.note_walk(module, kind, flags, words=_FLAGS, gives_parts=True)

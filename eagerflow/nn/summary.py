@@ -9,8 +9,7 @@ from typing import Any, Final, final
 
 import eagerflow as ef
 from eagerflow.errors import TraceWarning
-from eagerflow.extending import table_html, table_lines, tree
-from eagerflow.extending.tracing import children, walk
+from eagerflow.extending import children, table_html, table_lines, tree, walk
 from eagerflow.nn.calls import noting
 from eagerflow.nn.text import short_type
 

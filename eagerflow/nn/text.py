@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import eagerflow as ef
-from eagerflow.extending.tracing import children
+from eagerflow.extending import children
 
 _PLAIN = (bool, int, float, str, type(None))
 

@@ -6,9 +6,9 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import FRACTION, NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable
-from eagerflow.options import FRACTION, NOT_NEGATIVE, check
 
 __all__ = ["Adam", "AdamW"]
 
@@ -37,8 +37,8 @@ class AbstractAdam(AbstractOptimiser):
                 given=f"betas={betas!r}",
                 expected="two numbers from 0 to 1, 1 excluded, such as (0.9, 0.999)",
             )
-        check(what, FRACTION, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
-        check(what, NOT_NEGATIVE, eps=eps)
+        require(what, FRACTION, **{f"betas[{i}]": beta for i, beta in enumerate(betas)})
+        require(what, NOT_NEGATIVE, eps=eps)
         names = ("exp_avg", "exp_avg_sq", *("max_exp_avg_sq",) * amsgrad)
         super().__init__(variables, lr, weight_decay, lr_scale, dict.fromkeys(names, 0.0))
         self.betas = tuple(betas)

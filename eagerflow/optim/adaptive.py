@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
+from eagerflow.extending import FRACTION, NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable
-from eagerflow.options import FRACTION, NOT_NEGATIVE, check
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 
@@ -51,8 +51,8 @@ class Adagrad(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        check("Adagrad", NOT_NEGATIVE, lr_decay=lr_decay, eps=eps)
-        check("Adagrad", NOT_NEGATIVE, initial_accumulator_value=initial_accumulator_value)
+        require("Adagrad", NOT_NEGATIVE, lr_decay=lr_decay, eps=eps)
+        require("Adagrad", NOT_NEGATIVE, initial_accumulator_value=initial_accumulator_value)
         accumulators = {"sum": initial_accumulator_value}
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
         self.lr_decay = lr_decay
@@ -99,8 +99,8 @@ class Adadelta(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        check("Adadelta", FRACTION, rho=rho)
-        check("Adadelta", NOT_NEGATIVE, eps=eps)
+        require("Adadelta", FRACTION, rho=rho)
+        require("Adadelta", NOT_NEGATIVE, eps=eps)
         accumulators = {"square_avg": 0.0, "acc_delta": 0.0}
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)
         self.rho = rho
@@ -153,8 +153,8 @@ class RMSprop(AbstractOptimiser):
         *,
         lr_scale: PerVariable = 1.0,
     ) -> None:
-        check("RMSprop", FRACTION, alpha=alpha)
-        check("RMSprop", NOT_NEGATIVE, eps=eps, momentum=momentum)
+        require("RMSprop", FRACTION, alpha=alpha)
+        require("RMSprop", NOT_NEGATIVE, eps=eps, momentum=momentum)
         names = ["square_avg", *["grad_avg"] * centered, *["momentum_buffer"] * bool(momentum)]
         accumulators = dict.fromkeys(names, 0.0)
         super().__init__(variables, lr, weight_decay, lr_scale, accumulators)

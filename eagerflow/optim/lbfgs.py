@@ -7,12 +7,18 @@ from typing import Any, NamedTuple, final
 
 import eagerflow as ef
 from eagerflow.errors import DeviceError, hides_frames
-from eagerflow.extending import hint_at, is_traced
-from eagerflow.extending.tracing import undo_by
+from eagerflow.extending import (
+    COUNT,
+    NOT_NEGATIVE,
+    hint_at,
+    is_traced,
+    one_of,
+    put_state,
+    require,
+    undo_by,
+)
 from eagerflow.optim.line_search import Point, strong_wolfe
 from eagerflow.optim.parameters import check_real, named_variables, outline, working_dtype
-from eagerflow.options import COUNT, NOT_NEGATIVE, check, one_of
-from eagerflow.states import put
 from eagerflow.types import DType
 
 __all__ = ["LBFGS"]
@@ -104,10 +110,10 @@ class LBFGS:
         self._variables = tuple(named.values())
         device, dtype = _shared(named)
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        check("LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size)
-        check("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
-        check("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
-        check("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
+        require("LBFGS", COUNT, max_iter=max_iter, max_eval=max_eval, history_size=history_size)
+        require("LBFGS", NOT_NEGATIVE, lr=lr, tolerance_grad=tolerance_grad)
+        require("LBFGS", NOT_NEGATIVE, tolerance_change=tolerance_change)
+        require("LBFGS", one_of(None, "strong_wolfe"), line_search_fn=line_search_fn)
         self.lr = lr
         self.max_iter = max_iter
         self.max_eval = max_eval
@@ -150,7 +156,7 @@ class LBFGS:
         >>> int(b.state["func_evals"]) == int(a.state["func_evals"])
         True
         """
-        put(self.state, {name: name for name in self.state}, state, strict, "LBFGS")
+        put_state(self.state, {name: name for name in self.state}, state, strict, "LBFGS")
 
     @hides_frames
     def step(self, closure: Callable[[], ef.Tensor]) -> ef.Tensor:

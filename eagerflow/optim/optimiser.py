@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, hides_frames
-from eagerflow.extending import TensorLike, hint_at, in_range
+from eagerflow.extending import NOT_NEGATIVE, TensorLike, hint_at, in_range, put_state, require
 from eagerflow.hardware import beside
 from eagerflow.optim.parameters import (
     Parameter,
@@ -21,8 +21,6 @@ from eagerflow.optim.parameters import (
     per_variable,
     working_dtype,
 )
-from eagerflow.options import NOT_NEGATIVE, check
-from eagerflow.states import put
 
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
@@ -71,7 +69,7 @@ class AbstractOptimiser(ABC):
     ) -> None:
         what = type(self).__name__
         if not (callable(lr) or isinstance(lr, (ef.Tensor, ef.Variable))):
-            check(what, NOT_NEGATIVE, lr=lr)
+            require(what, NOT_NEGATIVE, lr=lr)
         named, treedef = named_variables(what, variables)
         self.lr = lr
         self.weight_decay = weight_decay
@@ -157,7 +155,9 @@ class AbstractOptimiser(ABC):
         >>> b.count.value
         Tensor(1, i64[]@cpu:0)
         """
-        put(self.state, {name: name for name in self.state}, state, strict, type(self).__name__)
+        put_state(
+            self.state, {name: name for name in self.state}, state, strict, type(self).__name__
+        )
 
     # --- what an optimiser is ---
 

@@ -14,8 +14,17 @@ from typing import Any, Final, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
-from eagerflow.extending import TensorLike, is_traced
-from eagerflow.options import COUNT, NOT_NEGATIVE, POSITIVE, PROBABILITY, OptionKind, check, one_of
+from eagerflow.extending import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    OptionKind,
+    TensorLike,
+    is_traced,
+    one_of,
+    require,
+)
 
 __all__ = [
     "AbstractSchedule",
@@ -90,7 +99,7 @@ _KINDS: Final = {
 def _checked(schedule: AbstractSchedule) -> None:
     """Refuse fields that are out of their range, and make tuples of sequences."""
     for name, value in list(vars(schedule).items()):
-        check(type(schedule).__name__, _KINDS[name], **{name: value})
+        require(type(schedule).__name__, _KINDS[name], **{name: value})
         if name in ("schedules", "milestones"):
             object.__setattr__(schedule, name, tuple(value))
 

@@ -6,9 +6,9 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
 from eagerflow.optim.parameters import PerVariable
-from eagerflow.options import NOT_NEGATIVE, check
 
 __all__ = ["SGD", "Momentum"]
 
@@ -31,7 +31,7 @@ class AbstractDescent(AbstractOptimiser):
         lr_scale: PerVariable = 1.0,
     ) -> None:
         what = type(self).__name__
-        check(what, NOT_NEGATIVE, momentum=momentum)
+        require(what, NOT_NEGATIVE, momentum=momentum)
         if nesterov and (not momentum or dampening):
             raise TensorValueError(
                 f"{what}: nesterov needs momentum, and no dampening",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar, final
 
 from eagerflow.core.op import find_op
-from eagerflow.graph.devices import devices_in
+from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
 
 GroupKind = Literal["graph", "device", "scope", "node", "body", "run"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, final
 
 from eagerflow.core.op import find_op, infer_devices
-from eagerflow.graph.devices import devices_in
+from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot, loop_of

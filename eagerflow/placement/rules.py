@@ -198,16 +198,16 @@ class Wishes:
     def _find(self, node: Node) -> Wish | None:
         if self.rules.function is not None:
             return self._asked(self.rules.function, node)
-        found = self._patterns.of(node)
-        if not found:
+        patterns = self._patterns.of(node)
+        if not patterns:
             return None
-        best = max(self._ranks[pattern] for pattern in found)
-        first, *others = [pattern for pattern in found if self._ranks[pattern] == best]
+        best = max(self._ranks[pattern] for pattern in patterns)
+        first, *others = [pattern for pattern in patterns if self._ranks[pattern] == best]
         target = self.rules.targets[first]
         for other in others:
             if self.rules.targets[other] != target:
                 raise self._conflict(node, first, other)
-        return Wish(target, f"rule {first!r}", found)
+        return Wish(target, f"rule {first!r}", patterns)
 
     def _asked(self, function: Callable[[Node], Any], node: Node) -> Wish | None:
         try:

@@ -111,7 +111,7 @@ def begin_told(
         callback: called once it has ended.
         described: gives what the events say; if not given, where this thread is.
 
-    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
+    >>> from eagerflow.extending import FifoStore, QueueState, begin_told
     >>> queue = QueueState(1, FifoStore(), name="squares")
     >>> begin_told(queue.dequeue(), lambda: print("there is one"))
     >>> queue.put_at_once(9)

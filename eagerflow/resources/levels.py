@@ -50,7 +50,7 @@ def to_html(caption: str, levels: Sequence[Level]) -> str:
         caption: above it.
         levels: one for each row.
 
-    >>> from eagerflow.extending.pipelines import FifoStore, QueueState, to_html
+    >>> from eagerflow.extending import FifoStore, QueueState, to_html
     >>> queue = QueueState(3, FifoStore(), name="words")
     >>> "<caption>queues</caption>" in to_html("queues", [queue.level()])
     True

@@ -174,7 +174,7 @@ class QueueState(AbstractMeeting):
         store: the same.
         failure: why it was closed, if that was an error of the producer.
 
-    >>> from eagerflow.extending.pipelines import FifoStore, QueueState
+    >>> from eagerflow.extending import FifoStore, QueueState
     >>> queue = QueueState(2, FifoStore(), name="words")
     >>> queue.put_at_once("first"), queue.put_at_once("second"), queue.put_at_once("third")
     (True, True, False)

@@ -53,7 +53,7 @@ class AbstractStore(ABC):
 class FifoStore(AbstractStore):
     """First in, first out.
 
-    >>> from eagerflow.extending.pipelines import FifoStore, QueueState
+    >>> from eagerflow.extending import FifoStore, QueueState
     >>> queue = QueueState(None, FifoStore())
     >>> queue.put_at_once("a"), queue.put_at_once("b")
     (True, True)
@@ -85,7 +85,7 @@ class ShuffleStore(AbstractStore):
         least: how many stay, so that there is something to choose from, until the queue is closed.
         draw: gives a random number below another one.
 
-    >>> from eagerflow.extending.pipelines import QueueState, ShuffleStore
+    >>> from eagerflow.extending import QueueState, ShuffleStore
     >>> queue = QueueState(None, ShuffleStore(1, lambda count: count - 1), "shuffle")
     >>> queue.put_at_once("a"), queue.put_at_once("b")
     (True, True)
@@ -167,7 +167,7 @@ class SequenceStore(AbstractHeap):
     The number of an element is its priority. Elements come from several workers at once, and leave
     in the order in which the work was given out.
 
-    >>> from eagerflow.extending.pipelines import QueueState, SequenceStore
+    >>> from eagerflow.extending import QueueState, SequenceStore
     >>> queue = QueueState(None, SequenceStore(), "sequence")
     >>> queue.put_at_once("b", 1), queue.take_at_once()
     (True, [])

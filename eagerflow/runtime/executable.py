@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
-from eagerflow.graph.devices import devices_in
+from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device

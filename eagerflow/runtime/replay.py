@@ -21,7 +21,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import belonging, current_scope
-from eagerflow.graph.signatures import is_control, is_number
+from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -144,14 +144,15 @@ class _Replay:
         return last
 
     def node(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
-        if node.op == "constant":
+        kind = kind_of(node.op)
+        if kind == "constant":
             return (self.constant(node),)
-        if node.op == "call":
+        if kind == "call":
             return self.call(node, inputs)
-        if is_number(node.op):
+        if kind == "number":
             return (_at(node.source, self.number, node, inputs),)
         check_given(node)
-        if is_control(node.op):
+        if kind == "branches" or kind == "loop":
             results: Sequence[Any] = _at(node.source, self.control, node, inputs)
             return results
         attrs = node.attrs
@@ -212,17 +213,18 @@ class _Replay:
     def control(self, node: Node, inputs: list[Any]) -> Sequence[Any]:
         if tracer_among(interpreter.current()) is not None:
             return symbolic["apply"](node, inputs, self.sizes)
-        if node.op == "while_loop":
-            test, body = node.attrs["cond"], node.attrs["body"]
-            most = node.attrs.get("max_iterations")
-            return repeat(
-                lambda values: self.inner(test, values)[0], partial(self.inner, body),
-                inputs, most, node.source,
-            )  # fmt: skip
-        if node.op == "scan":
-            return self.scan(node, inputs)
+        if kind_of(node.op) == "loop":
+            return self.scan(node, inputs) if node.op == "scan" else self.loop(node, inputs)
         predicate, *operands = inputs
         return self.inner(choose(node.op, predicate, node.attrs["branches"]), operands)
+
+    def loop(self, node: Node, inputs: list[Any]) -> list[Any]:
+        test, body = node.attrs["cond"], node.attrs["body"]
+        most = node.attrs.get("max_iterations")
+        return repeat(
+            lambda values: self.inner(test, values)[0], partial(self.inner, body),
+            inputs, most, node.source,
+        )  # fmt: skip
 
     def scan(self, node: Node, inputs: list[Any]) -> list[Any]:
         carried = node.attrs["carry"]

@@ -275,34 +275,34 @@ class TracedArray(AbstractArrayOperators):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if _are_known(args, kwargs):
             return function(*_plain(args), **_plain(kwargs))
-        found = FUNCTIONS.get(function)
-        if found is not None:
-            return self._call(found, f"np.{found.name}()", *args, **kwargs)
+        counterpart = FUNCTIONS.get(function)
+        if counterpart is not None:
+            return self._call(counterpart, f"np.{counterpart.name}()", *args, **kwargs)
         if function in (np.shape, np.ndim, np.size) and len(args) == 1:
             return getattr(self, function.__name__)
         raise self.refusal(f"np.{function.__name__}()")
 
-    def _call(self, found: Counterpart, what: str, *args: Any, **kwargs: Any) -> Any:
+    def _call(self, counterpart: Counterpart, what: str, *args: Any, **kwargs: Any) -> Any:
         """What a public function gives in the place of one of NumPy, or of a method."""
-        names = (*found.operands, *found.options)
+        names = (*counterpart.operands, *counterpart.options)
         given = {**dict(zip(names, args, strict=False)), **kwargs}
         if len(given) < len(args) + len(kwargs) or not given.keys() <= {*names}:
             raise self.refusal(what, "no op takes all of these arguments")
-        pairs = [(given.pop(name), common) for name, common in
-                 zip(found.operands, found.common, strict=True) if name in given]  # fmt: skip
+        whole = zip(counterpart.operands, counterpart.common, strict=True)
+        pairs = [(given.pop(name), common) for name, common in whole if name in given]
         common = _common_dtype([x for x, is_common in pairs if is_common])
 
         def operand(x: Any, dtype: Any) -> Any:
             if isinstance(x, (list, tuple)) and any(map(_is_array, x)):
                 return [operand(y, dtype) for y in x]
             if _is_array(x):
-                return self._operand(x, dtype or accumulator(found.name, x.dtype), what)
+                return self._operand(x, dtype or accumulator(counterpart.name, x.dtype), what)
             return x if dtype is None or x is None else self._operand(x, dtype, what)
 
         operands = [operand(x, common if is_common else None) for x, is_common in pairs]
-        made = self._computed(what, found.name, *operands, **given)
-        scalar = made.ndim == 0 and found.reduces
-        return self._result(made, scalar=scalar, shares=found.views and self._lends())
+        made = self._computed(what, counterpart.name, *operands, **given)
+        scalar = made.ndim == 0 and counterpart.reduces
+        return self._result(made, scalar=scalar, shares=counterpart.views and self._lends())
 
     def _operand(self, x: Any, dtype: Any, what: str) -> Tensor:
         """An operand of an op, in the dtype in which NumPy computes."""
@@ -360,12 +360,12 @@ class TracedArray(AbstractArrayOperators):
     def _method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         if name == "item":
             return self.elements(".item()").item(*args)
-        found = METHODS.get(name)
-        if found is None or self.is_scalar:
+        counterpart = METHODS.get(name)
+        if counterpart is None or self.is_scalar:
             raise self.refusal(f".{name}()")
         if name in ("reshape", "transpose") and len(args) > 1:
             args = (args,)
-        return self._call(found, f".{name}()", self, *args, **kwargs)
+        return self._call(counterpart, f".{name}()", self, *args, **kwargs)
 
     def astype(self, dtype: Any, *, copy: bool = True, **options: Any) -> TracedArray:
         """A copy of another dtype."""

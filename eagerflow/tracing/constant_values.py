@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import bind, get_op
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
+from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import kind_of
 from eagerflow.types import TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.tracing.tracer import Tracer
+
+#: what to do where Python asks a tensor of a trace for its value, by the operation that asks
+_REMEDY: Final = (
+    "return the tensor and look at it outside of the traced function, or use ef.py_call to run "
+    "Python code on it in each step"
+)
+_REMEDIES: Final = {
+    "bool()": "choose elements with ef.where(condition, a, b), compute the condition outside, or "
+    "do not trace this function",
+    "int()": "use the tensor itself as an index, or x.shape[i] for a size",
+    "index()": "index with the tensor itself (x[i]), use x.shape[i] for a size, and in the place "
+    "of x[:n] the mask x[ef.arange(x.shape[0]) < n] or a loop over range(n)",
+    "numpy.asarray()": "use eagerflow's function in the place of NumPy's, return the tensor and "
+    "look at it outside of the traced function, or use ef.py_call to run NumPy in each step",
+}
 
 
 @final
@@ -31,19 +50,48 @@ class NotConstantError(Exception):
 
 @final
 class Constants:
-    """The values of a graph that follow from constants alone, as far as they were asked for."""
+    """The values of a graph that follow from constants alone, as far as they were asked for.
 
-    def __init__(self) -> None:
+    Args:
+        tracer: the trace that makes the graph.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
         self._known: dict[Value, Any] = {}
         #: what each depends on; an exception would hold frames, and what is in them
         self._refused: dict[Value, Value] = {}
 
-    def evaluate(self, value: Value, given: Callable[[Value], Any]) -> Any:
-        """The array of a value; runs what it needs.
+    def has(self, value: Value) -> bool:
+        """Whether a value is one of these."""
+        try:
+            self._evaluate(value)
+        except NotConstantError:
+            return False
+        return True
+
+    def of(self, value: Value, what: str) -> Any:
+        """The array of a value.
 
         Args:
             value: the value.
-            given: the array of an input of the graph.
+            what: the operation that asks: ``"bool()"``.
+
+        Raises:
+            TraceError: only a run of the graph knows it.
+        """
+        try:
+            return self._evaluate(value)
+        except NotConstantError as error:
+            made = f", from {error.source}" if error.source else ""
+            raise TraceError(
+                f"{what} of a tensor whose value is known only when the graph runs",
+                given=f"{value!r} in {self._tracer.function}{made}",
+                hint=_REMEDIES.get(what, _REMEDY),
+            ) from None
+
+    def _evaluate(self, value: Value) -> Any:
+        """The array of a value; runs what it needs.
 
         Raises:
             NotConstantError: it needs what is not pure, or works on numbers or on symbolic sizes.
@@ -53,7 +101,7 @@ class Constants:
         while path:
             last = path[-1]
             try:
-                missing = self._step(last, given, inputs)
+                missing = self._step(last, inputs)
             except NotConstantError as error:
                 self._refused.update(dict.fromkeys(path, error.value))
                 raise
@@ -63,9 +111,7 @@ class Constants:
                 path.append(missing)
         return inputs[value] if value in inputs else self._known[value]
 
-    def _step(
-        self, value: Value, given: Callable[[Value], Any], inputs: dict[Value, Any]
-    ) -> Value | None:
+    def _step(self, value: Value, inputs: dict[Value, Any]) -> Value | None:
         """Find the array of a value; gives another value whose array is needed first, if any."""
         if value in self._known or value in inputs:
             return None
@@ -73,7 +119,7 @@ class Constants:
             raise NotConstantError(self._refused[value])
         node = value.node
         if node is None:
-            inputs[value] = given(value)
+            inputs[value] = self._given(value)
             return None
         _check(node)
         operands = []
@@ -87,6 +133,18 @@ class Constants:
             operands.append(make_tensor(array, device.lanes[kind.dtype]))
         self._known.update(zip(node.outputs, _run(node, operands), strict=True))
         return None
+
+    def _given(self, value: Value) -> Any:
+        """The array of an input of the graph, if it is a constant around it."""
+        tracer, around = self._tracer, self._tracer.parent
+        for captured in tracer.captures.values():
+            if captured.value is value and captured.fresh:
+                return captured.handle._data
+        for key, operand in tracer.operands.items():
+            if operand.value is value and around is not None:
+                whole = key if type(key) is Value else around.value_of(operand.given)
+                return around.constants._evaluate(whole)
+        raise NotConstantError(value)
 
 
 def _check(node: Node) -> None:
@@ -108,27 +166,3 @@ def _has_dims(node: Node) -> bool:
         isinstance(v.type, TensorType) and any(isinstance(d, Dim) for d in v.type.shape)
         for v in (*node.inputs, *node.outputs)
     )
-
-
-_REMEDY: Final = (
-    "return the tensor and look at it outside of the traced function, or use ef.py_call to run "
-    "Python code on it in each step"
-)
-_REMEDIES: Final = {
-    "bool()": "choose elements with ef.where(condition, a, b), compute the condition outside, or "
-    "do not trace this function",
-    "int()": "use the tensor itself as an index, or x.shape[i] for a size",
-    "index()": "index with the tensor itself (x[i]), use x.shape[i] for a size, and in the place "
-    "of x[:n] the mask x[ef.arange(x.shape[0]) < n] or a loop over range(n)",
-    "numpy.asarray()": "use eagerflow's function in the place of NumPy's, return the tensor and "
-    "look at it outside of the traced function, or use ef.py_call to run NumPy in each step",
-}
-
-
-def remedy_of(what: str) -> str:
-    """What to do where Python asks a tensor of a trace for its value.
-
-    Args:
-        what: the operation that asks: ``"bool()"``.
-    """
-    return _REMEDIES.get(what, _REMEDY)

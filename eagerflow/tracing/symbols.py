@@ -37,17 +37,18 @@ class Symbol(AbstractSymbol):
         self.value = value
         self.shape = value.type.shape
 
+    def is_constant(self, what: str) -> bool:
+        return self.tracer.is_constant(self.value, what)
+
     def concrete(self, what: str) -> Any:
         return self.tracer.constant_of(self.value, what)
 
     def text(self, x: Tensor, spell: Callable[[Any], str]) -> str:
         if not self.tracer.is_alive:
             return str(self.value.spec)
-        try:
-            known = self.concrete("str()")
-        except TraceError:
+        if not self.is_constant("str()"):
             return self.tracer.text(handle_of(x), str(self.value.spec), spell)
-        return spell(make_tensor(known, x._lane.twin))
+        return spell(make_tensor(self.concrete("str()"), x._lane.twin))
 
     def leaked(self, what: str) -> NoReturn:
         self.tracer.leaked(self.value, what)

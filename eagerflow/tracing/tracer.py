@@ -38,7 +38,7 @@ from eagerflow.graph.scopes import current_forward, current_scope, name_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
-from eagerflow.tracing.constant_values import Constants, NotConstantError, remedy_of
+from eagerflow.tracing.constant_values import Constants
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.symbols import (
@@ -191,6 +191,11 @@ class Tracer(AbstractTracer):
         return self.graph.nodes[-1]
 
     @property
+    def is_held(self) -> bool:
+        """Whether something holds a tensor's data or a number that belongs to it."""
+        return any(one() is not None for one in self.handed_out)
+
+    @property
     def is_alive(self) -> bool:
         """Whether it is under way."""
         return self._alive
@@ -281,7 +286,7 @@ class Tracer(AbstractTracer):
         if operand is None:
             if type(x) is Tensor:
                 symbolic = type(x._data) is Symbol
-                kind: Any = x._data.value.type if symbolic else x.type.type
+                kind: Any = x._data.value.type if symbolic else TensorType(x.dtype, x._data.shape)
                 device = x._lane.device
                 name = x._data.value.name if symbolic else "captured"
                 handle = make_tensor(x._data, x._lane)
@@ -548,35 +553,24 @@ class Tracer(AbstractTracer):
 
     # --- when Python asks for values ---
 
+    @property
+    def constants(self) -> Constants:
+        """The values that follow from constants alone."""
+        if self._constants is None:
+            self._constants = Constants(self)
+        return self._constants
+
+    def is_constant(self, value: Value, what: str) -> bool:
+        """Whether a value follows from constants alone."""
+        if not self._alive:
+            self.leaked(value, what)
+        return self.constants.has(value)
+
     def constant_of(self, value: Value, what: str) -> Any:
         """The array of a value that follows from constants alone."""
         if not self._alive:
             self.leaked(value, what)
-        try:
-            return self._evaluate(value)
-        except NotConstantError as error:
-            raise TraceError(
-                f"{what} of a tensor whose value is known only when the graph runs",
-                given=f"{value!r} in {self.function}"
-                + (f", from {error.source}" if error.source else ""),
-                hint=remedy_of(what),
-            ) from None
-
-    def _evaluate(self, value: Value) -> Any:
-        if self._constants is None:
-            self._constants = Constants()
-        return self._constants.evaluate(value, self._given)
-
-    def _given(self, value: Value) -> Any:
-        """The array of an input of the graph, if it is a constant around it."""
-        for captured in self.captures.values():
-            if captured.value is value and captured.fresh:
-                return captured.handle._data
-        for key, operand in self.operands.items():
-            if operand.value is value and self.parent is not None:
-                whole = key if type(key) is Value else self.parent.value_of(operand.given)
-                return self.parent._evaluate(whole)
-        raise NotConstantError(value)
+        return self.constants.of(value, what)
 
     def leaked(self, value: Value, what: str) -> NoReturn:
         """Raise for the use of a value outside of this trace."""

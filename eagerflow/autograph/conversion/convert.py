@@ -6,7 +6,6 @@ cells and globals. Library code is taken as it is, but for functions that have a
 
 from __future__ import annotations
 
-import dis
 import functools
 import re
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from weakref import ref
 from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
 from eagerflow.autograph.conversion.syntax import OPERATORS
+from eagerflow.capture.bytecode import facts_of, nested
 from eagerflow.capture.library import EXAMPLES, is_library, may_look_at_types
 from eagerflow.dims.asked import AbstractAsked, asked
 
@@ -31,16 +31,6 @@ from eagerflow.dims.asked import AbstractAsked, asked
 operators: Final = SimpleNamespace()
 _CELL: Final = CellType(operators)
 _MADE: Final = re.compile(r"\.<locals>\.@\w+")
-#: instructions that test, loop or catch; ``while True`` does but jump back
-_TESTS: Final = ("POP_JUMP", "JUMP_IF", "JUMP_BACKWARD", "FOR_ITER", "UNARY_NOT", "CONTAINS_OP",
-                 "TO_BOOL", "PUSH_EXC_INFO")  # fmt: skip
-#: instructions that make texts: FORMAT_VALUE, which 3.13 has divided; or exceptions
-_TEXTS: Final = ("FORMAT_", "RAISE_VARARGS")
-#: builtins that do more in converted code
-_KNOWING: Final = frozenset(
-    {"all", "any", "deque", "ldexp", "len", "max", "min", "pow", "print", "type"}
-)
-
 #: by id of a code object, which the weak reference shows to be the same: the code to run in its
 #: place, or why there is none
 _known: Final[dict[int, tuple[ref[CodeType], CodeType | str]]] = {}
@@ -194,28 +184,9 @@ def _made_of(code: CodeType) -> CodeType | str | None:
     return known[1] if known is not None and known[0]() is code else None
 
 
-def branches(code: CodeType) -> bool:
-    """Whether code, or code within it, tests, loops, prints, raises, catches or makes texts.
-
-    Or calls builtins that do so.
-    """
-    return _has(code, (*_TESTS, *_TEXTS), _KNOWING)
-
-
-def _has(
-    code: CodeType, instructions: tuple[str, ...], names: frozenset[str] = frozenset()
-) -> bool:
-    """Whether code, or code within it, has an instruction that begins so, or one of the names."""
-    if not names.isdisjoint(code.co_names):
-        return True
-    if any(i.opname.startswith(instructions) for i in dis.get_instructions(code)):
-        return True
-    return any(_has(c, instructions, names) for c in code.co_consts if isinstance(c, CodeType))
-
-
 def _convert(function: FunctionType) -> CodeType | str:
     code = function.__code__
-    matters = _has(code, (*_TESTS, *_TEXTS, "CALL"))
+    matters = any(facts.branches or facts.calls for facts in map(facts_of, nested(code)))
     if OPERATORS in code.co_freevars or _is_given(function.__globals__) or not matters:
         return code
     try:

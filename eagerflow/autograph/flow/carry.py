@@ -24,7 +24,7 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, arrays_as, kind_text, zeros_as
+from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outside, one_each
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.reachable import cells_of
@@ -35,6 +35,7 @@ from eagerflow.core.interpreter import BASE
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.ops.state import callbacks
+from eagerflow.tracing.arrays import TracedArray
 
 _Result = TypeVar("_Result")
 
@@ -286,7 +287,7 @@ class Loop:
             return handle
         if one.like is not GONE:
             return None  # an iteration binds it, and does not see the binding of the last one
-        own = arrays_as(one.start, own_handles(value))
+        own = _arrays_as(one.start, own_handles(value))
         location.set(own)
         if type(own) is not Tensor:
             return None
@@ -385,7 +386,7 @@ class Loop:
                 forget_name(tracer_here(), location, self._maybe_unbound(location))
             else:
                 self._pin(one, value)
-                location.set(arrays_as(one.start if one.like is GONE else one.like, value))
+                location.set(_arrays_as(one.start if one.like is GONE else one.like, value))
 
     def _pin(self, one: _Carried, value: Any) -> None:
         """Refuse updates in place of a result that is the initial tensor after no iteration."""
@@ -414,3 +415,12 @@ class Loop:
 
 def _unreachable(carry: Any) -> NoReturn:
     raise AssertionError("what follows a loop without an end was run")
+
+
+def _arrays_as(like: Any, values: Any) -> Any:
+    """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
+    if not any(type(x) is TracedArray for x in tree.flatten(like, whole=True)[0]):
+        return values
+    return tree.map(
+        lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values, whole=True
+    )

@@ -48,7 +48,7 @@ def as_test(x: Any) -> Tensor | None:
         return None
     value = x if type(x) is Tensor else tensor_of(x)
     data: Any = value._data
-    if not isinstance(data, AbstractSymbol) or _is_constant(value):
+    if not isinstance(data, AbstractSymbol) or data.is_constant("bool()"):
         return None
     if value.shape and any(type(d) is not int or d != 1 for d in value.shape):
         raise ShapeError(
@@ -59,16 +59,6 @@ def as_test(x: Any) -> Tensor | None:
         )
     value = value.reshape(()) if value.shape else value
     return value if value.dtype.kind == "bool" else value != 0
-
-
-def _is_constant(x: Tensor) -> bool:
-    """Whether the value of a symbolic tensor follows from constants alone."""
-    data: Any = x._data
-    try:
-        data.concrete("bool()")
-    except TraceError:
-        return False
-    return True
 
 
 @final

@@ -34,15 +34,6 @@ def _is_value(x: Any) -> bool:
     return isinstance(x, (AbstractArray, bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def arrays_as(like: Any, values: Any) -> Any:
-    """A tree with arrays of NumPy in the place of the tensors that the graph chooses for such."""
-    if not any(type(x) is TracedArray for x in tree.flatten(like, whole=True)[0]):
-        return values
-    return tree.map(
-        lambda x, y: x.like(y) if type(x) is TracedArray else y, like, values, whole=True
-    )
-
-
 def kind_text(x: Any) -> str:
     """A description of a value, for messages."""
     if type(x) is TracedArray:

@@ -44,7 +44,7 @@ def note_walk(
         gives_parts: whether the caller gets the parts and may look at them: then what the traced
             function reads of them counts, too.
 
-    >>> from eagerflow.extending.tracing import note_walk, walk
+    >>> from eagerflow.extending import note_walk, walk
     >>> class Block:
     ...     def size(self):
     ...         note_walk(self, Block)
@@ -70,7 +70,7 @@ def note_set(part: Any, flag: str) -> None:
         part: an object of the class of parts.
         flag: the name of an attribute.
 
-    >>> from eagerflow.extending.tracing import note_set
+    >>> from eagerflow.extending import note_set
     >>> layer = ef.nn.Linear(2, 3)
     >>> note_set(layer, "training")  # outside of traces there is nothing to note
     >>> layer.training = False

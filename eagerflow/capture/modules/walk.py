@@ -50,7 +50,7 @@ def walk(root: Any, kind: type) -> Iterator[tuple[str, Any, Any]]:
         root: a part.
         kind: the class of parts.
 
-    >>> from eagerflow.extending.tracing import walk
+    >>> from eagerflow.extending import walk
     >>> class Block:
     ...     pass
     >>> outer, inner = Block(), Block()
@@ -86,7 +86,7 @@ def children(part: Any, kind: type) -> Iterator[tuple[str, Any]]:
         part: an object of the class.
         kind: the class of parts; see `walk`.
 
-    >>> from eagerflow.extending.tracing import children
+    >>> from eagerflow.extending import children
     >>> model = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
     >>> [path for path, value in children(model, ef.nn.Module)]
     ['layers.0', 'layers.1']

@@ -18,7 +18,7 @@ import numpy as np
 from eagerflow.data.base.elements import join, stack
 from eagerflow.data.base.orders import Seed
 from eagerflow.errors import TensorValueError
-from eagerflow.extending.pipelines import QueueState
+from eagerflow.extending import QueueState
 
 #: a number of elements: infinite for endless ones, None where that is not known
 Length: TypeAlias = int | float | None

@@ -25,7 +25,7 @@ from eagerflow.data.base.stage import (
 )
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.errors import TensorValueError
-from eagerflow.extending.pipelines import QueueState
+from eagerflow.extending import QueueState
 
 _ENDLESS_EPOCH: Final = 2**32  # passes that an epoch of an endless dataset has numbers for
 

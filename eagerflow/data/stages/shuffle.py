@@ -19,7 +19,7 @@ from eagerflow.data.base.stage import (
 )
 from eagerflow.data.workers.opening import open_stage
 from eagerflow.events import LevelEvent
-from eagerflow.extending.pipelines import QueueState, ShuffleStore
+from eagerflow.extending import QueueState, ShuffleStore
 
 
 @final

@@ -12,8 +12,7 @@ import eagerflow as ef
 from eagerflow.data.base.stage import AbstractCursor, AbstractFollower, AbstractStep
 from eagerflow.data.workers.jobs import AbstractOutcome, Handover, observed
 from eagerflow.data.workers.opening import open_stage
-from eagerflow.extending import tree
-from eagerflow.extending.pipelines import QueueState, ending
+from eagerflow.extending import QueueState, ending, tree
 
 _NAME: Final = "prefetch"
 

@@ -20,7 +20,7 @@ from typing import Any, Final, final
 from eagerflow.data.base.elements import nbytes
 from eagerflow.errors import CancelledError, QueueClosedError
 from eagerflow.events import ElementEvent, QueueEvent, TakeEvent, WaitEvent, end
-from eagerflow.extending.pipelines import (
+from eagerflow.extending import (
     FifoStore,
     QueueState,
     SequenceStore,

@@ -20,7 +20,7 @@ from eagerflow.data.base.stage import (
     Threads,
 )
 from eagerflow.data.workers.jobs import Crew, Handover, Job
-from eagerflow.extending.pipelines import QueueState
+from eagerflow.extending import QueueState
 
 _AHEAD: Final = 2  # jobs for each thread: one that it does, one that waits for it
 _LATE: Final = 62  # elements that may have overtaken one; a mask of them is a 64-bit number

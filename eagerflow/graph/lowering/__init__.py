@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eagerflow.graph.devices import devices_in
+from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.flat import FlatGraph, Gate
 from eagerflow.graph.lowering.loops import lower_loop

@@ -57,7 +57,7 @@ class _Loop:
         self.body: Graph = node.attrs["body"]
         self.frame = part.flat.frames.unique(node.op)
         self.rest: dict[str, Any] = {"source": node.source, "scope": node.scope}
-        self.count = node.attrs["carry"] if node.op == "scan" else len(node.inputs)
+        self.count = node.attrs.get("carry", len(node.inputs))
         pairs = enumerate(zip(self.body.inputs[: self.count], self.body.outputs, strict=False))
         self.moving = [i for i, (before, later) in pairs if before is not later]
         self.most = node.attrs.get("max_iterations")

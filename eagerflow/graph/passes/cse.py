@@ -11,14 +11,13 @@ from struct import pack
 from typing import Any, Final, final
 
 from eagerflow.core.op import find_op
-from eagerflow.core.tensor import Tensor
+from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import Form, Pass, Report, Rewriter, is_pure, shown
 from eagerflow.graph.signatures import fits, is_loop
-from eagerflow.graph.text.constants import content_name, has_values
 from eagerflow.hardware import Device
-from eagerflow.types import DType
+from eagerflow.types import BYTES, DType
 
 #: arrays of more bytes are the same only if they are the same object
 _CONTENT_LIMIT: Final = 1 << 20
@@ -110,10 +109,13 @@ class _Keys:
     def _array(self, value: Tensor) -> Any:
         entry = self._arrays.get(id(value))
         if entry is None:
-            if not has_values(value) or value.nbytes > _CONTENT_LIMIT:
+            if not value.device.holds_data or type_of(value).nbytes > _CONTENT_LIMIT:
                 key: Any = (Tensor, id(value._data))
-            else:  # strides decide in which order later sums add
-                key = (Tensor, value.numpy().strides, content_name(value))
+            else:
+                array = value.numpy()
+                content = tuple(array.flat) if value.dtype is BYTES else array.tobytes()
+                # strides decide in which order later sums add
+                key = (value.dtype.name, array.shape, array.strides, content)
             entry = self._arrays[id(value)] = value, key
         return entry[1]
 
@@ -147,7 +149,7 @@ def _find_twins(
         attrs_key: of attributes; equal ones have equal keys.
     """
     body: Graph = node.attrs["body"]
-    count = node.attrs["carry"] if node.op == "scan" else len(inputs)
+    count = node.attrs.get("carry", len(inputs))
     if len(set(inputs[:count])) == count:
         return {}
     starts = [(inputs[i], *_carry_types(node, i)) for i in range(count)]

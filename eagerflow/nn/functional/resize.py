@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.extending import TensorLike
-from eagerflow.options import check, one_of
+from eagerflow.extending import TensorLike, one_of, require
 
 __all__ = ["interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
@@ -25,7 +24,7 @@ _MODE: Final = one_of(*_MODES)
 
 
 def _checked_mode(x: ef.Tensor, mode: str, align_corners: bool | None) -> str:
-    check("interpolate", _MODE, mode=mode)
+    require("interpolate", _MODE, mode=mode)
     kind, axes = _MODES[mode]
     if x.ndim < 3 or (axes is not None and x.ndim != axes + 2):
         raise ShapeError(

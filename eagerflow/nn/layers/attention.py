@@ -6,12 +6,12 @@ import math
 from typing import Any, final
 
 import eagerflow as ef
+from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_divides, check_positions
 from eagerflow.nn.layers.linear import Linear
 from eagerflow.nn.module import Module
-from eagerflow.options import SIZE, check
 
 __all__ = ["MultiHeadAttention"]
 
@@ -58,7 +58,7 @@ class MultiHeadAttention(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("MultiHeadAttention", SIZE, embed_dim=embed_dim, num_heads=num_heads)
+        require("MultiHeadAttention", SIZE, embed_dim=embed_dim, num_heads=num_heads)
         check_divides("MultiHeadAttention", "num_heads", num_heads, embed_dim=embed_dim)
         self.embed_dim = embed_dim
         self.num_heads = num_heads

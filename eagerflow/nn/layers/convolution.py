@@ -8,12 +8,12 @@ from typing import Any, ClassVar, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_channels, check_divides
 from eagerflow.nn.layers.linear import small_bias
 from eagerflow.nn.module import Module
-from eagerflow.options import SIZE, check
 
 __all__ = ["Conv1d", "Conv2d", "ConvTranspose1d", "ConvTranspose2d"]
 
@@ -33,7 +33,7 @@ class _AbstractKernels(Module):
     ) -> None:  # fmt: skip
         """Check the sizes, and make weight and bias."""
         name = type(self).__name__
-        check(name, SIZE, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        require(name, SIZE, in_channels=in_channels, out_channels=out_channels, groups=groups)
         check_divides(name, "groups", groups, in_channels=in_channels, out_channels=out_channels)
         window = self._window(name, kernel_size)
         first, second = out_channels, in_channels
@@ -60,7 +60,7 @@ class _AbstractKernels(Module):
                 expected=f"an integer, or {axes} of them",
             )
         for size in sizes:
-            check(name, SIZE, kernel_size=size)
+            require(name, SIZE, kernel_size=size)
         return sizes
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import final
 
 import eagerflow as ef
+from eagerflow.extending import PROBABILITY, require
 from eagerflow.nn import functional as F
 from eagerflow.nn.module import Module
-from eagerflow.options import PROBABILITY, check
 
 __all__ = ["Dropout"]
 
@@ -28,7 +28,7 @@ class Dropout(Module):
     """
 
     def __init__(self, p: float = 0.5) -> None:
-        check("Dropout", PROBABILITY, p=p)
+        require("Dropout", PROBABILITY, p=p)
         self.p = p
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:

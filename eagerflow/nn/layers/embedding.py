@@ -6,10 +6,10 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
+from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.module import Module
-from eagerflow.options import SIZE, check
 
 __all__ = ["Embedding", "ShardedEmbedding"]
 
@@ -47,7 +47,7 @@ class Embedding(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("Embedding", SIZE, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        require("Embedding", SIZE, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise TensorValueError(
                 "Embedding: padding_idx is no row",
@@ -102,7 +102,7 @@ class ShardedEmbedding(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check(
+        require(
             "ShardedEmbedding", SIZE,
             num_embeddings=num_embeddings, embedding_dim=embedding_dim, shards=shards,
         )  # fmt: skip

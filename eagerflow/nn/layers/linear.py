@@ -8,11 +8,11 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError, ShapeError, TensorValueError
+from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_one, linear_error
 from eagerflow.nn.module import Module
-from eagerflow.options import SIZE, check
 
 __all__ = ["Flatten", "Identity", "Linear", "Sequential"]
 
@@ -49,7 +49,7 @@ class Linear(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("Linear", SIZE, in_features=in_features, out_features=out_features)
+        require("Linear", SIZE, in_features=in_features, out_features=out_features)
         self.in_features = in_features
         self.out_features = out_features
         shape = (out_features, in_features)

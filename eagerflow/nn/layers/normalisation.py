@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
+from eagerflow.extending import SIZE, require
 from eagerflow.nn import functional as F
 from eagerflow.nn import init
 from eagerflow.nn.checks import check_channels, check_divides
 from eagerflow.nn.module import Module
-from eagerflow.options import SIZE, check
 
 __all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm"]
 
@@ -63,7 +63,7 @@ class BatchNorm(Module):
         *,
         dtype: Any = None,
     ) -> None:
-        check("BatchNorm", SIZE, num_features=num_features)
+        require("BatchNorm", SIZE, num_features=num_features)
         self.num_features = num_features
         self.eps = eps
         self.momentum = momentum
@@ -178,7 +178,7 @@ class RMSNorm(Module):
 def _sizes(name: str, shape: int | tuple[int, ...]) -> tuple[int, ...]:
     sizes = (shape,) if isinstance(shape, int) else shape
     for size in sizes:
-        check(name, SIZE, normalized_shape=size)
+        require(name, SIZE, normalized_shape=size)
     return sizes
 
 
@@ -213,7 +213,7 @@ class GroupNorm(Module):
         *,
         dtype: Any = None,
     ) -> None:
-        check("GroupNorm", SIZE, num_groups=num_groups, num_channels=num_channels)
+        require("GroupNorm", SIZE, num_groups=num_groups, num_channels=num_channels)
         check_divides("GroupNorm", "num_groups", num_groups, num_channels=num_channels)
         self.num_groups = num_groups
         self.num_channels = num_channels

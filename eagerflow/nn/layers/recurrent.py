@@ -6,12 +6,11 @@ from typing import Any, final
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
-from eagerflow.extending import TensorLike
+from eagerflow.extending import PROBABILITY, SIZE, TensorLike, require
 from eagerflow.nn.checks import NONLINEARITY
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, Weights, make_weights, run, suffixes, weights_of
 from eagerflow.nn.sequences import check_sequences, first_state, mask_of
-from eagerflow.options import PROBABILITY, SIZE, check
 
 __all__ = ["GRU", "LSTM", "RNN"]
 
@@ -38,8 +37,8 @@ class AbstractRecurrent(Module):
         generator: ef.random.Generator | None = None,
     ) -> None:
         name = type(self).__name__
-        check(name, SIZE, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
-        check(name, PROBABILITY, dropout=dropout)
+        require(name, SIZE, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        require(name, PROBABILITY, dropout=dropout)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -157,7 +156,7 @@ class RNN(AbstractPlainRecurrent):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("RNN", NONLINEARITY, nonlinearity=nonlinearity)
+        require("RNN", NONLINEARITY, nonlinearity=nonlinearity)
         self.nonlinearity = self._kind = nonlinearity
         super().__init__(
             input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
@@ -218,7 +217,7 @@ class LSTM(AbstractRecurrent):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)
+        require("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)
         if type(proj_size) is not int or not 0 <= proj_size < hidden_size:
             raise TensorValueError(
                 "LSTM: proj_size is no size below hidden_size",

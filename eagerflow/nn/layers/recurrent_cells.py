@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.extending import TensorLike
+from eagerflow.extending import SIZE, TensorLike, require
 from eagerflow.nn.checks import NONLINEARITY
 from eagerflow.nn.module import Module
 from eagerflow.nn.recurrence import State, StepWeights, make_weights, one_step
 from eagerflow.nn.sequences import check_rows, first_state
-from eagerflow.options import SIZE, check
 
 __all__ = ["GRUCell", "LSTMCell", "RNNCell"]
 
@@ -33,7 +32,7 @@ class AbstractCell(Module):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check(type(self).__name__, SIZE, input_size=input_size, hidden_size=hidden_size)
+        require(type(self).__name__, SIZE, input_size=input_size, hidden_size=hidden_size)
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.bias = bias
@@ -104,7 +103,7 @@ class RNNCell(AbstractPlainCell):
         dtype: Any = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
-        check("RNNCell", NONLINEARITY, nonlinearity=nonlinearity)
+        require("RNNCell", NONLINEARITY, nonlinearity=nonlinearity)
         self.nonlinearity = self._kind = nonlinearity
         super().__init__(input_size, hidden_size, bias, dtype=dtype, generator=generator)
 

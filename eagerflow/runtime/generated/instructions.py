@@ -215,15 +215,14 @@ class _Scope:
 
     def run(self) -> list[int]:
         for node in self.graph.nodes:
-            if node.op == "constant":
+            kind = kind_of(node.op)
+            if kind == "constant":
                 self.constant(node)
-            elif node.op == "call":
+            elif kind == "call":
                 self.call(node)
-            elif node.op == "while_loop":
-                self.loop(node, 0)
-            elif node.op == "scan":
-                self.loop(node, len(node.inputs) - node.attrs["carry"])
-            elif kind_of(node.op) == "branches":
+            elif kind == "loop":
+                self.loop(node)
+            elif kind == "branches":
                 self.branches(node)
             else:
                 self.line(node)
@@ -312,11 +311,11 @@ class _Scope:
         self.lines.append(Instruction(node, (predicate,), outputs, {}, blocks=blocks))
         self.name_outputs(node)
 
-    def loop(self, node: Node, count: int) -> None:
-        """A loop, of which the last ``count`` inputs are taken apart."""
+    def loop(self, node: Node) -> None:
+        """A loop. What follows the carry, as in a `scan`, is taken apart."""
         operands = [self.registers[v] for v in node.inputs]
         body: Graph = node.attrs["body"]
-        total = len(operands) - count
+        total: int = node.attrs.get("carry", len(operands))
         moving = [i for i in range(total) if body.outputs[i] is not body.inputs[i]]
         inside = list(operands)
         for i in (*moving, *range(total, len(operands))):

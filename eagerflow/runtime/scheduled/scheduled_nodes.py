@@ -337,8 +337,10 @@ class ScheduledNodes:
 
     def _waited_for(self, node: Node) -> tuple[_Record | None, int]:
         """What a control edge from a node waits for, and at which port; a pivot only passes on."""
-        while is_pivot(node) and node.inputs[0].node is not None:
+        while is_pivot(node):
             (value,) = node.inputs
+            if value.node is None:
+                break
             node = value.node
             maker = self.maker.get(node)
             if maker is not None and maker.kind == SWITCH:

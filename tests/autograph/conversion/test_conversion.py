@@ -15,7 +15,8 @@ import pytest
 
 import eagerflow as ef
 import eagerflow.autograph.operators  # defines what converted code calls
-from eagerflow.autograph.conversion.convert import branches, call, converted, why_not
+from eagerflow.autograph.conversion.convert import call, converted, why_not
+from eagerflow.capture.bytecode import facts_of, nested
 
 
 def test_only_what_branches_is_converted() -> None:
@@ -26,8 +27,8 @@ def test_only_what_branches_is_converted() -> None:
         return [y for y in x]  # noqa: C416 - a loop
 
     assert converted(straight) is straight
-    assert not branches(straight.__code__)
-    assert branches(looped.__code__)
+    assert not any(facts_of(code).branches for code in nested(straight.__code__))
+    assert any(facts_of(code).branches for code in nested(looped.__code__))
     assert converted(functools.wraps) is functools.wraps
     assert converted(ef.stack) is ef.stack
 

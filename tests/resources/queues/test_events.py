@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.events import AbstractEvent
-from eagerflow.extending.pipelines import FifoStore, QueueState, begin_told
+from eagerflow.extending import FifoStore, QueueState, begin_told
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.resources import meetings
 from tests.recorded import recorded, refuse_events

@@ -210,4 +210,7 @@ def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatc
     f(ef.ones(2))
     paths = [key.path for key in keys if key.edge.endswith("cpu:0")]  # from the inner loop
     assert len(set(paths)) == len(paths) == 8
-    assert [max(iteration for _, iteration in frames) for frames in zip(*paths)] == [3, 1]
+    assert [max(iteration for _, iteration in frames) for frames in zip(*paths, strict=True)] == [
+        3,
+        1,
+    ]
