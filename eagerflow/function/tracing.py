@@ -104,29 +104,6 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
     return entry, values
 
 
-def _settle(
-    request: TraceRequest, tracer: Tracer, entry: CacheEntry, failure: Exception | None
-) -> None:
-    """Let the first run give values to what is held of the trace, and raise what the function did.
-
-    Raises:
-        TraceError: with ``strict=True``, if what is held would get no values in other runs.
-    """
-    holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
-    remains = Remains(tracer, holders, failed=failure is not None)
-    if remains.texts and request.strict:
-        raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
-    entry.record.unrepeated = entry.record.unrepeated or remains.texts
-    # what the function stored before it raised is put back before the graph raises
-    stays = failure is not None or entry.stores or entry.record.unrepeated
-    last = tracer.raises if stays else None
-    entry.fails = failure is not None or last is not None
-    if entry.fails or remains.values:
-        entry.first = FirstRun(entry.graph, remains, failure, last)
-    else:
-        remains.forget()
-
-
 def _acts(entry: CacheEntry) -> bool:
     """Whether a run changes something; one that may wait, and never end a section, is left out."""
     effects = {effect for effect, _ in effects_of(entry.graph.nodes)}
