@@ -52,13 +52,13 @@ def run(
         except TraceError as error:
             refused: Any = ("refused", str(error))
             return [*seen, refused if portrait(world) == before else ("damaged", str(error))]
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             result = type(error).__name__, str(error)
         seen.append((result, portrait(world)))
         for what in changes[call] if call < len(changes) else ():
             try:
                 change(world, what)
-            except (LookupError, TypeError):  # there is no such item any more
+            except (AttributeError, LookupError, TypeError):  # there is no such item any more
                 continue
     return seen
 
