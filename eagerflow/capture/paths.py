@@ -50,6 +50,10 @@ class Root:
 
     def __init__(self, value: Any, text: str = "", *, weak: bool = False) -> None:
         self.text = text
+        self.point_to(value, weak=weak)
+
+    def point_to(self, value: Any, *, weak: bool = False) -> None:
+        """Make all paths begin at another object, such as the function of a cell that ran again."""
         self._strong: Any = value
         self._weak: ref[Any] | None = None
         if weak:

@@ -65,6 +65,7 @@ class CacheEntry:
         record: what users see of the trace.
         locals: the values that local variables of the function were bound to at its end.
         leaf_records: the arguments of the call that was traced, for messages.
+        makes_resources: whether the function makes variables.
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
         first: what the first run does besides, None if nothing.
         fails: whether the function ended with an exception.
@@ -74,7 +75,7 @@ class CacheEntry:
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
         "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
-        "leaf_records", "leaves", "locals", "made", "numbers", "optimised",
+        "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers", "optimised",
         "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
         "updates",
     )  # fmt: skip
@@ -85,6 +86,7 @@ class CacheEntry:
     arrays: tuple[tuple[int, Callable[[Tensor], Any]], ...]
     leaves: tuple[int, ...]
     leaf_records: tuple[LeafRecord, ...]
+    makes_resources: bool
     own_rules: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
@@ -459,6 +461,13 @@ class Cache:
     def groups(self) -> list[tuple[Any, TraceGroup]]:
         """All keys with their traces."""
         return list(self._groups.items())
+
+    def take(self, key: Any, group: TraceGroup, entry: CacheEntry) -> None:
+        """Keep a trace that another function had under this key."""
+        with self._lock:
+            mine = self.ensure(key)
+            mine.sizes = group.sizes
+            mine.entries = [*mine.entries, entry]
 
     def clear(self) -> None:
         """Drop all."""

@@ -7,9 +7,11 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
+from types import FunctionType
 from typing import Any, Final, NamedTuple, final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary, ref
 
+from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
@@ -28,6 +30,8 @@ _WARNED_AT: Final = 3
 _RECORDS: Final = 1024
 #: one trace at a time: what the function reads from outside is replaced during it
 _tracing: Final = threading.RLock()
+#: of the traced function made last under each name, so that a cell that runs again finds its traces
+_known: Final[WeakValueDictionary[tuple[str, str], Lookup]] = WeakValueDictionary()
 _all: Final[WeakSet[Lookup]] = WeakSet()
 
 
@@ -71,6 +75,8 @@ class Lookup:
         self._causes: dict[str, int] = {}
         self._told: set[str] = set()
         self._unrepeated: set[str] = set()
+        self._legacy: _Legacy | None = None  # once it is known, another thread may look
+        self._legacy = self._inherit()
         self._moved = ""  # what was moved, as of which there is no trace
         _all.add(self)
 
@@ -85,6 +91,8 @@ class Lookup:
         if match is not None:
             return match
         with _tracing:
+            if self._legacy is not None:
+                self._adopt()
             match = self._existing(call)  # another thread may have made it meanwhile
             return match if match is not None else self._trace(call, runs)
 
@@ -206,6 +214,66 @@ class Lookup:
             self._causes.clear()
             self._told.clear()
             self._unrepeated.clear()
+
+    # --- cells that run again ---
+
+    def _inherit(self) -> _Legacy | None:
+        """The traces of the function that had this name, if it had the same code."""
+        key = (str(getattr(self.fn, "__module__", "")), str(getattr(self.fn, "__qualname__", "")))
+        with _tracing:
+            before = _known.get(key)
+            _known[key] = self
+            if before is None or before.options != self.options:
+                return None
+            if not _same_definition(before.fn, self.fn):
+                return None
+            if before._legacy is not None and not len(before.cache):
+                return before._legacy
+            return _Legacy(ref(before), before.cache)
+
+    def _adopt(self) -> None:
+        """Take the inherited traces over if the function that had them is gone.
+
+        A function that lives on keeps them: a factory makes many functions of one code.
+        """
+        legacy, self._legacy = self._legacy, None
+        if legacy is None or legacy.owner() is not None:
+            return
+        for key, group in legacy.cache.groups():
+            for entry in group.entries:
+                if not entry.makes_resources:
+                    entry.guards.rebase(self.fn)
+                    if entry.read() is not None:
+                        if self.placer is not None:
+                            self.placer.adopt(entry)
+                        elif entry.rules is not None:
+                            entry.replace(None, None)
+                        self.cache.take(key, group, entry)
+                        self.records.append(entry.record)
+
+
+class _Legacy(NamedTuple):
+    """Traces that a function may take over.
+
+    Attributes:
+        owner: the lookup of the function that has them.
+        cache: the traces.
+    """
+
+    owner: ref[Lookup]
+    cache: Cache
+
+
+def _same_definition(a: Any, b: Any) -> bool:
+    """Whether two plain functions have the same code and the same defaults."""
+    if not isinstance(a, FunctionType) or not isinstance(b, FunctionType):
+        return False
+    return (
+        a.__code__ == b.__code__
+        and a.__globals__ is b.__globals__
+        and static_key(a.__defaults__ or ()) == static_key(b.__defaults__ or ())
+        and static_key(a.__kwdefaults__ or {}) == static_key(b.__kwdefaults__ or {})
+    )
 
 
 def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:

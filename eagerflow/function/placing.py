@@ -61,6 +61,13 @@ class Placer:
             entry.replace(rules, placement)
         self._tell([text for p in placements if p is not None for text in p.fallbacks])
 
+    def adopt(self, entry: CacheEntry) -> None:
+        """Place a trace of another function."""
+        rules = self.rules
+        if entry.rules is rules or (rules is not None and rules.is_same(entry.rules)):
+            return
+        entry.replace(*self.place(entry.graph))
+
     def _tell(self, fallbacks: Sequence[str]) -> None:
         """Warn of what is not where rules want it, once for some rules."""
         if not fallbacks or self._warned:

@@ -396,6 +396,7 @@ class _Maker:
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
         )
+        entry.makes_resources = bool(tracer.created_resources)
         entry.own_rules = tuple(tracer.own_rules)
         entry.graph = graph
         if settings.current().verify:

@@ -108,6 +108,15 @@ def test_paths_follow_what_is_there_now() -> None:
     assert str(w) == "model.layers[0].w"
 
 
+def test_a_root_can_be_moved() -> None:
+    first, second = _cell(1), _cell(2)
+    root = Root(first)
+    path = AccessPath(root, "cell", 0, "value")
+    assert path.get() == 1
+    root.point_to(second)
+    assert path.get() == 2
+
+
 def test_a_weak_root_keeps_nothing_alive() -> None:
     owner = Slotted.__new__(type("Weak", (), {"a": 3}))
     path = AccessPath(Root(owner, "owner", weak=True), "attribute", "a", "owner.a")

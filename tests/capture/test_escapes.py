@@ -16,6 +16,7 @@ import eagerflow as ef
 from eagerflow.capture import escapes
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.collect import collect
+from eagerflow.capture.guards.guards import Guards
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -147,3 +148,16 @@ def test_a_name_made_at_run_time_beside_a_call_that_gets_a_text() -> None:
     assert f(ef.ones(())).item() == 2.0
     config.mode = "down"
     assert f(ef.ones(())).item() == 3.0
+
+
+def test_guards_follow_a_cell_that_runs_again() -> None:
+    def make(by):
+        def f(x, k=2.0):
+            return x * by * k
+
+        return f
+
+    guards = Guards(collect(make(2.0)))
+    assert guards.check()
+    guards.rebase(make(3.0))
+    assert guards.check()

@@ -274,20 +274,45 @@ def test_specialised_arrays_and_tensors() -> None:
     assert not guards.check()
 
 
+def test_rebase() -> None:
+    def make(rate: Any, helper: Any) -> Any:
+        def f(x):
+            return helper(x * rate)
+
+        return f
+
+    def plain(x):
+        return x
+
+    reads = collect(make(0.1, plain))
+    guards = Guards(reads, [r.path for r in reads.numbers])
+    assert guards.read() == (0.1,)
+    guards.rebase(make(0.2, plain))
+    assert guards.read() == (0.2,)
+    guards.rebase(make("a", plain))
+    assert guards.explain() == ["enclosing rate: was 0.1, now 'a'"]
+    guards.rebase(make(0.3, lambda x: x * 2))
+    assert guards.explain() == ["helper was redefined"]
+    guards.rebase(plain)  # has no such cells
+    assert guards.read() is None
+    assert guards.explain() != []
+
+
 def test_one_cell_run_again() -> None:
     cell = """
 def act(x): return x
 class_free = {"rate": 0.1, "sizes": [1, 2]}
 grad = ef.grad(act)
 partial = functools.partial(act, 1)
-"""
-    namespace = run(f"""{cell}
 def f(x): return act(x) * class_free["rate"], len(class_free["sizes"]), grad(x), partial()
-""")
+"""
+    namespace = run(cell)
     guards = guards_of(namespace["f"])
     exec(cell, namespace)
+    guards.rebase(namespace["f"])
     assert guards.check(), guards.explain()
     exec(cell.replace("return x", "return -x", 1), namespace)
+    guards.rebase(namespace["f"])
     assert guards.explain() == ["act was redefined"]
 
 

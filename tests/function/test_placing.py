@@ -164,6 +164,24 @@ def test_a_pattern_has_to_match_in_one_trace_alone() -> None:
         f.place({"drop": "cpu:3"})
 
 
+def test_a_cell_that_runs_again_takes_traces_over_and_no_rules(done: Counter[str]) -> None:
+    source = "@ef.trace\ndef again(x):\n    with ef.name_scope('a'):\n        return ef.exp(x)\n"
+    space: dict[str, Any] = {"ef": ef, "__name__": "a_cell"}
+    exec(source, space)
+    space["again"].place({"a": "cpu:1"})(X)
+    exec(source, space)
+    f = space["again"]
+    f(X)
+    assert where(f) == {"exp": "cpu:0"}
+    assert len(f.traces) == 1
+    f.place({"a": "cpu:2"})
+    del f
+    exec(source, space)
+    space["again"].place({"a": "cpu:2"})(X)  # which the trace that it takes over is placed by
+    assert where(space["again"]) == {"exp": "cpu:2"}
+    assert done["placed"] == 2
+
+
 def test_runners_follow_rules() -> None:
     inputs, results = ef.Queue(4, "f32[2]"), ef.Queue(4, "f32[2]")
 

@@ -33,9 +33,10 @@ class Guards:
         captured: access paths whose values `read` gives, in this order.
     """
 
-    __slots__ = ("_captured", "_guards", "_read", "_structures")
+    __slots__ = ("_captured", "_guards", "_read", "_root", "_structures")
 
     def __init__(self, reads: Reads, captured: Sequence[AccessPath] = ()) -> None:
+        self._root = reads.root
         self._guards = [Guard(read) for read in reads.reads]
         self._captured = tuple(captured)
         self._structures: Structures | None = None
@@ -131,6 +132,17 @@ class Guards:
     def capture(self, paths: Iterable[AccessPath]) -> None:
         """Set what `read` gives."""
         self._captured = tuple(paths)
+        self._renew()
+
+    def rebase(self, function: Callable[..., Any]) -> None:
+        """Check another function from now on, such as that of a cell that ran again.
+
+        All access paths follow, those of captured values too. The caller has compared the code.
+        """
+        self._root.point_to(function)
+        for guard in self._guards:
+            if guard.kind == "member" and guard.path.parent is self._root:
+                guard.expected = guard.path.get()
         self._renew()
 
 
