@@ -296,6 +296,40 @@ def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number(
     assert (y.tolist(), found, type(RATE)) == ([0.5], [1.5], float)
 
 
+def test_what_another_thread_is_about_to_use_when_a_trace_ends() -> None:
+    reading, holding, ended = (threading.Event() for _ in range(3))
+
+    class Property:
+        @property
+        def now(self) -> int:
+            reading.set()
+            assert holding.wait(60), "deadlock"
+            return 0
+
+    meeting = Property()
+
+    @ef.trace
+    def f(x):
+        y = x * RATE
+        meeting.now  # noqa: B018 - meets the other thread
+        return y
+
+    def call() -> Any:
+        try:
+            return f(ef.ones(1)).item()
+        finally:
+            ended.set()
+
+    def look() -> Any:
+        assert reading.wait(60)
+        numbers, more = iter((RATE, RATE)), (rate for rate in [RATE])
+        holding.set()
+        assert ended.wait(60)
+        return [rate * 2 for rate in numbers], next(more) * 2
+
+    assert together(call, look) == [0.5, ([1.0, 1.0], 1.0)]
+
+
 def test_what_another_thread_sets_in_the_middle_of_a_trace_stays() -> None:
     global RATE
 
