@@ -1,0 +1,105 @@
+"""Text of LLVM as machine code, by llvmlite."""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, final
+
+from eagerflow_kernels.native.llvm.module import TargetName
+
+#: from the best; each with the features by which a processor is known to have it
+_FEATURES: Final[dict[TargetName, tuple[str, ...]]] = {
+    "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2"),
+    "x86-64-v3": ("avx2", "fma", "bmi2", "f16c", "movbe"),
+}
+_TRIPLE: Final = "x86_64-unknown-linux-gnu"
+_lock: Final = threading.Lock()  # llvmlite has one of its own, for each call; this is for the pair
+
+
+class NoCompiler(ImportError):
+    """llvmlite is not installed, or the processor is none that there is code for."""
+
+
+@cache
+def _llvm() -> ModuleType:
+    """llvmlite's binding, which is large and rarely needed.
+
+    Raises:
+        NoCompiler: it is not installed.
+    """
+    try:
+        from llvmlite import binding  # noqa: PLC0415 - 173 MB, loaded by the first native kernel
+    except ImportError as error:
+        raise NoCompiler("native kernels need llvmlite (pip install llvmlite)") from error
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    module: ModuleType = binding
+    return module
+
+
+@cache
+def targets() -> tuple[TargetName, ...]:
+    """What this processor can run, from the best.
+
+    Raises:
+        NoCompiler: llvmlite is not installed.
+    """
+    llvm = _llvm()
+    if not llvm.get_process_triple().startswith("x86_64"):
+        return ()
+    has = llvm.get_host_cpu_features()
+    return tuple(t for t, names in _FEATURES.items() if all(has.get(n, False) for n in names))
+
+
+def best_target() -> TargetName:
+    """The best of `targets`.
+
+    Raises:
+        NoCompiler: there is none.
+    """
+    found = targets()
+    if not found:
+        raise NoCompiler("native kernels need a processor with AVX2 and FMA")
+    return found[0]
+
+
+@final
+class MachineCode:
+    """A module that is ready to run; it is freed with this object.
+
+    Attributes:
+        target: what it was made for.
+    """
+
+    __slots__ = ("_engine", "target")
+
+    def __init__(self, text: str, target: TargetName) -> None:
+        llvm = _llvm()
+        with _lock:
+            module = llvm.parse_assembly(text)
+            module.verify()
+            # an engine takes its target machine with it when it goes: each has its own
+            self._engine: Any = llvm.create_mcjit_compiler(module, _machine(target))
+            self._engine.finalize_object()
+        self.target = target
+
+    def address(self, name: str) -> int:
+        """Where a function begins."""
+        return int(self._engine.get_function_address(name))
+
+
+def _machine(target: TargetName) -> Any:
+    of = _llvm().Target.from_triple(_TRIPLE)
+    return of.create_target_machine(cpu=target, features="", opt=2, jit=True)
+
+
+def assembly(text: str, target: TargetName) -> str:
+    """The machine code of a module for people."""
+    return str(_machine(target).emit_assembly(_llvm().parse_assembly(text)))
+
+
+def object_code(text: str, target: TargetName) -> bytes:
+    """The machine code of a module as a file in the format of the platform."""
+    return bytes(_machine(target).emit_object(_llvm().parse_assembly(text)))

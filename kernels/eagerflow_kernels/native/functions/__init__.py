@@ -1,0 +1,1 @@
+"""The rules of native ops: each writes an op down in the loop form."""

@@ -1,0 +1,260 @@
+"""Runs loops element by element: this defines what they mean.
+
+It is written to be read, not to be quick. Elements are scalars of NumPy, whose single operations
+round once, as IEEE 754 has it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from eagerflow_kernels.native.form import (
+    BITS,
+    BLOCK,
+    BYTES,
+    FLOATS,
+    REDUCTIONS,
+    STRANDS,
+    Kind,
+    Loops,
+    Term,
+    value_of,
+)
+
+DTYPES: Final[dict[Kind, Any]] = {
+    "f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_
+}  # fmt: skip
+_DIGITS: Final = {"f32": (24, -149), "f64": (53, -1074)}
+_FORMATS: Final = {"f32": "<f", "f64": "<d", "i32": "<i", "i64": "<q"}
+
+
+def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any, ...]:
+    """The outputs of loops.
+
+    Args:
+        loops: what to run.
+        arrays: a list of rows per input: numbers, or lists of numbers where it has an inner axis.
+        length: of the inner axis, if no input has one.
+
+    >>> from eagerflow_kernels.native.form import LoopArray, LoopBuilder
+    >>> b = LoopBuilder([LoopArray("f32", inner=True)])
+    >>> interpret(b.build("total", [b.reduce("sum", b.load(0))]), [[[1, 2, 3], [4, 5, 6]]])
+    (array([ 6., 15.], dtype=float32),)
+    """
+    rows = len(arrays[0])
+    for x, of in zip(arrays, loops.inputs, strict=True):
+        if of.inner and rows:
+            length = len(x[0])
+    shapes = [(rows, length) if of.inner else (rows,) for of in loops.outputs]
+    outputs = tuple(
+        np.empty(s, DTYPES[of.kind]) for s, of in zip(shapes, loops.outputs, strict=True)
+    )
+    with np.errstate(all="ignore"):
+        for row in range(rows):
+            results = _row(loops, [x[row] for x in arrays], length)
+            for output, of, values in zip(outputs, loops.outputs, results, strict=True):
+                output[row] = values if of.inner else values[0]
+    return outputs
+
+
+def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
+    """The results of one row, each as a list of elements; those of the row have one."""
+    values: list[list[Any]] = []
+    for term in loops.terms:
+        operands = [values[x] for x in term.operands]
+        if term.operation in REDUCTIONS:
+            elements = operands[0] if loops.terms[term.operands[0]].inner else operands[0] * length
+            values.append([reduced(term.operation, term.kind, elements)])
+            continue
+        count = length if term.inner else 1
+        spread = [x if len(x) == count or not term.inner else x * count for x in operands]
+        values.append([_element(term, arrays, length, [x[i] for x in spread], i) for i in range(count)])
+    return [
+        values[x] * length if of.inner and not loops.terms[x].inner else values[x]
+        for x, of in zip(loops.results, loops.outputs, strict=True)
+    ]
+
+
+def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i: int) -> Any:
+    if term.operation == "load":
+        array = arrays[term.constant]
+        return DTYPES[term.kind](array[i] if term.inner else array)
+    if term.operation == "constant":
+        return DTYPES[term.kind](value_of(term.constant, term.kind))
+    if term.operation == "size":
+        return DTYPES[term.kind](length)
+    return _OPERATIONS[term.operation](term, *operands)
+
+
+def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
+    """A reduction, by the tree that `form` describes.
+
+    >>> reduced("sum", "f32", [np.float32(x) for x in (0.5, 1.5)])
+    np.float32(2.0)
+    """
+    combine = _OPERATIONS[REDUCTIONS[reduction]]
+    term = Term(REDUCTIONS[reduction], kind, False)
+    start = DTYPES[kind](value_of(start_of(reduction, kind), kind))
+    if not len(elements):
+        return empty_of(reduction, kind)
+    waiting: dict[int, list[Any]] = {}
+    for first in range(0, len(elements), BLOCK):
+        strands = [start] * STRANDS
+        for i, x in enumerate(elements[first : first + BLOCK]):
+            strands[i % STRANDS] = combine(term, strands[i % STRANDS], x)
+        level = 0
+        while level in waiting:
+            strands = [combine(term, a, b) for a, b in zip(waiting.pop(level), strands, strict=True)]
+            level += 1
+        waiting[level] = strands
+    strands, *others = (waiting[level] for level in sorted(waiting))
+    for higher in others:
+        strands = [combine(term, a, b) for a, b in zip(higher, strands, strict=True)]
+    while len(strands) > 1:
+        half = len(strands) // 2
+        strands = [combine(term, a, b) for a, b in zip(strands[:half], strands[half:], strict=True)]
+    return strands[0]
+
+
+def start_of(reduction: str, kind: Kind) -> int:
+    """The bits that a strand starts from; they change no result."""
+    width = 8 * BYTES[kind]
+    if reduction == "sum":
+        return 1 << (width - 1) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
+    if kind in FLOATS:
+        infinity = struct.unpack("<Q", struct.pack("<d", math.inf))[0] if kind == "f64" else 0x7F800000
+        return int(infinity | (1 << (width - 1)) if reduction == "max" else infinity)
+    return 1 << (width - 1) if reduction == "max" else (1 << (width - 1)) - 1
+
+
+def empty_of(reduction: str, kind: Kind) -> Any:
+    """What a reduction of no elements gives: 0, or what it starts from."""
+    return DTYPES[kind](0 if reduction == "sum" else value_of(start_of(reduction, kind), kind))
+
+
+# --- operations -----------------------------------------------------------------------------
+
+
+def rounded(value: Fraction, kind: Kind) -> float:
+    """A number as the nearest float, ties to even; infinite if it is too large.
+
+    >>> rounded(Fraction(1, 3), "f32").hex()
+    '0x1.5555560000000p-2'
+    """
+    digits, least = _DIGITS[kind]
+    if not value:
+        return 0.0
+    size = abs(value)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    if Fraction(2) ** exponent > size:
+        exponent -= 1
+    unit = max(exponent - digits + 1, least)
+    whole = round(value / Fraction(2) ** unit)  # Python rounds a Fraction to even
+    if whole.bit_length() + unit > (128 if kind == "f32" else 1024):
+        return math.inf if value > 0 else -math.inf
+    return math.copysign(math.ldexp(whole, unit), 1 if value > 0 else -1)
+
+
+def _fma(term: Term, x: Any, y: Any, z: Any) -> Any:
+    """x * y + z, rounded once."""
+    of = DTYPES[term.kind]
+    if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
+        product = np.float64(x) * np.float64(y)  # may be infinite only where a factor is
+        finite = np.isfinite(x) and np.isfinite(y)
+        return of(np.float64(z) if finite else product + np.float64(z))
+    exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+    if exact:
+        return of(rounded(exact, term.kind))
+    negative = (np.signbit(x) != np.signbit(y)) and bool(np.signbit(z))
+    if x and y and z:
+        negative = False  # what cancels is +0
+    return of(-0.0 if negative else 0.0)
+
+
+def _extreme(largest: bool) -> Callable[..., Any]:
+    """The larger or the smaller of two; NaN if one is, and -0 before 0."""
+
+    def extreme(term: Term, x: Any, y: Any) -> Any:
+        if x != x or y != y:
+            return DTYPES[term.kind](np.nan)
+        if x == y:
+            return x if bool(np.signbit(x)) != largest else y
+        return x if (x > y) == largest else y
+
+    return extreme
+
+
+def _convert(term: Term, x: Any) -> Any:
+    of = DTYPES[term.kind]
+    if term.kind in FLOATS or term.kind == "bool":
+        return of(x != 0) if term.kind == "bool" else of(x)
+    if not isinstance(x, np.floating):
+        return _wrapped(term, int(x))
+    if x != x:
+        return of(0)
+    low, high = -(2 ** (8 * BYTES[term.kind] - 1)), 2 ** (8 * BYTES[term.kind] - 1) - 1
+    if np.isinf(x):
+        return of(high if x > 0 else low)
+    return of(min(max(math.trunc(x), low), high))
+
+
+def _wrapped(term: Term, whole: int) -> Any:
+    """An integer of the kind, the higher bits dropped."""
+    width = 8 * BYTES[term.kind]
+    whole &= (1 << width) - 1
+    return DTYPES[term.kind](whole - (1 << width) if whole >> (width - 1) else whole)
+
+
+def _arithmetic(of_floats: Callable[..., Any], of_integers: Callable[..., int]) -> Callable[..., Any]:
+    def operate(term: Term, *operands: Any) -> Any:
+        if term.kind in FLOATS:
+            return of_floats(*operands)
+        return _wrapped(term, of_integers(*map(int, operands)))
+
+    return operate
+
+
+def _bits(term: Term, x: Any) -> Any:
+    packed = struct.pack(_FORMATS[BITS[term.kind]], x)
+    return DTYPES[term.kind](struct.unpack(_FORMATS[term.kind], packed)[0])
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda _term, *operands: function(*operands)
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "add": _arithmetic(np.add, int.__add__),
+    "subtract": _arithmetic(np.subtract, int.__sub__),
+    "multiply": _arithmetic(np.multiply, int.__mul__),
+    "divide": _plain(np.divide),
+    "fma": _fma,
+    "negative": _plain(np.negative),
+    "absolute": _plain(np.absolute),
+    "copysign": _plain(np.copysign),
+    "sqrt": _plain(np.sqrt),
+    "round": _plain(np.rint),
+    "floor": _plain(np.floor),
+    "ceil": _plain(np.ceil),
+    "trunc": _plain(np.trunc),
+    "maximum": _extreme(largest=True),
+    "minimum": _extreme(largest=False),
+    "and": _plain(np.bitwise_and),
+    "or": _plain(np.bitwise_or),
+    "xor": _plain(np.bitwise_xor),
+    "shift_left": lambda term, x: _wrapped(term, int(x) << term.constant),
+    "shift_right": lambda term, x: _wrapped(term, int(x) >> term.constant),
+    "equal": _plain(np.equal),
+    "not_equal": _plain(np.not_equal),
+    "less": _plain(np.less),
+    "less_equal": _plain(np.less_equal),
+    "select": lambda _term, condition, x, y: x if condition else y,
+    "convert": _convert,
+    "bits": _bits,
+}

@@ -1,0 +1,1 @@
+"""Loops as text of LLVM, with explicit vectors, so that no optimiser of LLVM is needed."""

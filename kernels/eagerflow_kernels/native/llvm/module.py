@@ -1,0 +1,69 @@
+"""Loops as a module of LLVM with one function, a loop of NumPy's.
+
+``void name(char **args, intp *dims, intp *steps, void *data)`` runs in the default floating-point
+environment (round to nearest, subnormal numbers kept, exceptions masked), whatever the caller's is,
+and leaves the caller's as it was, with its flags.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from eagerflow_kernels.native.form import BYTES, REDUCTIONS, Loops
+from eagerflow_kernels.native.llvm.columns import render_columns
+from eagerflow_kernels.native.llvm.elementwise import render_elementwise
+from eagerflow_kernels.native.llvm.reductions import tree_functions
+from eagerflow_kernels.native.llvm.rows import render_rows
+from eagerflow_kernels.native.llvm.streams import copy_functions
+from eagerflow_kernels.native.verify import verify, verify_llvm
+
+#: bytes of a register
+TargetName = Literal["x86-64-v3", "x86-64-v4"]
+REGISTERS: Final[dict[TargetName, int]] = {"x86-64-v3": 32, "x86-64-v4": 64}
+_MXCSR: Final = 0x1F80  # what a process starts with
+
+_ENTRY: Final = """\
+define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
+  %saved = alloca i32
+  %own = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %saved)
+  store i32 {mxcsr}, ptr %own
+  call void @llvm.x86.sse.ldmxcsr(ptr %own)
+  call void @{body}(ptr %args, ptr %dims, ptr %steps)
+  call void @llvm.x86.sse.ldmxcsr(ptr %saved)
+  ret void
+}}
+declare void @llvm.x86.sse.stmxcsr(ptr)
+declare void @llvm.x86.sse.ldmxcsr(ptr)
+"""
+
+
+def render(loops: Loops, target: TargetName) -> str:
+    """The text of the module.
+
+    Args:
+        loops: what it computes.
+        target: whose registers it uses; results do not depend on it.
+
+    Raises:
+        LoopError: the loops, or the text, break a rule (see `verify`).
+    """
+    verify(loops)
+    width = width_for(loops, target)
+    declared: set[str] = set()
+    parts = [_ENTRY.format(name=loops.name, mxcsr=_MXCSR, body="body"), copy_functions(declared)]
+    if loops.inner:
+        trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
+        parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]
+        parts += [render_rows(loops, width, declared), render_columns(loops, width, declared)]
+    else:
+        parts.append(render_elementwise(loops, width, declared))
+    text = "\n".join([*parts, *sorted(declared), ""])
+    verify_llvm(text)
+    return text
+
+
+def width_for(loops: Loops, target: TargetName) -> int:
+    """How many elements a vector has: a register of the widest kind."""
+    kinds = {t.kind for t in loops.terms} | {a.kind for a in (*loops.inputs, *loops.outputs)}
+    return REGISTERS[target] // max(4, *(BYTES[kind] for kind in kinds))

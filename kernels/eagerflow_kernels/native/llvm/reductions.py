@@ -1,0 +1,157 @@
+"""The tree of reductions (see `form`): blocks of strands, added up as a binary counter carries.
+
+Strands lie in memory as vectors: those of one row in `STRANDS / width` of them, those of several
+rows side by side in one or more vectors for each strand.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow_kernels.native.form import BYTES, REDUCTIONS, STRANDS, Kind
+from eagerflow_kernels.native.interpreter import start_of
+from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
+from eagerflow_kernels.native.llvm.terms import combine, constant
+
+#: more blocks than an array can have
+LEVELS: Final = 56
+
+
+def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
+    """The functions that add strands of a block to those that wait, and add up what waits."""
+    return _push(reduction, kind, width, declared) + _fold(reduction, kind, width, declared)
+
+
+def push(e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int) -> None:
+    """Add the strands of a block, ``count`` vectors, to those of the blocks before."""
+    e.line(f"call void @push.{reduction}.{kind}(ptr {stack}, ptr {strands}, i64 {block}, i64 {count})")
+
+
+def fold(
+    e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int, upto: int
+) -> None:
+    """Add up what waits into ``upto`` vectors at ``out``."""
+    given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}, i64 {upto}"
+    e.line(f"call void @fold.{reduction}.{kind}({given})")
+
+
+def across(e: Emitter, reduction: str, kind: Kind, width: int, x: str) -> str:
+    """The reduction of one vector by halves."""
+    while width > 1:
+        of, half = type_of(kind, width), width // 2
+        low, high = (
+            e.value(f"shufflevector {of} {x}, {of} {x}, <{half} x i32> <{_indices(first, half)}>")
+            if half > 1
+            else e.value(f"extractelement {of} {x}, i32 {first}")
+            for first in (0, half)
+        )
+        x = combine(e, REDUCTIONS[reduction], kind, half, low, high)
+        width = half
+    return x
+
+
+def _indices(first: int, count: int) -> str:
+    return ", ".join(f"i32 {i}" for i in range(first, first + count))
+
+
+def start(reduction: str, kind: Kind, width: int) -> str:
+    """What strands start from."""
+    return constant(start_of(reduction, kind), kind, width)
+
+
+def empty(reduction: str, kind: Kind, width: int) -> str:
+    """What a reduction of no elements gives."""
+    return constant(0 if reduction == "sum" else start_of(reduction, kind), kind, width)
+
+
+def stack_bytes(kind: Kind, width: int, count: int) -> int:
+    """The memory for strands of ``count`` vectors that wait."""
+    return LEVELS * count * width * BYTES[kind]
+
+
+def vectors_of_row(width: int) -> int:
+    """How many vectors the strands of one row are."""
+    return STRANDS // width
+
+
+def _push(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
+    e = Emitter(declared)
+    of, size = type_of(kind, width), width * BYTES[kind]
+
+    def body() -> None:
+        level_size = e.value(f"mul i64 %count, {size}")
+
+        def each(i: str, _carried: list[str]) -> list[str]:
+            place = e.item("%stack", i, size)
+            x = e.value(f"load {of}, ptr {e.item('%strands', i, size)}, align 16")
+            ones = e.value("xor i64 %block, -1")
+            carries = e.call("i64", "llvm.cttz.i64", f"i64 {ones}, i1 false", "i64, i1")
+
+            def carry(level: str, values: list[str]) -> list[str]:
+                waiting = e.value(f"load {of}, ptr {e.item(place, level, level_size)}, align 16")
+                return [combine(e, REDUCTIONS[reduction], kind, width, waiting, values[0])]
+
+            (total,) = e.loop(carries, 1, carry, [(of, x)])
+            e.line(f"store {of} {total}, ptr {e.item(place, carries, level_size)}, align 16")
+            return []
+
+        e.loop("%count", 1, each)
+
+    head = f"void @push.{reduction}.{kind}(ptr %stack, ptr %strands, i64 %block, i64 %count)"
+    return e.function(head, body)
+
+
+def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
+    e = Emitter(declared)
+    of, size = type_of(kind, width), width * BYTES[kind]
+
+    def both(x: str, y: str) -> str:
+        return combine(e, REDUCTIONS[reduction], kind, width, x, y)
+
+    def body() -> None:
+        level_size = e.value(f"mul i64 %count, {size}")
+        lowest = e.call("i64", "llvm.cttz.i64", "i64 %blocks, i1 false", "i64, i1")
+        zeros = e.call("i64", "llvm.ctlz.i64", "i64 %blocks, i1 false", "i64, i1")
+        levels = e.value(f"sub i64 64, {zeros}")
+        second = e.value(f"add i64 {lowest}, 1")
+
+        def each(i: str, _carried: list[str]) -> list[str]:
+            place = e.item("%stack", i, size)
+            x = e.value(f"load {of}, ptr {e.item(place, lowest, level_size)}, align 16")
+
+            def add(level: str, values: list[str]) -> list[str]:
+                rest = e.value(f"lshr i64 %blocks, {level}")
+                waits = e.value(f"trunc i64 {rest} to i1")
+                higher = e.value(f"load {of}, ptr {e.item(place, level, level_size)}, align 16")
+                total = both(higher, values[0])
+                return [e.value(f"select i1 {waits}, {of} {total}, {of} {values[0]}")]
+
+            (total,) = e.loop(levels, 1, add, [(of, x)], start=second)
+            e.line(f"store {of} {total}, ptr {e.item('%out', i, size)}, align 16")
+            return []
+
+        e.loop("%count", 1, each)
+        halvings = e.call("i64", "llvm.cttz.i64", "i64 %count, i1 false", "i64, i1")
+        fewest = e.call("i64", "llvm.cttz.i64", "i64 %upto, i1 false", "i64, i1")
+        times = e.value(f"sub i64 {halvings}, {fewest}")
+
+        def halve(_time: str, values: list[str]) -> list[str]:
+            half = e.value(f"lshr i64 {values[0]}, 1")
+
+            def pair(i: str, _carried: list[str]) -> list[str]:
+                low = e.item("%out", i, size)
+                high = e.item("%out", e.value(f"add i64 {i}, {half}"), size)
+                x = e.value(f"load {of}, ptr {low}, align 16")
+                y = e.value(f"load {of}, ptr {high}, align 16")
+                e.line(f"store {of} {both(x, y)}, ptr {low}, align 16")
+                return []
+
+            e.loop(half, 1, pair)
+            return [half]
+
+        e.loop(times, 1, halve, [("i64", "%count")])
+
+    head = (
+        f"void @fold.{reduction}.{kind}(ptr %stack, ptr %out, i64 %blocks, i64 %count, i64 %upto)"
+    )
+    return e.function(head, body)

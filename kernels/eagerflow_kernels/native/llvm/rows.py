@@ -1,0 +1,291 @@
+"""Loops with an inner axis, row by row: vectors along the inner axis.
+
+Also the function ``body``, which takes rows side by side (`columns`) where they lie so in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops
+from eagerflow_kernels.native.llvm.elementwise import vectors_of_chunk
+from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
+from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
+from eagerflow_kernels.native.llvm.reductions import (
+    across,
+    empty,
+    fold,
+    push,
+    stack_bytes,
+    start,
+    vectors_of_row,
+)
+from eagerflow_kernels.native.llvm.streams import CHUNK, Stream
+from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
+
+
+def inner_step(loops: Loops, array: int) -> int:
+    """The place, among the steps that NumPy gives, of that of an array along the inner axis."""
+    arrays = (*loops.inputs, *loops.outputs)
+    return len(arrays) + sum(a.inner for a in arrays[:array])
+
+
+def render_rows(loops: Loops, width: int, declared: set[str]) -> str:
+    """The text of the functions ``body`` and ``rows``."""
+    rows = _Rows(loops, width, Emitter(declared))
+    head = "void @rows(ptr %args, ptr %dims, ptr %steps)"
+    return _choice(loops, width, declared) + rows.e.function(head, rows.render)
+
+
+def _choice(loops: Loops, width: int, declared: set[str]) -> str:
+    """Rows side by side, if they are in memory and the elements of the inner axis are not."""
+    e = Emitter(declared)
+    arrays = (*loops.inputs, *loops.outputs)
+    first = next(i for i, a in enumerate(arrays) if a.inner)
+
+    def body() -> None:
+        step = e.integer("%steps", inner_step(loops, first))
+        size = BYTES[arrays[first].kind]
+        aside = e.value(f"icmp ne i64 {step}, {size}")
+        enough = e.value(f"icmp sge i64 {e.integer('%dims', 0)}, {min(width, 8)}")
+        by_columns = e.value(f"and i1 {aside}, {enough}")
+        for i, array in enumerate(arrays):
+            beside = e.value(f"icmp eq i64 {e.integer('%steps', i)}, {BYTES[array.kind]}")
+            by_columns = e.value(f"and i1 {by_columns}, {beside}")
+        given = "(ptr %args, ptr %dims, ptr %steps)"
+        e.when(
+            by_columns,
+            lambda: e.line(f"call void @columns{given}"),
+            lambda: e.line(f"call void @rows{given}"),
+        )
+
+    return e.function("void @body(ptr %args, ptr %dims, ptr %steps)", body)
+
+
+@final
+class _Rows:
+    """Writes the function.
+
+    Attributes:
+        e: writes it.
+        length: of the inner axis, an i64.
+        streams: arrays with an inner axis, by number; outputs after inputs.
+        bases: pointers to the row of each array.
+        values: of the terms of the row that are known.
+        memory: for each reduction its waiting strands, its strands, its result.
+    """
+
+    def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
+        self.loops, self.width, self.e = loops, width, e
+        self.arrays = (*loops.inputs, *loops.outputs)
+        self.length = ""
+        self.streams: dict[int, Stream] = {}
+        self.bases: list[str] = []
+        self.values: dict[int, str] = {}
+        self.memory: dict[int, tuple[str, str, str]] = {}
+
+    def render(self) -> None:
+        """Write the body."""
+        e, loops = self.e, self.loops
+        self.length = e.integer("%dims", 1)
+        steps = [e.integer("%steps", i) for i in range(len(self.arrays))]
+        origins = [e.pointer("%args", i) for i in range(len(self.arrays))]
+        for i, array in enumerate(self.arrays):
+            if array.inner:
+                step = e.integer("%steps", inner_step(loops, i))
+                self.streams[i] = Stream(e, array.kind, step, self.width)
+        parts = vectors_of_row(self.width)
+        for number, term in enumerate(loops.terms):
+            if term.operation in REDUCTIONS:
+                kind = term.kind
+                stack = e.slot("i8", stack_bytes(kind, self.width, parts))
+                strands = e.slot(type_of(kind, self.width), parts)
+                self.memory[number] = stack, strands, e.slot(type_of(kind, 1))
+
+        def row(r: str, _carried: list[str]) -> list[str]:
+            self.values = {}
+            self.bases = [e.item(o, r, s) for o, s in zip(origins, steps, strict=True)]
+            for i, stream in self.streams.items():
+                stream.begin(self.bases[i])
+            for row_pass in passes_of(loops):
+                self._row_terms(row_pass)
+                self._pass(row_pass)
+            self._store_row()
+            return []
+
+        e.loop(e.integer("%dims", 0), 1, row)
+
+    # --- terms of the row -------------------------------------------------------------------
+
+    def _row_terms(self, row_pass: RowPass) -> None:
+        e = self.e
+        for number in row_pass.row_terms:
+            term = self.loops.terms[number]
+            if term.operation == "load":
+                x = e.load(term.kind, 1, self.bases[term.constant])
+            elif term.operation == "constant":
+                x = constant(term.constant, term.kind, 1)
+            elif term.operation == "size":
+                x = convert(e, "i64", term.kind, 1, self.length)
+            else:
+                kinds = tuple(self.loops.terms[i].kind for i in term.operands)
+                x = apply(e, term, kinds, 1, [self.values[i] for i in term.operands])
+            self.values[number] = x
+
+    def _store_row(self) -> None:
+        places = self.bases[len(self.loops.inputs) :]
+        for base, x, array in zip(places, self.loops.results, self.loops.outputs, strict=True):
+            if not array.inner:
+                self.e.store(array.kind, 1, self.values[x], base)
+
+    def _splats(self, row_pass: RowPass) -> dict[int, str]:
+        """Vectors of the terms of the row that the elements of a pass are made of."""
+        wanted = {x for n in (*row_pass.terms, *row_pass.reductions) for x in self.loops.terms[n].operands}
+        wanted |= {x for _, x in row_pass.stores}
+        found = {}
+        for x in sorted(wanted):
+            term = self.loops.terms[x]
+            if term.operation == "constant":
+                found[x] = constant(term.constant, term.kind, self.width)
+            elif not term.inner and x in self.values:
+                found[x] = self.e.splat(term.kind, self.width, self.values[x])
+        return found
+
+    # --- terms of the elements --------------------------------------------------------------
+
+    def _pass(self, row_pass: RowPass) -> None:
+        if not row_pass.reductions and not row_pass.stores:
+            return
+        e, first_output = self.e, len(self.loops.inputs)
+        splats = self._splats(row_pass)
+        loaded = {
+            self.loops.terms[n].constant
+            for n in row_pass.terms
+            if self.loops.terms[n].operation == "load"
+        }
+        reads = loaded | {first_output + output for output in row_pass.kept.values()}
+        writes = {first_output + output for output, _ in row_pass.stores}
+
+        def chunk(begin: str, _carried: list[str]) -> list[str]:
+            count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(CHUNK))
+            places = {i: self.streams[i].open_to_write(begin) for i in sorted(writes)}
+            sources = {i: self.streams[i].open(begin, count) for i in sorted(reads)}
+
+            def vector(i: str, mask: str | None) -> dict[int, str]:
+                return self._vector(row_pass, splats, sources, places, i, mask)
+
+            if row_pass.reductions:
+                self._blocks(row_pass, begin, count, vector)
+            else:
+                vectors_of_chunk(e, count, self.width, vector)
+            for i in sorted(writes):
+                self.streams[i].close(begin, count)
+            return []
+
+        e.loop(self.length, CHUNK, chunk)
+        for number in row_pass.reductions:
+            self.values[number] = self._folded(number)
+
+    def _vector(
+        self, row_pass: RowPass, splats: dict[int, str], sources: dict[int, str],
+        places: dict[int, str], i: str, mask: str | None,
+    ) -> dict[int, str]:  # fmt: skip
+        """Compute and write one vector; gives the values."""
+        e, loops, width = self.e, self.loops, self.width
+        values = dict(splats)
+        first_output = len(loops.inputs)
+        for number in row_pass.terms:
+            term = loops.terms[number]
+            if number in row_pass.kept or term.operation == "load":
+                array = (
+                    first_output + row_pass.kept[number] if number in row_pass.kept else term.constant
+                )
+                at = e.item(sources[array], i, BYTES[term.kind])
+                values[number] = e.load(term.kind, width, at, mask)
+            else:
+                kinds = tuple(loops.terms[x].kind for x in term.operands)
+                operands = [values[x] for x in term.operands]
+                values[number] = apply(e, term, kinds, width, operands)
+        for output, x in row_pass.stores:
+            kind = loops.terms[x].kind
+            at = e.item(places[first_output + output], i, BYTES[kind])
+            e.store(kind, width, values[x], at, mask)
+        return values
+
+    def _blocks(
+        self, row_pass: RowPass, begin: str, count: str, vector: Callable[[str, str | None], dict[int, str]]
+    ) -> None:
+        e = self.e
+
+        def block(first: str, _carried: list[str]) -> list[str]:
+            left = e.value(f"sub i64 {count}, {first}")
+            whole = e.value(f"icmp sge i64 {left}, {BLOCK}")
+            e.when(
+                whole,
+                lambda: self._strands(row_pass, first, str(BLOCK), False, vector),
+                lambda: self._strands(row_pass, first, left, True, vector),
+            )
+            index = e.value(f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}")
+            for number in row_pass.reductions:
+                term = self.loops.terms[number]
+                stack, strands, _ = self.memory[number]
+                push(e, term.operation, term.kind, stack, strands, index, vectors_of_row(self.width))
+            return []
+
+        e.loop(count, BLOCK, block)
+
+    def _strands(
+        self, row_pass: RowPass, first: str, count: str, masked: bool,
+        vector: Callable[[str, str | None], dict[int, str]],
+    ) -> None:  # fmt: skip
+        """The strands of one block, into their memory."""
+        e, width, parts = self.e, self.width, vectors_of_row(self.width)
+        terms = [self.loops.terms[n] for n in row_pass.reductions]
+        carried = [
+            (type_of(t.kind, width), start(t.operation, t.kind, width)) for t in terms for _ in range(parts)
+        ]
+
+        def step(i: str, strands: list[str]) -> list[str]:
+            results = list(strands)
+            for part in range(parts):
+                place = e.value(f"add i64 {i}, {part * width}")
+                at = e.value(f"add i64 {first}, {place}")
+                mask = e.mask(width, e.value(f"sub i64 {count}, {place}")) if masked else None
+                values = vector(at, mask)
+                for k, term in enumerate(terms):
+                    x, of = values[term.operands[0]], type_of(term.kind, width)
+                    if mask is not None:
+                        neutral = start(term.operation, term.kind, width)
+                        x = e.value(f"select <{width} x i1> {mask}, {of} {x}, {of} {neutral}")
+                    slot = k * parts + part
+                    operation = REDUCTIONS[term.operation]
+                    results[slot] = combine(e, operation, term.kind, width, strands[slot], x)
+            return results
+
+        found = e.loop(count, STRANDS, step, carried)
+        for k, number in enumerate(row_pass.reductions):
+            kind = self.loops.terms[number].kind
+            for part in range(parts):
+                at = e.offset(self.memory[number][1], str(part * width * BYTES[kind]))
+                e.line(f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16")
+
+    def _folded(self, number: int) -> str:
+        """The result of a reduction."""
+        e, width, term = self.e, self.width, self.loops.terms[number]
+        stack, strands, result = self.memory[number]
+        of = type_of(term.kind, 1)
+
+        def total() -> None:
+            more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
+            blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
+            parts = vectors_of_row(width)
+            fold(e, term.operation, term.kind, stack, strands, blocks, parts, 1)
+            x = e.value(f"load {type_of(term.kind, width)}, ptr {strands}, align 16")
+            x = across(e, term.operation, term.kind, width, x)
+            e.line(f"store {of} {x}, ptr {result}, align 8")
+
+        nothing = e.value(f"icmp eq i64 {self.length}, 0")
+        initial = empty(term.operation, term.kind, 1)
+        e.when(nothing, lambda: e.line(f"store {of} {initial}, ptr {result}, align 8"), total)
+        return e.value(f"load {of}, ptr {result}, align 8")

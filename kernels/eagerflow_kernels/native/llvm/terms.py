@@ -1,0 +1,105 @@
+"""One term of loops as instructions of LLVM, the same for one element and for a vector of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow_kernels.native.form import BITS, FLOATS, INTEGERS, Kind, Term, bits_of, value_of
+from eagerflow_kernels.native.llvm.emitter import Emitter, Names, suffix, type_of
+
+_INSTRUCTIONS: Final = {
+    "add": ("fadd", "add"),
+    "subtract": ("fsub", "sub"),
+    "multiply": ("fmul", "mul"),
+    "divide": ("fdiv", ""),
+    "and": ("", "and"),
+    "or": ("", "or"),
+    "xor": ("", "xor"),
+    "equal": ("fcmp oeq", "icmp eq"),
+    "not_equal": ("fcmp une", "icmp ne"),
+    "less": ("fcmp olt", "icmp slt"),
+    "less_equal": ("fcmp ole", "icmp sle"),
+}
+_INTRINSICS: Final = {
+    "absolute": ("fabs", ""),
+    "ceil": ("ceil", ""),
+    "copysign": ("copysign", ""),
+    "floor": ("floor", ""),
+    "fma": ("fma", ""),
+    "maximum": ("maximum", "smax"),
+    "minimum": ("minimum", "smin"),
+    "round": ("roundeven", ""),
+    "sqrt": ("sqrt", ""),
+    "trunc": ("trunc", ""),
+}
+
+
+def constant(bits: int, kind: Kind, width: int) -> str:
+    """A constant as LLVM writes it: of floats the bits, as those of the float64 of that value."""
+    if kind in FLOATS:
+        text = f"0x{bits_of(value_of(bits, kind), 'f64'):016X}"
+    elif kind == "bool":
+        text = "true" if bits else "false"
+    else:
+        text = str(bits)
+    if width == 1:
+        return text
+    return f"<{', '.join([f'{type_of(kind, 1)} {text}'] * width)}>"
+
+
+def combine(e: Emitter, operation: str, kind: Kind, width: int, x: str, y: str) -> str:
+    """An operation of a reduction on two values."""
+    return apply(e, Term(operation, kind, False), (kind, kind), width, (x, y))
+
+
+def apply(e: Emitter, term: Term, kinds: tuple[Kind, ...], width: int, operands: Names) -> str:
+    """The value of a term that is an operation.
+
+    Args:
+        e: writes it.
+        term: what is written.
+        kinds: of its operands.
+        width: how many elements at once.
+        operands: their values.
+    """
+    operation, kind = term.operation, kinds[-1]
+    of = type_of(kind, width)
+    if operation in _INSTRUCTIONS:
+        instruction = _INSTRUCTIONS[operation][kind not in FLOATS]
+        return e.value(f"{instruction} {of} {operands[0]}, {operands[1]}")
+    if operation in _INTRINSICS:
+        name = f"llvm.{_INTRINSICS[operation][kind not in FLOATS]}.{suffix(kind, width)}"
+        given = ", ".join(f"{of} {x}" for x in operands)
+        return e.call(of, name, given, ", ".join([of] * len(operands)))
+    if operation == "negative":
+        return e.value(f"fneg {of} {operands[0]}")
+    if operation in ("shift_left", "shift_right"):
+        instruction = "shl" if operation == "shift_left" else "ashr"
+        return e.value(f"{instruction} {of} {operands[0]}, {constant(term.constant, kind, width)}")
+    if operation == "select":
+        condition = type_of("bool", width)
+        x, y = operands[1:]
+        return e.value(f"select {condition} {operands[0]}, {of} {x}, {of} {y}")
+    if operation == "bits":
+        return e.value(f"bitcast {of} {operands[0]} to {type_of(BITS[kind], width)}")
+    return convert(e, kind, term.kind, width, operands[0])
+
+
+def convert(e: Emitter, kind: Kind, to: Kind, width: int, x: str) -> str:
+    """A value of another kind."""
+    of, target = type_of(kind, width), type_of(to, width)
+    if kind == to:
+        return x
+    if to == "bool":
+        comparison = "fcmp une" if kind in FLOATS else "icmp ne"
+        return e.value(f"{comparison} {of} {x}, {constant(0, kind, width)}")
+    if kind in FLOATS and to in INTEGERS:
+        name = f"llvm.fptosi.sat.{suffix(to, width)}.{suffix(kind, width)}"
+        return e.call(target, name, f"{of} {x}", of)
+    if kind == "bool":
+        instruction = "uitofp" if to in FLOATS else "zext"
+    elif kind in INTEGERS:
+        instruction = "sitofp" if to in FLOATS else "sext" if to == "i64" else "trunc"
+    else:
+        instruction = "fpext" if to == "f64" else "fptrunc"
+    return e.value(f"{instruction} {of} {x} to {target}")

@@ -1,0 +1,115 @@
+"""Machine code as functions of NumPy, through the table of NumPy's C API.
+
+A function of NumPy brings all that a call needs: broadcasting, strides, ``out``, results in the
+order of the inputs, and running without the GIL. Loops with an inner axis become generalised
+functions, whose last axis it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy._core import _multiarray_umath  # its table is public, for extensions in C
+
+from eagerflow_kernels.native.form import Kind, Loops
+
+_TYPE_NUMBERS: Final[dict[Kind, int]] = {
+    "bool": np.dtype("bool").num,
+    "i32": np.dtype("int32").num,
+    "i64": np.dtype("int64").num,
+    "f32": np.dtype("float32").num,
+    "f64": np.dtype("float64").num,
+}
+_FROM_FUNCTION: Final = 1  # PyUFunc_FromFuncAndData
+_FROM_FUNCTION_AND_SIGNATURE: Final = 31  # PyUFunc_FromFuncAndDataAndSignature
+_NO_IDENTITY: Final = -1  # PyUFunc_None
+
+#: `PyUFuncObject` of NumPy's headers: where the counts and the object lie that it keeps alive
+_COUNTS: Final = 2 * ctypes.sizeof(ctypes.c_void_p)
+_OBJECT: Final = 11 * ctypes.sizeof(ctypes.c_void_p)
+
+_COMMON: Final = [
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+    ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int,
+]  # fmt: skip
+
+
+@cache
+def _table() -> Any:
+    """NumPy's functions for extensions, as addresses."""
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = pointer(_multiarray_umath._UFUNC_API, None)
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
+
+
+@cache
+def _plain() -> Callable[..., Any]:
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *_COMMON)
+    return make(_table()[_FROM_FUNCTION])
+
+
+@cache
+def _generalised() -> Callable[..., Any]:
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, *_COMMON, ctypes.c_char_p)
+    return make(_table()[_FROM_FUNCTION_AND_SIGNATURE])
+
+
+class _Kept:
+    """What a function of NumPy points to; it lives as long as that."""
+
+    __slots__ = ("addresses", "code", "kinds", "texts")
+
+
+def ufunc_of(loops: Loops, address: int, code: object) -> np.ufunc:
+    """The function of NumPy that runs machine code.
+
+    Args:
+        loops: what the code was made of.
+        address: where its entry is.
+        code: what keeps it in memory; it lives as long as the function.
+    """
+    arrays = (*loops.inputs, *loops.outputs)
+    kept = _Kept()
+    kept.code = code
+    kept.addresses = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
+    kept.kinds = (ctypes.c_char * len(arrays))(*(_TYPE_NUMBERS[a.kind] for a in arrays))
+    kept.texts = loops.name.encode(), _signature(loops).encode()
+    functions, data = kept.addresses
+    given = (
+        ctypes.addressof(functions), ctypes.addressof(data), ctypes.addressof(kept.kinds), 1,
+        len(loops.inputs), len(loops.outputs), _NO_IDENTITY, kept.texts[0], b"", 0,
+    )  # fmt: skip
+    made = _generalised()(*given, kept.texts[1]) if loops.inner else _plain()(*given)
+    _keep(made, kept)
+    ufunc: np.ufunc = made
+    return ufunc
+
+
+def _signature(loops: Loops) -> str:
+    """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
+    inputs, outputs = (
+        ",".join("(n)" if a.inner else "()" for a in arrays) for arrays in (loops.inputs, loops.outputs)
+    )
+    return f"{inputs}->{outputs}"
+
+
+_for_ever: Final[list[_Kept]] = []
+
+
+def _keep(ufunc: Any, kept: _Kept) -> None:
+    """Let ``kept`` live as long as the function does, in the member that NumPy has for that.
+
+    Where the layout of the function is not that of the headers, it lives for ever.
+    """
+    counts = (ctypes.c_int * 3).from_address(id(ufunc) + _COUNTS)
+    member = ctypes.c_void_p.from_address(id(ufunc) + _OBJECT)
+    if list(counts) != [ufunc.nin, ufunc.nout, ufunc.nargs] or member.value is not None:
+        _for_ever.append(kept)
+        return
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
+    member.value = id(kept)

@@ -1,0 +1,127 @@
+"""What loops must hold to before they are rendered.
+
+Every operation of the form is defined for all operands, so what is left to check is that a term is
+made of the right kinds, that it comes after its operands, and that rows and their elements are kept
+apart. `verify_llvm` reads the rendered text: no flag and no instruction may let a compiler round in
+another way, or make a value undefined.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from eagerflow_kernels.native.form import (
+    BITS,
+    BYTES,
+    KINDS,
+    OPERATIONS,
+    REDUCTIONS,
+    SOURCES,
+    LoopArray,
+    Loops,
+    Term,
+)
+from eagerflow_kernels.native.text import show_term
+
+
+class LoopError(ValueError):
+    """Loops, or the text made of them, break a rule."""
+
+
+def verify(loops: Loops) -> None:
+    """Check loops.
+
+    Raises:
+        LoopError: a term is not as its operation wants it.
+    """
+    for number, term in enumerate(loops.terms):
+        wrong = _wrong(loops, number, term)
+        if wrong:
+            raise LoopError(f"{loops.name}: %{number} = {show_term(term)}: {wrong}")
+    if len(loops.results) != len(loops.outputs):
+        raise LoopError(f"{loops.name}: {len(loops.results)} results, {len(loops.outputs)} outputs")
+    for x, array in zip(loops.results, loops.outputs, strict=True):
+        if not 0 <= x < len(loops.terms) or loops.terms[x].kind != array.kind:
+            raise LoopError(f"{loops.name}: %{x} is no result of kind {array.kind}")
+        if loops.terms[x].inner and not array.inner:
+            raise LoopError(f"{loops.name}: %{x} has elements, its output one place per row")
+
+
+def _wrong(loops: Loops, number: int, term: Term) -> str | None:
+    if term.kind not in KINDS:
+        return "an unknown kind"
+    if any(not 0 <= x < number for x in term.operands):
+        return "an operand does not come before it"
+    operands = [loops.terms[x] for x in term.operands]
+    if term.operation in SOURCES:
+        return _wrong_source(loops, term)
+    if term.operation in REDUCTIONS:
+        return _wrong_reduction(term, operands)
+    if term.operation not in OPERATIONS:
+        return "an unknown operation"
+    return _wrong_operation(term, operands)
+
+
+def _wrong_source(loops: Loops, term: Term) -> str | None:
+    if term.operands:
+        return "it takes no operands"
+    if term.operation == "load":
+        if not 0 <= term.constant < len(loops.inputs):
+            return "there is no such input"
+        array = LoopArray(term.kind, term.inner)
+        return None if loops.inputs[term.constant] == array else "the input is of another kind"
+    if term.inner:
+        return "it is the same for all elements of a row"
+    if term.operation == "size":
+        return "a size is a number" if term.kind == "bool" else None
+    return None if 0 <= term.constant < 1 << 8 * BYTES[term.kind] else "too many bits"
+
+
+def _wrong_reduction(term: Term, operands: list[Term]) -> str | None:
+    if len(operands) != 1 or operands[0].kind != term.kind or term.kind == "bool":
+        return "it takes one number of its own kind"
+    return "it has one value per row" if term.inner else None
+
+
+def _wrong_operation(term: Term, operands: list[Term]) -> str | None:
+    of = OPERATIONS[term.operation]
+    if len(operands) != of.operands:
+        return f"it takes {of.operands} operands"
+    kinds = [x.kind for x in operands]
+    if term.operation == "select" and kinds.pop(0) != "bool":
+        return "its first operand is a bool"
+    if len(set(kinds)) > 1 or kinds[0] not in of.kinds:
+        return "operands of these kinds are not taken"
+    expected = {"same": kinds[0], "bool": "bool", "stated": term.kind}[of.result]
+    if term.operation == "bits":
+        expected = BITS[kinds[0]]
+    if term.kind != expected:
+        return f"the result is of kind {expected}"
+    shift = term.operation in ("shift_left", "shift_right")
+    if term.constant and not shift:
+        return "it takes no constant"
+    if shift and not 0 <= term.constant < 8 * BYTES[term.kind]:
+        return "a shift is by fewer bits than there are"
+    return None if term.inner == any(x.inner for x in operands) else "it varies as its operands do"
+
+
+#: flags by which LLVM may change a result, intrinsics that leave the rounding to it, instructions
+#: that trap, and values that are no values
+_FORBIDDEN: Final = re.compile(
+    r"\b(fast|nnan|ninf|nsz|arcp|contract|afn|reassoc|nuw|nsw|exact|disjoint|nneg|samesign"
+    r"|poison|undef|unreachable|[su]div|[su]rem|fpto[su]i|freeze)\b|fmuladd|llvm\.trap"
+)
+_ALLOWED: Final = re.compile(r"llvm\.fptosi\.sat")
+
+
+def verify_llvm(text: str) -> None:
+    """Check the text of LLVM that was rendered.
+
+    Raises:
+        LoopError: a line allows another result than that of the loop form.
+    """
+    for line in text.splitlines():
+        found = _FORBIDDEN.search(_ALLOWED.sub("", line.partition(";")[0]))
+        if found:
+            raise LoopError(f"{found[0]!r} leaves the result open: {line.strip()}")
