@@ -1,0 +1,149 @@
+"""Arithmetic, comparison and casts: one operation of the loop form, or a few."""
+
+from __future__ import annotations
+
+from eagerflow_kernels.native.form import FLOATS, Kind, LoopBuilder
+
+
+def add(b: LoopBuilder, x: int, y: int) -> int:
+    """x + y"""
+    return b.apply("add", x, y)
+
+
+def subtract(b: LoopBuilder, x: int, y: int) -> int:
+    """x - y"""
+    return b.apply("subtract", x, y)
+
+
+def multiply(b: LoopBuilder, x: int, y: int) -> int:
+    """x * y"""
+    return b.apply("multiply", x, y)
+
+
+def divide(b: LoopBuilder, x: int, y: int) -> int:
+    """x / y"""
+    return b.apply("divide", x, y)
+
+
+def reciprocal(b: LoopBuilder, x: int) -> int:
+    """1 / x"""
+    return b.apply("divide", b.constant(1, x), x)
+
+
+def negative(b: LoopBuilder, x: int) -> int:
+    """-x"""
+    if b.kind(x) in FLOATS:
+        return b.apply("negative", x)
+    return b.apply("subtract", b.constant(0, x), x)
+
+
+def absolute(b: LoopBuilder, x: int) -> int:
+    """|x|"""
+    if b.kind(x) in FLOATS:
+        return b.apply("absolute", x)
+    return b.apply("maximum", x, negative(b, x))
+
+
+def square(b: LoopBuilder, x: int) -> int:
+    """x * x"""
+    return b.apply("multiply", x, x)
+
+
+def sqrt(b: LoopBuilder, x: int) -> int:
+    """The square root."""
+    return b.apply("sqrt", x)
+
+
+def rsqrt(b: LoopBuilder, x: int) -> int:
+    """1 / sqrt(x)"""
+    return reciprocal(b, sqrt(b, x))
+
+
+def maximum(b: LoopBuilder, x: int, y: int) -> int:
+    """The larger one; NaN if one is."""
+    return b.apply("maximum", x, y)
+
+
+def minimum(b: LoopBuilder, x: int, y: int) -> int:
+    """The smaller one; NaN if one is."""
+    return b.apply("minimum", x, y)
+
+
+def relu(b: LoopBuilder, x: int) -> int:
+    """The larger of x and 0."""
+    return b.apply("maximum", x, b.constant(0, x))
+
+
+def equal(b: LoopBuilder, x: int, y: int) -> int:
+    """x == y"""
+    return b.apply("equal", x, y)
+
+
+def not_equal(b: LoopBuilder, x: int, y: int) -> int:
+    """x != y"""
+    return b.apply("not_equal", x, y)
+
+
+def less(b: LoopBuilder, x: int, y: int) -> int:
+    """x < y"""
+    return b.apply("less", x, y)
+
+
+def less_equal(b: LoopBuilder, x: int, y: int) -> int:
+    """x <= y"""
+    return b.apply("less_equal", x, y)
+
+
+def greater(b: LoopBuilder, x: int, y: int) -> int:
+    """x > y"""
+    return b.apply("less", y, x)
+
+
+def greater_equal(b: LoopBuilder, x: int, y: int) -> int:
+    """x >= y"""
+    return b.apply("less_equal", y, x)
+
+
+def logical_and(b: LoopBuilder, x: int, y: int) -> int:
+    """Whether both are other than 0."""
+    return b.apply("and", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
+
+
+def logical_or(b: LoopBuilder, x: int, y: int) -> int:
+    """Whether one is other than 0."""
+    return b.apply("or", b.apply("convert", x, kind="bool"), b.apply("convert", y, kind="bool"))
+
+
+def logical_not(b: LoopBuilder, x: int) -> int:
+    """Whether it is 0."""
+    return b.apply("xor", b.apply("convert", x, kind="bool"), b.constant(1, "bool"))
+
+
+def where(b: LoopBuilder, condition: int, x: int, y: int) -> int:
+    """x where the condition holds, else y."""
+    return b.apply("select", condition, x, y)
+
+
+def cast(b: LoopBuilder, x: int, *, kind: Kind) -> int:
+    """The value as another kind."""
+    return b.apply("convert", x, kind=kind)
+
+
+def round_to_even(b: LoopBuilder, x: int) -> int:
+    """The nearest integer, ties to even."""
+    return b.apply("round", x)
+
+
+def floor(b: LoopBuilder, x: int) -> int:
+    """The largest integer that is not larger."""
+    return b.apply("floor", x)
+
+
+def ceil(b: LoopBuilder, x: int) -> int:
+    """The smallest integer that is not smaller."""
+    return b.apply("ceil", x)
+
+
+def trunc(b: LoopBuilder, x: int) -> int:
+    """Without what follows the point."""
+    return b.apply("trunc", x)

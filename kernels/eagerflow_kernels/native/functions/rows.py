@@ -1,0 +1,47 @@
+"""Reductions along the inner axis, and what is made of them."""
+
+from __future__ import annotations
+
+from eagerflow_kernels.native.form import LoopBuilder
+from eagerflow_kernels.native.functions.exponential import exp, log
+
+
+def total(b: LoopBuilder, x: int) -> int:
+    """The sum; 0 of nothing."""
+    return b.reduce("sum", x)
+
+
+def largest(b: LoopBuilder, x: int) -> int:
+    """The largest; NaN if one is."""
+    return b.reduce("max", x)
+
+
+def smallest(b: LoopBuilder, x: int) -> int:
+    """The smallest; NaN if one is."""
+    return b.reduce("min", x)
+
+
+def mean(b: LoopBuilder, x: int) -> int:
+    """The sum by the number; NaN of nothing."""
+    return b.apply("divide", b.reduce("sum", x), b.size(b.kind(x)))
+
+
+def softmax(b: LoopBuilder, x: int) -> int:
+    """Exponentials that are 1 together."""
+    e = exp(b, b.apply("subtract", x, b.reduce("max", x)))
+    return b.apply("divide", e, b.reduce("sum", e))
+
+
+def log_softmax(b: LoopBuilder, x: int) -> int:
+    """The logarithm of `softmax`."""
+    below = b.apply("subtract", x, b.reduce("max", x))
+    return b.apply("subtract", below, log(b, b.reduce("sum", exp(b, below))))
+
+
+def logsumexp(b: LoopBuilder, x: int) -> int:
+    """The logarithm of the sum of exponentials."""
+    top = b.reduce("max", x)
+    finite = b.apply("less", b.apply("absolute", top), b.constant(float("inf"), top))
+    safe = b.apply("select", finite, top, b.constant(0, top))
+    below = b.reduce("sum", exp(b, b.apply("subtract", x, safe)))
+    return b.apply("add", safe, log(b, below))

@@ -1,0 +1,94 @@
+"""Finds the polynomials of the native kernels, by the exchange of Remez.
+
+    python tools/minimax.py
+
+prints the coefficients that `eagerflow_kernels.native.functions` has, each rounded to its dtype, with
+the largest error of the exact polynomial, relative to the function it is for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import mpmath as mp
+
+Function = Callable[[mp.mpf], mp.mpf]
+mp.mp.dps = 60
+
+
+def minimax(f: Function, weight: Function, low: float, high: float, degree: int) -> list[mp.mpf]:
+    """The polynomial p of a degree for which the largest |weight * (p - f)| is least."""
+    count = degree + 2
+    middle, half = (mp.mpf(low) + high) / 2, (mp.mpf(high) - low) / 2
+    points = [middle - half * mp.cos(mp.pi * i / (count - 1)) for i in range(count)]
+    points = [x if abs(x) > half / 100 else x + half / 50 for x in points]  # weights may be 0 at 0
+    coefficients: list[mp.mpf] = []
+    for _ in range(30):
+        rows = [
+            [*(x**k for k in range(degree + 1)), (-1) ** i / weight(x)] for i, x in enumerate(points)
+        ]
+        solution = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in points]))
+        coefficients = list(solution)[:-1]
+        found = _extremes(lambda x: weight(x) * (_value(coefficients, x) - f(x)), low, high, count)
+        if found is None or max(abs(a - b) for a, b in zip(found, points, strict=True)) < 1e-12:
+            break
+        points = found
+    return coefficients
+
+
+def _value(coefficients: list[mp.mpf], x: mp.mpf) -> mp.mpf:
+    return mp.polyval(coefficients[::-1], x)
+
+
+def _extremes(error: Function, low: float, high: float, count: int) -> list[mp.mpf] | None:
+    """Where the error is largest between its changes of sign."""
+    grid = [mp.mpf(low) + (mp.mpf(high) - low) * i / 4000 for i in range(4001)]
+    grid = [x for x in grid if abs(x) > 1e-6]
+    values = [error(x) for x in grid]
+    runs: list[int] = []
+    for i, v in enumerate(values):
+        if runs and (values[runs[-1]] > 0) == (v > 0):
+            runs[-1] = i if abs(v) > abs(values[runs[-1]]) else runs[-1]
+        else:
+            runs.append(i)
+    while len(runs) > count:  # the smaller of the two ends goes
+        runs.pop(0 if abs(values[runs[0]]) < abs(values[runs[-1]]) else -1)
+    return [grid[i] for i in runs] if len(runs) == count else None
+
+
+def show(name: str, kind: str, f: Function, weight: Function, low: float, high: float, degree: int) -> None:
+    """Print the coefficients, from that of the lowest power."""
+    exact = minimax(f, weight, low, high, degree)
+    fmt = "<f" if kind == "f32" else "<d"
+    rounded = [struct.unpack(fmt, struct.pack(fmt, float(c)))[0] for c in exact]
+    points = [mp.mpf(low) + (mp.mpf(high) - low) * i / 2000 for i in range(2001)]
+    worst = max(
+        abs(weight(x) * (_value([mp.mpf(c) for c in rounded], x) - f(x))) for x in points if abs(x) > 1e-6
+    )
+    print(f"{name} {kind}: error {mp.nstr(worst, 3)}")
+    for c in rounded:
+        print(f"    {float(c).hex()},")
+
+
+def _exp_rest(r: mp.mpf) -> mp.mpf:
+    """(e**r - 1 - r - r**2 / 2) / r**3"""
+    return (mp.expm1(r) - r - r**2 / 2) / r**3
+
+
+def _log_rest(f: mp.mpf) -> mp.mpf:
+    """(log(1 + f) - f + f**2 / 2) / f**3"""
+    return (mp.log1p(f) - f + f**2 / 2) / f**3
+
+
+def main() -> None:
+    """Print all."""
+    end = float(mp.log(2) / 2) * 1.01
+    for kind, degree in (("f32", 3), ("f64", 9)):
+        show("exp", kind, _exp_rest, lambda r: r**3 / abs(mp.expm1(r)), -end, end, degree)
+    low, high = float(mp.sqrt(mp.mpf(1) / 2)) - 1, float(mp.sqrt(2)) - 1
+    show("log", "f32", _log_rest, lambda f: f**3 / mp.log1p(f), low, high, 7)
+
+
+if __name__ == "__main__":
+    main()
