@@ -29,7 +29,7 @@ define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
   call void @llvm.x86.sse.stmxcsr(ptr %saved)
   store i32 {mxcsr}, ptr %own
   call void @llvm.x86.sse.ldmxcsr(ptr %own)
-  call void @{body}(ptr %args, ptr %dims, ptr %steps)
+  call void @body(ptr %args, ptr %dims, ptr %steps)
   call void @llvm.x86.sse.ldmxcsr(ptr %saved)
   ret void
 }}
@@ -51,7 +51,8 @@ def render(loops: Loops, target: TargetName) -> str:
     verify(loops)
     width = width_for(loops, target)
     declared: set[str] = set()
-    parts = [_ENTRY.format(name=loops.name, mxcsr=_MXCSR, body="body"), copy_functions(declared)]
+    sizes = {BYTES[a.kind] for a in (*loops.inputs, *loops.outputs)}
+    parts = [_ENTRY.format(name=loops.name, mxcsr=_MXCSR), copy_functions(sizes, declared)]
     if loops.inner:
         trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
         parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]

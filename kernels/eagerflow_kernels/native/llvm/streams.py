@@ -109,9 +109,9 @@ class Stream:
         e.line(f"store ptr {at}, ptr {self._current}, align 8")
 
 
-def copy_functions(declared: set[str]) -> str:
+def copy_functions(sizes: set[int], declared: set[str]) -> str:
     """The functions that copy chunks, for each size of elements."""
-    return "".join(_gather(size, declared) + _scatter(size, declared) for size in (1, 4, 8))
+    return "".join(_gather(size, declared) + _scatter(size, declared) for size in sorted(sizes))
 
 
 def _gather(size: int, declared: set[str]) -> str:

@@ -1,0 +1,119 @@
+"""The native ops by name: the rule that writes each down, and for which kinds.
+
+The names are those of ops. An op that is not here, or not for these kinds, has its portable kernel
+in every form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from eagerflow_kernels.native.form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.functions import arithmetic, exponential, rows
+
+Rule = Callable[..., int]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NativeOp:
+    """How an op is written in the loop form.
+
+    Attributes:
+        name: of the op.
+        rule: ``rule(builder, *terms, **attributes)`` gives the term of the result.
+        inputs: how many there are.
+        kinds: which kinds the inputs may have, all the same.
+        along_axis: whether it runs along an axis: a reduction, or what contains one.
+        condition: whether the first input is a bool.
+    """
+
+    name: str
+    rule: Rule
+    inputs: int = 1
+    kinds: tuple[str, ...] = FLOATS
+    along_axis: bool = False
+    condition: bool = False
+
+
+_NUMBERS: Final = (*FLOATS, *INTEGERS)
+_ALL: Final = (*_NUMBERS, "bool")
+
+_OPS: Final = (
+    NativeOp("add", arithmetic.add, 2, _NUMBERS),
+    NativeOp("subtract", arithmetic.subtract, 2, _NUMBERS),
+    NativeOp("multiply", arithmetic.multiply, 2, _NUMBERS),
+    NativeOp("divide", arithmetic.divide, 2),
+    NativeOp("reciprocal", arithmetic.reciprocal),
+    NativeOp("negative", arithmetic.negative, 1, _NUMBERS),
+    NativeOp("abs", arithmetic.absolute, 1, _NUMBERS),
+    NativeOp("square", arithmetic.square, 1, _NUMBERS),
+    NativeOp("sqrt", arithmetic.sqrt),
+    NativeOp("rsqrt", arithmetic.rsqrt),
+    NativeOp("maximum", arithmetic.maximum, 2, _NUMBERS),
+    NativeOp("minimum", arithmetic.minimum, 2, _NUMBERS),
+    NativeOp("relu", arithmetic.relu),
+    NativeOp("round", arithmetic.round_to_even),
+    NativeOp("floor", arithmetic.floor),
+    NativeOp("ceil", arithmetic.ceil),
+    NativeOp("trunc", arithmetic.trunc),
+    NativeOp("equal", arithmetic.equal, 2, _ALL),
+    NativeOp("not_equal", arithmetic.not_equal, 2, _ALL),
+    NativeOp("less", arithmetic.less, 2, _NUMBERS),
+    NativeOp("less_equal", arithmetic.less_equal, 2, _NUMBERS),
+    NativeOp("greater", arithmetic.greater, 2, _NUMBERS),
+    NativeOp("greater_equal", arithmetic.greater_equal, 2, _NUMBERS),
+    NativeOp("logical_and", arithmetic.logical_and, 2, _ALL),
+    NativeOp("logical_or", arithmetic.logical_or, 2, _ALL),
+    NativeOp("logical_not", arithmetic.logical_not, 1, _ALL),
+    NativeOp("where", arithmetic.where, 3, _ALL, condition=True),
+    NativeOp("cast", arithmetic.cast, 1, _ALL),
+    NativeOp("exp", exponential.exp),
+    NativeOp("log", exponential.log),
+    NativeOp("tanh", exponential.tanh),
+    NativeOp("sigmoid", exponential.sigmoid),
+    NativeOp("sum", rows.total, along_axis=True),
+    NativeOp("max", rows.largest, along_axis=True),
+    NativeOp("min", rows.smallest, along_axis=True),
+    NativeOp("mean", rows.mean, along_axis=True),
+    NativeOp("softmax", rows.softmax, along_axis=True),
+    NativeOp("log_softmax", rows.log_softmax, along_axis=True),
+    NativeOp("logsumexp", rows.logsumexp, along_axis=True),
+)
+
+OPS: Final[dict[str, NativeOp]] = {op.name: op for op in _OPS}
+
+
+def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
+    """An op alone as loops: what its callable form runs.
+
+    Args:
+        name: of the op.
+        kinds: of its inputs.
+        attributes: what its rule takes.
+
+    Raises:
+        KeyError: it is not native, for these kinds.
+
+    >>> from eagerflow_kernels.native.text import show
+    >>> print(show(loops_of("reciprocal", "f64")))
+    loops reciprocal_f64(f64) -> f64:
+      %0 = load 0: f64
+      %1 = constant 0x1.0000000000000p+0: f64
+      %2 = divide %1 %0: f64
+      return %2
+    """
+    op = OPS[name]
+    values = kinds[1:] if op.condition else kinds
+    right = (
+        len(kinds) == op.inputs and len(set(values)) == 1 and set(values) <= set(op.kinds)
+        and (not op.condition or kinds[0] == "bool")
+    )  # fmt: skip
+    if not right:
+        raise KeyError(f"{name} is not native for {', '.join(kinds)}")
+    b = LoopBuilder([LoopArray(kind, inner=op.along_axis) for kind in kinds])
+    result = op.rule(b, *(b.load(i) for i in range(op.inputs)), **attributes)
+    suffixes = [*kinds[-1:], *map(str, attributes.values())]
+    return b.build("_".join([name, *suffixes]), [result])

@@ -1,0 +1,139 @@
+"""Several ops fused into one call.
+
+A *region* is written by the same rules as its ops alone, one after the other, into the same loops.
+So it has the bits of the ops alone; what it saves is the way through memory and the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+
+from eagerflow_kernels.native.calls import compiled
+from eagerflow_kernels.native.form import LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.library import OPS
+from eagerflow_kernels.native.llvm.module import TargetName
+from eagerflow_kernels.native.threads import call_split
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FusedNode:
+    """One op of a region.
+
+    Attributes:
+        op: a name of `library.OPS`. One that runs along an axis runs along the inner one; a
+            reduction gives one value per row, which all elements of the row have in common.
+        inputs: numbers of values: those of the region's inputs first, then one per node.
+        attributes: what the rule of the op takes.
+    """
+
+    op: str
+    inputs: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fuse(
+    name: str, inputs: Sequence[LoopArray], nodes: Sequence[FusedNode], outputs: Sequence[int],
+    checks: Sequence[int] = (),
+) -> Loops:  # fmt: skip
+    """The loops of a region.
+
+    Args:
+        name: of the region.
+        inputs: its arrays.
+        nodes: its ops, in order.
+        outputs: which values it gives.
+        checks: values that are bool and must hold for all elements. If there are some, there is one
+            more output, i32: 0, or the number, from 1, of the last check that failed.
+
+    >>> from eagerflow_kernels.native.form import LoopArray
+    >>> from eagerflow_kernels.native.text import show
+    >>> x = LoopArray("f32", inner=True)
+    >>> print(show(fuse("center", [x], [FusedNode("mean", (0,)), FusedNode("subtract", (0, 1))], [2])))
+    loops center(f32[n]) -> f32[n]:
+      %0 = load 0: f32[n]
+      %1 = sum %0: f32
+      %2 = size: f32
+      %3 = divide %1 %2: f32
+      %4 = subtract %0 %3: f32[n]
+      return %4
+    """
+    b = LoopBuilder(list(inputs))
+    values = [b.load(i) for i in range(len(inputs))]
+    for node in nodes:
+        terms = [values[x] for x in node.inputs]
+        values.append(OPS[node.op].rule(b, *terms, **node.attributes))
+    results = [values[x] for x in outputs]
+    if checks:
+        results.append(_status(b, [values[x] for x in checks], any(a.inner for a in inputs)))
+    return b.build(name, results)
+
+
+def _status(b: LoopBuilder, checks: list[int], inner: bool) -> int:
+    """Which check failed, by row."""
+    status = b.constant(0, "i32")
+    for number, check in enumerate(checks, 1):
+        failed = b.apply("select", check, b.constant(0, "i32"), b.constant(number, "i32"))
+        if inner and b.terms[failed].inner:
+            failed = b.reduce("max", failed)
+        status = b.apply("maximum", status, failed)
+    return status
+
+
+@final
+class NativeRegion:
+    """A fused region, ready to be called.
+
+    Attributes:
+        loops: what it computes.
+        ufunc: the function of NumPy that does it in one thread.
+        checked: whether its last result says which check failed.
+
+    >>> from eagerflow_kernels.native.form import LoopArray
+    >>> nodes = [FusedNode("multiply", (0, 0)), FusedNode("add", (1, 2))]
+    >>> loops = fuse("norm", [LoopArray("f32"), LoopArray("f32")], nodes[:1], [2])
+    >>> loops.outputs
+    (LoopArray(kind='f32', inner=False),)
+    """
+
+    __slots__ = ("checked", "loops", "ufunc")
+
+    def __init__(self, loops: Loops, checked: bool = False, target: TargetName | None = None) -> None:
+        self.loops, self.checked = loops, checked
+        self.ufunc = compiled(loops, target)
+
+    def __call__(self, *arrays: Any, threads: int = 1) -> Any:
+        """The results, as `ufunc` gives them; without the status of checks.
+
+        Args:
+            arrays: of the kinds of the inputs; the inner axis is their last one.
+            threads: how many may work; the bits do not depend on it.
+
+        Raises:
+            FailedCheck: an element failed a check.
+        """
+        results = self.ufunc(*arrays) if threads == 1 else call_split(self.ufunc, arrays, threads)
+        if not self.checked:
+            return results
+        *values, status = results if isinstance(results, tuple) else (results,)
+        worst = int(np.max(status, initial=0))
+        if worst:
+            raise FailedCheck(worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0]))
+        return values[0] if len(values) == 1 else tuple(values)
+
+
+class FailedCheck(ValueError):
+    """An element of an input of a region is none that its ops take.
+
+    Attributes:
+        check: the number of the check, from 1.
+        place: the index of the first row that failed it.
+    """
+
+    def __init__(self, check: int, place: tuple[int, ...]) -> None:
+        super().__init__(f"check {check} failed at {place}")
+        self.check, self.place = check, place
