@@ -29,6 +29,7 @@ class Settings:
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
         soft_placement: leave nodes where the program says if rules of placement ask for what is
             impossible.
+        kernels: the library that computes: ``"portable"`` (NumPy's functions) or ``"native"``.
     """
 
     cpu_devices: int = 1
@@ -39,6 +40,7 @@ class Settings:
     exact: bool = False
     moves: str = "allow"
     soft_placement: bool = False
+    kernels: str = "portable"
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
@@ -46,7 +48,12 @@ _USUAL: Final[Mapping[str, Any]] = {f.name: f.default for f in fields(Settings)}
 #: settings that a block changes for its own thread only; the others belong to the process
 _PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "moves", "soft_placement"})
 #: settings that are one of these texts; the first is the usual one
-_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {"moves": ("allow", "error")}
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "moves": ("allow", "error"),
+    "kernels": ("portable", "native"),
+}
+#: settings that no block can change, since it could not change them back
+_FOR_GOOD: Final = frozenset({"kernels"})
 _MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
 
 Changes = Mapping[str, Any]
@@ -157,6 +164,9 @@ class config:  # noqa: N801 - used like a function
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.
+        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (they need
+            llvmlite and a processor with AVX2), ``"portable"`` with NumPy's functions, the default.
+            It is for the whole process, and cannot change after the first op.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.
@@ -179,6 +189,11 @@ class config:  # noqa: N801 - used like a function
             _change(replace(called, **changes), _state.blocks)
 
     def __enter__(self) -> config:
+        fixed = _FOR_GOOD.intersection(self._changes)
+        if fixed:
+            with _lock:
+                _change(replace(_state.called, **(self._before or {})), _state.blocks)
+            raise SettingError(f"config: {min(fixed)} is for the whole process, not for a block")
         # until here it could not be known that this is no call: that much is taken back
         with _lock:
             called = replace(_state.called, **(self._before or {}))

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from eagerflow.core import kernel_library
 from eagerflow.core.op import Op, describe, infer, infer_specs, load_plugins
 from eagerflow.errors import (
     DataDependentError,
@@ -92,9 +93,13 @@ class OpCall:
         users = _code_of_user(kernel)
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
+        via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
+        if users is None and self._device.backend.kind == "cpu":
+            names = ("float32",) if via_float32 else tuple(lane.dtype.name for lane in lanes)
+            kernel = kernel_library.native_form(op.name, names) or kernel
         if BYTES in dtypes:
             kernel = _of_bytes(kernel)
-        elif low or (op.precision == "accumulate" and _FLOAT16 in dtypes):
+        elif via_float32:
             kernel = self._via_float32(kernel, xp)
         return kernel if users is None else self._checked(kernel, users, array_type)
 

@@ -13,6 +13,7 @@ import numpy as np
 from eagerflow.core.convert import scalar
 from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.facts import InlineSite
+from eagerflow.core.kernel_library import is_native_form
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
 from eagerflow.dims.polynomial import broadcast_sizes
@@ -351,8 +352,11 @@ def to_array(lane: Lane) -> Callable[[Any], Any]:
 
 
 def is_own(op: Op, kernel: Callable[..., Any]) -> bool:
-    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy."""
+    """Whether ``kernel``, as an entry has it, is the one that came with the op, for NumPy.
+
+    A native one counts as well: of ops of IEEE 754 it gives the same bits.
+    """
     own = table.original_kernel(op.name)
     if isinstance(own, str):
-        return kernel is getattr(np, own, None)
+        return kernel is getattr(np, own, None) or is_native_form(op.name, kernel)
     return own is not None and getattr(kernel, "func", None) is own

@@ -27,6 +27,8 @@ class NativeOp:
         inputs: how many there are.
         kinds: which kinds the inputs may have, all the same.
         along_axis: whether it runs along an axis: a reduction, or what contains one.
+        keeps_axis: whether its result has that axis.
+        needs_elements: whether it is an error to have none along it.
         condition: whether the first input is a bool.
     """
 
@@ -35,6 +37,8 @@ class NativeOp:
     inputs: int = 1
     kinds: tuple[str, ...] = FLOATS
     along_axis: bool = False
+    keeps_axis: bool = False
+    needs_elements: bool = False
     condition: bool = False
 
 
@@ -75,11 +79,11 @@ _OPS: Final = (
     NativeOp("tanh", exponential.tanh),
     NativeOp("sigmoid", exponential.sigmoid),
     NativeOp("sum", rows.total, along_axis=True),
-    NativeOp("max", rows.largest, along_axis=True),
-    NativeOp("min", rows.smallest, along_axis=True),
+    NativeOp("max", rows.largest, along_axis=True, needs_elements=True),
+    NativeOp("min", rows.smallest, along_axis=True, needs_elements=True),
     NativeOp("mean", rows.mean, along_axis=True),
-    NativeOp("softmax", rows.softmax, along_axis=True),
-    NativeOp("log_softmax", rows.log_softmax, along_axis=True),
+    NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
+    NativeOp("log_softmax", rows.log_softmax, along_axis=True, keeps_axis=True),
     NativeOp("logsumexp", rows.logsumexp, along_axis=True),
 )
 

@@ -1,0 +1,77 @@
+"""The setting ``kernels``: which library computes the ops that have two forms.
+
+The portable library is NumPy's functions, the native one that of `eagerflow_kernels.native`. They
+agree up to a few ulp, not bit for bit, so that one of them is in force from the first op that both
+have until the process ends, in eager code, graphs and regions alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from eagerflow import settings
+from eagerflow.errors import SettingError
+from eagerflow.settings import Settings
+
+#: what a process uses from its first op on that has two forms
+_settled: list[str] = []
+_FLOATS: Final = frozenset({"float32", "float64"})
+
+
+def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None:
+    """The native kernel of an op; None if its kernel is the portable one.
+
+    The first call for floats settles which library is in force.
+
+    Args:
+        name: of the op.
+        dtypes: the names of the dtypes of its inputs.
+    """
+    if not _FLOATS.issuperset(dtypes):
+        return None
+    if not _settled:
+        _settled.append(settings.current().kernels)
+    if _settled[0] != "native":
+        return None
+    kernel: Callable[..., Any] | None = _calls().native_kernel(name, dtypes)
+    return kernel
+
+
+def is_native_form(name: str, kernel: object) -> bool:
+    """Whether a kernel is the native one of an op."""
+    if not _settled or _settled[0] != "native":
+        return False
+    return any(kernel is _calls().native_kernel(name, (dtype,)) for dtype in _FLOATS)
+
+
+def in_force() -> str:
+    """The library of this process; that of the setting as long as no op has settled it."""
+    return _settled[0] if _settled else settings.current().kernels
+
+
+@cache
+def _calls() -> Any:
+    """The native kernels; most programs do without them."""
+    return import_module("eagerflow_kernels.native.calls")
+
+
+def _change(old: Settings, new: Settings) -> None:
+    if new.kernels == old.kernels:
+        return
+    if _settled and new.kernels != _settled[0]:
+        raise SettingError(
+            f"config: kernels is {_settled[0]!r} for the rest of this process",
+            expected="the setting before the first op",
+            hint=f"restart, and call ef.config(kernels={new.kernels!r}) first",
+        )
+    if new.kernels == "native":
+        try:
+            import_module("eagerflow_kernels.native.compiler").best_target()
+        except ImportError as error:
+            raise SettingError(f"config: {error}") from None
+
+
+settings.on_change(_change)
