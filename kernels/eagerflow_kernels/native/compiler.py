@@ -32,7 +32,7 @@ def _llvm() -> ModuleType:
     try:
         from llvmlite import binding  # noqa: PLC0415 - 173 MB, loaded by the first native kernel
     except ImportError as error:
-        raise NoCompiler("native kernels need llvmlite (pip install llvmlite)") from error
+        raise NoCompiler("native kernels need llvmlite (pip install 'eagerflow[native]')") from error
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module: ModuleType = binding

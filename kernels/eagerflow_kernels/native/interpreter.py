@@ -201,7 +201,7 @@ def _convert(term: Term, x: Any) -> Any:
     low, high = -(2 ** (8 * BYTES[term.kind] - 1)), 2 ** (8 * BYTES[term.kind] - 1) - 1
     if np.isinf(x):
         return of(high if x > 0 else low)
-    return of(min(max(math.trunc(x), low), high))
+    return of(min(max(int(x), low), high))
 
 
 def _wrapped(term: Term, whole: int) -> Any:

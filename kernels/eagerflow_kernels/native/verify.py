@@ -38,7 +38,8 @@ def verify(loops: Loops) -> None:
     for number, term in enumerate(loops.terms):
         wrong = _wrong(loops, number, term)
         if wrong:
-            raise LoopError(f"{loops.name}: %{number} = {show_term(term)}: {wrong}")
+            shown = term.operation if term.operation == "constant" else show_term(term)
+            raise LoopError(f"{loops.name}: %{number} = {shown}: {wrong}")
     if len(loops.results) != len(loops.outputs):
         raise LoopError(f"{loops.name}: {len(loops.results)} results, {len(loops.outputs)} outputs")
     for x, array in zip(loops.results, loops.outputs, strict=True):

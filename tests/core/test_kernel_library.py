@@ -1,0 +1,172 @@
+"""The setting ``kernels``, each time in a process of its own, since it is for a whole process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from tests.kernels.native.compiling import needs_compiler
+
+
+def _run(code: str) -> str:
+    """What a program prints; it fails if there is a warning."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], timeout=120, check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_SAME = """
+import numpy as np
+import eagerflow as ef
+from eagerflow.core.kernel_library import in_force
+ef.config(kernels="native")
+
+def f(x, w, b):
+    y = ef.tanh(x @ w) + 1 / ef.exp(x.sum(axis=1, keepdims=True)) + ef.log(ef.abs(x).mean(axis=(0, 1)))
+    z = ef.softmax(y + b, axis=0) - ef.sigmoid(ef.sqrt(y * y)) + ef.logsumexp(y, axis=1, keepdims=True)
+    return ef.maximum(z, 0.1), z.max(axis=0), ef.log_softmax(z, axis=-1)
+
+def g(*arrays):
+    return ef.value_and_grad(lambda *a: sum(part.sum() for part in f(*a)), argnums=(0, 1, 2))(*arrays)
+
+def flat(x):
+    return [leaf for part in x for leaf in flat(part)] if isinstance(x, tuple) else [x]
+
+draw = ef.random.Generator(0)
+for dtype in ("float32", "float64", "bfloat16"):
+    arrays = [ef.astype(ef.random.normal(s, generator=draw), dtype) for s in ((30, 20), (20, 70), (70,))]
+    for function in (f, g):
+        traced = ef.trace(function)
+        eager = flat(function(*arrays))
+        for _ in range(3):
+            again = flat(traced(*arrays))
+            for x, y in zip(eager, again, strict=True):
+                assert np.asarray(x).tobytes() == np.asarray(y).tobytes(), (dtype, function)
+print(in_force())
+"""
+
+
+@needs_compiler
+def test_eager_and_traced_have_the_same_bits() -> None:
+    assert _run(_SAME) == "native\n"
+
+
+_NEAR = """
+import numpy as np
+import eagerflow as ef
+ef.config(kernels="native")
+x = np.linspace(-5, 5, 1001)
+given = ef.tensor(x)
+with np.errstate(all="ignore"):
+    pairs = [
+        (ef.exp(given), np.exp(x)), (ef.tanh(given), np.tanh(x)), (1 / given, 1 / x),
+        (ef.sigmoid(given), 1 / (1 + np.exp(-x))), (ef.log(given), np.log(x)),
+    ]
+for found, exact in pairs:
+    finite = np.isfinite(exact)
+    error = np.abs(np.asarray(found)[finite] - exact[finite]) / np.spacing(np.abs(exact[finite]))
+    assert error.max() <= 3, error.max()  # NumPy has errors of its own
+try:
+    ef.max(ef.zeros((0,)))
+except ef.errors.EagerflowError as error:
+    print(type(error).__name__)
+"""
+
+
+@needs_compiler
+def test_results_are_near_those_of_numpy_and_errors_are_the_same() -> None:
+    with pytest.raises(ef.errors.EagerflowError) as portable:
+        ef.max(ef.zeros((0,)))
+    assert _run(_NEAR).split() == [type(portable.value).__name__]
+
+
+_SETTLED = """
+import eagerflow as ef
+ef.config(kernels="{first}")
+ef.exp(ef.tensor(1.0))
+ef.config(kernels="{first}", check_nan=True)
+try:
+    ef.config(kernels="{second}")
+except ef.errors.SettingError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "first", ["portable", pytest.param("native", marks=needs_compiler)]
+)
+def test_the_first_op_settles_it(first: str) -> None:
+    second = "portable" if first == "native" else "native"
+    text = _run(_SETTLED.format(first=first, second=second))
+    assert text.startswith(f"config: kernels is '{first}' for the rest of this process\n")
+    assert f"restart, and call ef.config(kernels='{second}') first" in text
+
+
+def test_what_is_not_there_cannot_be_set() -> None:
+    code = """
+import sys
+sys.modules["llvmlite"] = None
+import eagerflow as ef
+try:
+    ef.config(kernels="native")
+except ef.errors.SettingError as error:
+    print(error)
+print(ef.exp(ef.tensor(0.0)))
+"""
+    text = _run(code)
+    assert text.startswith("config: native kernels need llvmlite (pip install 'eagerflow[native]')")
+    assert text.endswith("1.\n")
+
+
+def test_it_is_no_setting_of_a_block() -> None:
+    settings: Any = ef.config(kernels="portable")
+    with pytest.raises(ef.errors.SettingError, match="kernels is for the whole process"):
+        settings.__enter__()
+    with pytest.raises(ef.errors.SettingError, match="'portable' or 'native'"):
+        ef.config(kernels="fast")
+
+
+def test_a_kernel_of_the_user_goes_before() -> None:
+    code = """
+import numpy as np
+import eagerflow as ef
+from eagerflow_kernels import table
+@table.special("exp", "cpu", ("float32",))
+def exp(x):
+    return np.full_like(x, 7)
+print(ef.exp(ef.tensor(0.0)))
+"""
+    assert _run(code) == "7.\n"
+
+
+@needs_compiler
+def test_a_kernel_of_the_user_goes_before_native_ones() -> None:
+    code = """
+import numpy as np
+import eagerflow as ef
+from eagerflow_kernels import table
+ef.config(kernels="native")
+print(ef.exp(ef.tensor(0.0)))
+@table.special("exp", "cpu", ("float32",))
+def exp(x):
+    return np.full_like(x, 7)
+print(ef.exp(ef.tensor(0.0)))
+"""
+    assert _run(code) == "1.\n7.\n"
+
+
+def test_nothing_of_it_is_loaded_before_it_is_wanted() -> None:
+    code = """
+import sys
+import eagerflow as ef
+ef.exp(ef.tensor(0.0))
+print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))])
+"""
+    assert _run(code) == "[]\n"

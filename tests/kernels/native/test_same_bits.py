@@ -1,0 +1,256 @@
+"""Equal bits: rendered as interpreted, whatever the strides, lengths, vectors, threads and callers."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from eagerflow_kernels.native.calls import along_axes, native_ufunc
+from eagerflow_kernels.native.form import (
+    FLOATS,
+    INTEGERS,
+    OPERATIONS,
+    Kind,
+    LoopArray,
+    LoopBuilder,
+    Loops,
+)
+from eagerflow_kernels.native.interpreter import interpret
+from eagerflow_kernels.native.library import OPS, loops_of
+from eagerflow_kernels.native.threads import call_split
+from eagerflow_kernels.native.verify import verify
+from tests.kernels.native.compiling import (
+    TARGETS,
+    FloatState,
+    elements,
+    layouts,
+    needs_compiler,
+    run,
+    same,
+)
+
+pytestmark = needs_compiler
+
+_TAILS: Final = (*range(66), 127, 128, 129, 511, 512, 513, 1100)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("name", ["reciprocal", "exp", "log", "tanh", "sigmoid"])
+def test_elementwise(name: str, kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    functions = [native_ufunc(name, kind, target=t) for t in TARGETS]
+    loops = loops_of(name, kind)
+    for count in _TAILS:
+        x = elements(rng, kind, (count,))
+        expected = functions[0](x)
+        if count < 40:
+            assert same(expected, interpret(loops, [x])[0])
+        for function, (layout, given) in product(functions, layouts(x).items()):
+            assert same(function(given), expected), (count, layout)
+    plane = elements(rng, kind, (37, 70))
+    expected = functions[0](plane)
+    for function, (layout, given) in product(functions, layouts(plane).items()):
+        assert same(function(given), expected), layout
+        assert same(call_split(function, [given], 2), expected)
+        assert same(call_split(function, [given], 4), expected)
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+@pytest.mark.parametrize("name", ["sum", "max", "mean", "logsumexp", "softmax", "log_softmax"])
+def test_along_an_axis(name: str, kind: Kind) -> None:
+    rng = np.random.default_rng(0)
+    functions = [native_ufunc(name, kind, target=t) for t in TARGETS]
+    loops = loops_of(name, kind)
+    for count in _TAILS:
+        for rows in (1, 7, 70) if count < 130 else (2,):
+            x = elements(rng, kind, (rows, count))
+            expected = functions[0](x)
+            if count < 20 and rows == 7 and count:
+                assert same(expected, interpret(loops, [x])[0])
+            for function, (layout, given) in product(functions, layouts(x).items()):
+                assert same(function(given), expected), (rows, count, layout)
+            assert same(call_split(functions[0], [x], 4), expected)
+
+
+@pytest.mark.parametrize("axis", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_sums_over_axes(axis: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x = elements(rng, "f32", (9, 31, 140))
+    kept = [i for i in range(3) if i not in axis]
+    rows = x.transpose(*kept, *axis).reshape(*(x.shape[i] for i in kept), -1)
+    expected = native_ufunc("sum", "f32")(np.ascontiguousarray(rows))
+    for target, order in product(TARGETS, ["C", "F", "K"]):
+        total = along_axes(native_ufunc("sum", "f32", target=target))
+        given = np.array(x.transpose(1, 0, 2) if order == "K" else x, order="C" if order == "K" else order)
+        given = given.transpose(1, 0, 2) if order == "K" else given
+        assert same(total(given, axis=axis, keepdims=False), expected)
+        kept_dims = total(given, axis=axis, keepdims=True)
+        assert kept_dims.shape == tuple(1 if i in axis else d for i, d in enumerate(x.shape))
+        assert same(kept_dims.reshape(np.shape(expected)), expected)
+
+
+def test_overlapping_elements() -> None:
+    x = np.arange(40, dtype=np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, 30)
+    assert same(native_ufunc("sum", "f32")(windows), native_ufunc("sum", "f32")(windows.copy()))
+    repeated = np.broadcast_to(np.float32(3), (5, 33))
+    for name in ("exp", "softmax", "sum"):
+        assert same(native_ufunc(name, "f32")(repeated), native_ufunc(name, "f32")(repeated.copy()))
+
+
+def test_results_may_lie_where_inputs_do() -> None:
+    rng = np.random.default_rng(0)
+    for name in ("exp", "softmax"):
+        function = native_ufunc(name, "f32")
+        x = elements(rng, "f32", (5, 700))
+        expected = function(x)
+        assert same(function(x, out=x), expected)
+        for shift in (1, 3):
+            x = elements(rng, "f32", (1, 700))
+            expected = function(x[:, :-shift])
+            assert same(function(x[:, :-shift], out=x[:, shift:]), expected)
+
+
+# --- whoever calls ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["exp", "reciprocal", "sum", "softmax"])
+def test_flushing_of_subnormals_by_the_caller_changes_nothing(name: str) -> None:
+    function = native_ufunc(name, "f32")
+    x = np.array([[1e-40, 3e-39, -2e-45, 1e-38], [-100.0, -103.0, 3e38, -95.0]], np.float32)
+    expected = function(x)
+    state = FloatState()
+    before = state.read()
+    flushing = before | 0x8040  # FTZ, DAZ
+    state.write(flushing)
+    try:
+        found = function(x)
+        after = state.read()
+    finally:
+        state.write(before)
+    assert same(found, expected)
+    assert after == flushing
+    if name == "sum":
+        assert expected[0] != 0  # it is about subnormal numbers
+
+
+def test_rounding_of_the_caller_changes_nothing_and_stays() -> None:
+    x = np.linspace(-3, 3, 300, dtype=np.float32)
+    expected = native_ufunc("tanh", "f32")(x)
+    state = FloatState()
+    before = state.read()
+    upwards = before & ~0x6000 | 0x4000
+    state.write(upwards)
+    try:
+        found = native_ufunc("tanh", "f32")(x)
+        after = state.read()
+    finally:
+        state.write(before)
+    assert same(found, expected)
+    assert after == upwards
+
+
+def test_no_warning() -> None:
+    x = np.array([0.0, -1.0, np.inf, np.nan, 1e308, -1e308, 5e-324])
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        for name in ("reciprocal", "exp", "log", "sqrt", "tanh", "sigmoid", "sum", "softmax", "mean"):
+            for kind in FLOATS:
+                with np.errstate(all="ignore"):
+                    given = x.astype(np.float32 if kind == "f32" else np.float64)
+                native_ufunc(name, kind)(given)
+                native_ufunc(name, kind)(given[:0])
+
+
+# --- random loops -----------------------------------------------------------------------------
+
+
+def _random_loops(rng: np.random.Generator, inner: bool) -> Loops:
+    """Loops of random terms over arrays of random kinds."""
+    kinds: list[Kind] = [*FLOATS, *INTEGERS, "bool"]  # type: ignore[list-item]  # they are kinds
+    arrays = [LoopArray(rng.choice(kinds), inner and bool(rng.integers(2))) for _ in range(3)]
+    arrays.append(LoopArray("f32", inner))
+    b = LoopBuilder(arrays)
+    terms = [b.load(i) for i in range(4)]
+    for kind in FLOATS:
+        terms.append(b.constant(float(rng.choice([0.5, -3.0, 0.0, np.inf])), kind))
+    while len(terms) < 24:
+        made = _random_term(rng, b, terms, kinds)
+        if made is not None:
+            terms.append(made)
+        if inner and rng.random() < 0.15 and b.kind(terms[-1]) != "bool":
+            terms.append(b.reduce(str(rng.choice(["sum", "max", "min"])), terms[-1]))
+    results = [int(x) for x in rng.choice(terms[6:], 3, replace=False)] + [terms[-1]]
+    inners = [bool(inner and (b.terms[x].inner or rng.integers(2))) for x in results]
+    loops = b.build("random", results, inners)
+    verify(loops)
+    return loops
+
+
+def _random_term(rng: np.random.Generator, b: LoopBuilder, terms: list[int], kinds: list[Kind]) -> int | None:
+    operation = str(rng.choice(sorted(OPERATIONS)))
+    of = OPERATIONS[operation]
+    if operation == "convert":
+        return b.apply("convert", int(rng.choice(terms)), kind=rng.choice(kinds))
+    kind = str(rng.choice(of.kinds))
+    fitting = [x for x in terms if b.kind(x) == kind]
+    bools = [x for x in terms if b.kind(x) == "bool"]
+    if not fitting or (operation == "select" and not bools):
+        return None
+    operands = [int(rng.choice(fitting)) for _ in range(of.operands)]
+    if operation == "select":
+        operands[0] = int(rng.choice(bools))
+    by = int(rng.integers(1, 31)) if operation.startswith("shift") else 0
+    return b.apply(operation, *operands, by=by)
+
+
+def _check_random(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    inner = bool(seed % 2)
+    loops = _random_loops(rng, inner)
+    if inner and not any(a.inner for a in loops.inputs):
+        return
+    for rows, length in ((3, 37), (19, 5), (2, 150)) if inner else ((3, 1), (70, 1)):
+        given = [elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in loops.inputs]
+        expected = interpret(loops, given)
+        for target in TARGETS:
+            for arrays in (given, [np.asfortranarray(x) for x in given]):
+                found = run(loops, *arrays, target=target)
+                for x, y in zip(found, expected, strict=True):
+                    assert same(x, y), (seed, rows, length, target)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_loops(seed: int) -> None:
+    _check_random(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", range(24, 2024, 100))
+def test_many_random_loops(first: int) -> None:
+    for seed in range(first, first + 100):
+        _check_random(seed)
+
+
+@pytest.mark.parametrize("name", ["add", "maximum", "less", "square", "rsqrt", "relu"])
+def test_arithmetic_is_that_of_numpy(name: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = elements(rng, "f32", (3, 200)), elements(rng, "f32", (200,))
+    references: dict[str, Any] = {
+        "add": lambda: x + y,
+        "maximum": lambda: np.where(np.isnan(x), x, np.maximum(x, y)),
+        "less": lambda: x < y,
+        "square": lambda: x * x,
+        "rsqrt": lambda: 1 / np.sqrt(x),
+        "relu": lambda: np.maximum(x, np.float32(0)),
+    }
+    with np.errstate(all="ignore"):
+        expected = references[name]()
+    inputs = OPS[name].inputs
+    found = native_ufunc(name, *["f32"] * inputs)(*(x, y)[:inputs])
+    assert np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
