@@ -2,14 +2,15 @@
 
     python tools/minimax.py
 
-prints the coefficients that `eagerflow_kernels.native.functions` has, each rounded to its dtype, with
-the largest error of the exact polynomial, relative to the function it is for.
+prints the coefficients that `eagerflow_kernels.native.functions` has, each rounded to its dtype,
+with the largest error that the polynomial then has, relative to the function it is for.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 
 import mpmath as mp
 
@@ -26,11 +27,13 @@ def minimax(f: Function, weight: Function, low: float, high: float, degree: int)
     coefficients: list[mp.mpf] = []
     for _ in range(30):
         rows = [
-            [*(x**k for k in range(degree + 1)), (-1) ** i / weight(x)] for i, x in enumerate(points)
+            [*(x**k for k in range(degree + 1)), (-1) ** i / weight(x)]
+            for i, x in enumerate(points)
         ]
         solution = mp.lu_solve(mp.matrix(rows), mp.matrix([f(x) for x in points]))
         coefficients = list(solution)[:-1]
-        found = _extremes(lambda x: weight(x) * (_value(coefficients, x) - f(x)), low, high, count)
+        error = partial(_error, coefficients, f, weight)
+        found = _extremes(error, low, high, count)
         if found is None or max(abs(a - b) for a, b in zip(found, points, strict=True)) < 1e-12:
             break
         points = found
@@ -39,6 +42,10 @@ def minimax(f: Function, weight: Function, low: float, high: float, degree: int)
 
 def _value(coefficients: list[mp.mpf], x: mp.mpf) -> mp.mpf:
     return mp.polyval(coefficients[::-1], x)
+
+
+def _error(coefficients: list[mp.mpf], f: Function, weight: Function, x: mp.mpf) -> mp.mpf:
+    return weight(x) * (_value(coefficients, x) - f(x))
 
 
 def _extremes(error: Function, low: float, high: float, count: int) -> list[mp.mpf] | None:
@@ -57,14 +64,18 @@ def _extremes(error: Function, low: float, high: float, count: int) -> list[mp.m
     return [grid[i] for i in runs] if len(runs) == count else None
 
 
-def show(name: str, kind: str, f: Function, weight: Function, low: float, high: float, degree: int) -> None:
+def show(
+    name: str, kind: str, f: Function, weight: Function, low: float, high: float, degree: int
+) -> None:
     """Print the coefficients, from that of the lowest power."""
     exact = minimax(f, weight, low, high, degree)
     fmt = "<f" if kind == "f32" else "<d"
     rounded = [struct.unpack(fmt, struct.pack(fmt, float(c)))[0] for c in exact]
     points = [mp.mpf(low) + (mp.mpf(high) - low) * i / 2000 for i in range(2001)]
     worst = max(
-        abs(weight(x) * (_value([mp.mpf(c) for c in rounded], x) - f(x))) for x in points if abs(x) > 1e-6
+        abs(weight(x) * (_value([mp.mpf(c) for c in rounded], x) - f(x)))
+        for x in points
+        if abs(x) > 1e-6
     )
     print(f"{name} {kind}: error {mp.nstr(worst, 3)}")
     for c in rounded:
@@ -72,12 +83,12 @@ def show(name: str, kind: str, f: Function, weight: Function, low: float, high: 
 
 
 def _exp_rest(r: mp.mpf) -> mp.mpf:
-    """(e**r - 1 - r - r**2 / 2) / r**3"""
+    """(e**r - 1 - r - r**2 / 2) / r**3."""
     return (mp.expm1(r) - r - r**2 / 2) / r**3
 
 
 def _log_rest(f: mp.mpf) -> mp.mpf:
-    """(log(1 + f) - f + f**2 / 2) / f**3"""
+    """(log(1 + f) - f + f**2 / 2) / f**3."""
     return (mp.log1p(f) - f + f**2 / 2) / f**3
 
 

@@ -29,25 +29,28 @@ from eagerflow.core.kernel_library import in_force
 ef.config(kernels="native")
 
 def f(x, w, b):
-    y = ef.tanh(x @ w) + 1 / ef.exp(x.sum(axis=1, keepdims=True)) + ef.log(ef.abs(x).mean(axis=(0, 1)))
-    z = ef.softmax(y + b, axis=0) - ef.sigmoid(ef.sqrt(y * y)) + ef.logsumexp(y, axis=1, keepdims=True)
-    return ef.maximum(z, 0.1), z.max(axis=0), ef.log_softmax(z, axis=-1)
+    size = ef.log(ef.abs(x).mean(axis=(0, 1)))
+    y = ef.tanh(x @ w) + 1 / ef.exp(x.sum(axis=1, keepdims=True)) + size
+    z = ef.softmax(y + b, axis=0) - ef.sigmoid(ef.sqrt(y * y))
+    z = ef.maximum(z + ef.logsumexp(y, axis=1, keepdims=True), 0.1)
+    return z, z.max(axis=0), ef.log_softmax(z, axis=-1)
 
 def g(*arrays):
-    return ef.value_and_grad(lambda *a: sum(part.sum() for part in f(*a)), argnums=(0, 1, 2))(*arrays)
+    loss = lambda *a: sum(part.sum() for part in f(*a))
+    return ef.value_and_grad(loss, argnums=(0, 1, 2))(*arrays)
 
 def flat(x):
     return [leaf for part in x for leaf in flat(part)] if isinstance(x, tuple) else [x]
 
 draw = ef.random.Generator(0)
 for dtype in ("float32", "float64", "bfloat16"):
-    arrays = [ef.astype(ef.random.normal(s, generator=draw), dtype) for s in ((30, 20), (20, 70), (70,))]
+    normal = [ef.random.normal(s, generator=draw) for s in ((30, 20), (20, 70), (70,))]
+    arrays = [ef.astype(x, dtype) for x in normal]
     for function in (f, g):
         traced = ef.trace(function)
         eager = flat(function(*arrays))
         for _ in range(3):
-            again = flat(traced(*arrays))
-            for x, y in zip(eager, again, strict=True):
+            for x, y in zip(eager, flat(traced(*arrays)), strict=True):
                 assert np.asarray(x).tobytes() == np.asarray(y).tobytes(), (dtype, function)
 print(in_force())
 """
@@ -99,9 +102,7 @@ except ef.errors.SettingError as error:
 """
 
 
-@pytest.mark.parametrize(
-    "first", ["portable", pytest.param("native", marks=needs_compiler)]
-)
+@pytest.mark.parametrize("first", ["portable", pytest.param("native", marks=needs_compiler)])
 def test_the_first_op_settles_it(first: str) -> None:
     second = "portable" if first == "native" else "native"
     text = _run(_SETTLED.format(first=first, second=second))

@@ -39,19 +39,21 @@ def compiled(loops: Loops, target: TargetName | None = None) -> np.ufunc:
         target: for which processor; the best that this one can run by default.
 
     Raises:
-        NoCompiler: there is no llvmlite, or no code for this processor.
+        NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
     code = MachineCode(render(loops, target), target)
     return ufunc_of(loops, code.address(loops.name), code)
 
 
-def native_ufunc(name: str, *kinds: Kind, target: TargetName | None = None, **attributes: Any) -> np.ufunc:
+def native_ufunc(
+    name: str, *kinds: Kind, target: TargetName | None = None, **attributes: Any
+) -> np.ufunc:
     """The function of NumPy for an op alone; it is made once.
 
     Raises:
         KeyError: the op is not native for these kinds.
-        NoCompiler: there is no llvmlite, or no code for this processor.
+        NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     loops = loops_of(name, *kinds, **attributes)
     key = (loops, target or best_target())
@@ -74,7 +76,7 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
         NumPy has gives the same bits.
 
     Raises:
-        NoCompiler: there is no llvmlite, or no code for this processor.
+        NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     op = OPS.get(name)
     kind = _CALLED.get(dtypes[0]) if dtypes and len(set(dtypes)) == 1 else None
@@ -83,7 +85,9 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     ufunc = native_ufunc(name, *[kind] * op.inputs)
     if not op.along_axis:
         return ufunc
-    return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, needs_elements=op.needs_elements)
+    return (
+        along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, needs_elements=op.needs_elements)
+    )
 
 
 def along_axes(ufunc: np.ufunc, needs_elements: bool = False) -> Callable[..., Any]:

@@ -18,21 +18,23 @@ _TRIPLE: Final = "x86_64-unknown-linux-gnu"
 _lock: Final = threading.Lock()  # llvmlite has one of its own, for each call; this is for the pair
 
 
-class NoCompiler(ImportError):
+class NoCompilerError(ImportError):
     """llvmlite is not installed, or the processor is none that there is code for."""
 
 
 @cache
 def _llvm() -> ModuleType:
-    """llvmlite's binding, which is large and rarely needed.
+    """Llvmlite's binding, which is large and rarely needed.
 
     Raises:
-        NoCompiler: it is not installed.
+        NoCompilerError: it is not installed.
     """
     try:
         from llvmlite import binding  # noqa: PLC0415 - 173 MB, loaded by the first native kernel
     except ImportError as error:
-        raise NoCompiler("native kernels need llvmlite (pip install 'eagerflow[native]')") from error
+        raise NoCompilerError(
+            "native kernels need llvmlite (pip install 'eagerflow[native]')"
+        ) from error
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     module: ModuleType = binding
@@ -44,7 +46,7 @@ def targets() -> tuple[TargetName, ...]:
     """What this processor can run, from the best.
 
     Raises:
-        NoCompiler: llvmlite is not installed.
+        NoCompilerError: llvmlite is not installed.
     """
     llvm = _llvm()
     if not llvm.get_process_triple().startswith("x86_64"):
@@ -57,11 +59,11 @@ def best_target() -> TargetName:
     """The best of `targets`.
 
     Raises:
-        NoCompiler: there is none.
+        NoCompilerError: there is none.
     """
     found = targets()
     if not found:
-        raise NoCompiler("native kernels need a processor with AVX2 and FMA")
+        raise NoCompilerError("native kernels need a processor with AVX2 and FMA")
     return found[0]
 
 

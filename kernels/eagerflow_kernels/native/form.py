@@ -33,7 +33,12 @@ BYTES: Final[dict[Kind, int]] = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool":
 #: the kind of the same width whose bits `bits` gives
 BITS: Final[dict[Kind, Kind]] = {"f32": "i32", "i32": "f32", "f64": "i64", "i64": "f64"}
 
-_FORMATS: Final = {"f32": ("<f", "<I"), "f64": ("<d", "<Q"), "i32": ("<i", "<I"), "i64": ("<q", "<Q")}
+_FORMATS: Final = {
+    "f32": ("<f", "<I"),
+    "f64": ("<d", "<Q"),
+    "i32": ("<i", "<I"),
+    "i64": ("<q", "<Q"),
+}
 
 
 @final

@@ -74,7 +74,9 @@ def _row(loops: Loops, arrays: list[Any], length: int) -> list[list[Any]]:
             continue
         count = length if term.inner else 1
         spread = [x if len(x) == count or not term.inner else x * count for x in operands]
-        values.append([_element(term, arrays, length, [x[i] for x in spread], i) for i in range(count)])
+        values.append(
+            [_element(term, arrays, length, [x[i] for x in spread], i) for i in range(count)]
+        )
     return [
         values[x] * length if of.inner and not loops.terms[x].inner else values[x]
         for x, of in zip(loops.results, loops.outputs, strict=True)
@@ -110,7 +112,9 @@ def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
             strands[i % STRANDS] = combine(term, strands[i % STRANDS], x)
         level = 0
         while level in waiting:
-            strands = [combine(term, a, b) for a, b in zip(waiting.pop(level), strands, strict=True)]
+            strands = [
+                combine(term, a, b) for a, b in zip(waiting.pop(level), strands, strict=True)
+            ]
             level += 1
         waiting[level] = strands
     strands, *others = (waiting[level] for level in sorted(waiting))
@@ -128,7 +132,9 @@ def start_of(reduction: str, kind: Kind) -> int:
     if reduction == "sum":
         return 1 << (width - 1) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
     if kind in FLOATS:
-        infinity = struct.unpack("<Q", struct.pack("<d", math.inf))[0] if kind == "f64" else 0x7F800000
+        infinity = (
+            struct.unpack("<Q", struct.pack("<d", math.inf))[0] if kind == "f64" else 0x7F800000
+        )
         return int(infinity | (1 << (width - 1)) if reduction == "max" else infinity)
     return 1 << (width - 1) if reduction == "max" else (1 << (width - 1)) - 1
 
@@ -162,7 +168,7 @@ def rounded(value: Fraction, kind: Kind) -> float:
 
 
 def _fma(term: Term, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z, rounded once."""
+    """X * y + z, rounded once."""
     of = DTYPES[term.kind]
     if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
         product = np.float64(x) * np.float64(y)  # may be infinite only where a factor is
@@ -211,7 +217,9 @@ def _wrapped(term: Term, whole: int) -> Any:
     return DTYPES[term.kind](whole - (1 << width) if whole >> (width - 1) else whole)
 
 
-def _arithmetic(of_floats: Callable[..., Any], of_integers: Callable[..., int]) -> Callable[..., Any]:
+def _arithmetic(
+    of_floats: Callable[..., Any], of_integers: Callable[..., int]
+) -> Callable[..., Any]:
     def operate(term: Term, *operands: Any) -> Any:
         if term.kind in FLOATS:
             return of_floats(*operands)

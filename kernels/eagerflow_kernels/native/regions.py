@@ -53,7 +53,8 @@ def fuse(
     >>> from eagerflow_kernels.native.form import LoopArray
     >>> from eagerflow_kernels.native.text import show
     >>> x = LoopArray("f32", inner=True)
-    >>> print(show(fuse("center", [x], [FusedNode("mean", (0,)), FusedNode("subtract", (0, 1))], [2])))
+    >>> nodes = [FusedNode("mean", (0,)), FusedNode("subtract", (0, 1))]
+    >>> print(show(fuse("center", [x], nodes, [2])))
     loops center(f32[n]) -> f32[n]:
       %0 = load 0: f32[n]
       %1 = sum %0: f32
@@ -102,7 +103,9 @@ class NativeRegion:
 
     __slots__ = ("checked", "loops", "ufunc")
 
-    def __init__(self, loops: Loops, checked: bool = False, target: TargetName | None = None) -> None:
+    def __init__(
+        self, loops: Loops, checked: bool = False, target: TargetName | None = None
+    ) -> None:
         self.loops, self.checked = loops, checked
         self.ufunc = compiled(loops, target)
 
@@ -114,7 +117,7 @@ class NativeRegion:
             threads: how many may work; the bits do not depend on it.
 
         Raises:
-            FailedCheck: an element failed a check.
+            FailedCheckError: an element failed a check.
         """
         results = self.ufunc(*arrays) if threads == 1 else call_split(self.ufunc, arrays, threads)
         if not self.checked:
@@ -122,11 +125,13 @@ class NativeRegion:
         *values, status = results if isinstance(results, tuple) else (results,)
         worst = int(np.max(status, initial=0))
         if worst:
-            raise FailedCheck(worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0]))
+            raise FailedCheckError(
+                worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0])
+            )
         return values[0] if len(values) == 1 else tuple(values)
 
 
-class FailedCheck(ValueError):
+class FailedCheckError(ValueError):
     """An element of an input of a region is none that its ops take.
 
     Attributes:

@@ -21,9 +21,7 @@ def show(loops: Loops) -> str:
     outputs = ", ".join(map(_array, loops.outputs))
     terms = [f"  %{number} = {show_term(term)}" for number, term in enumerate(loops.terms)]
     results = ", ".join(f"%{x}" for x in loops.results)
-    return "\n".join(
-        [f"loops {loops.name}({arrays}) -> {outputs}:", *terms, f"  return {results}"]
-    )
+    return "\n".join([f"loops {loops.name}({arrays}) -> {outputs}:", *terms, f"  return {results}"])
 
 
 def _array(array: LoopArray) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from queue import Empty, SimpleQueue
 from typing import Any, Final, final
 
@@ -41,7 +42,7 @@ class _Parts:
         for part in self._next:
             try:
                 part()
-            except BaseException as error:  # noqa: BLE001 - the thread that waits raises it
+            except BaseException as error:
                 self._error = error
             with self._lock:
                 self._left -= 1
@@ -116,9 +117,7 @@ def call_split(ufunc: np.ufunc, arrays: Sequence[Any], threads: int) -> Any:
     outputs = _outputs(ufunc, full, inner, shape)
     count = min(_PARTS * threads, shape[axis])
     bounds = [shape[axis] * part // count for part in range(count + 1)]
-    call = _Parts(
-        [_part(ufunc, full, outputs, axis, *pair) for pair in zip(bounds, bounds[1:], strict=False)]
-    )
+    call = _Parts([_part(ufunc, full, outputs, axis, *pair) for pair in pairwise(bounds)])
     _pool.ask(call, threads - 1)
     call.work()
     call.wait()

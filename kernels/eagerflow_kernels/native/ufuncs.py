@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from importlib import import_module
+from typing import Any, Final, final
 
 import numpy as np
-from numpy._core import _multiarray_umath  # its table is public, for extensions in C
 
 from eagerflow_kernels.native.form import Kind, Loops
 
@@ -43,7 +44,8 @@ def _table() -> Any:
     """NumPy's functions for extensions, as addresses."""
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address = pointer(_multiarray_umath._UFUNC_API, None)
+    # the table that NumPy's headers look up, at the place where they do
+    address = pointer(import_module("numpy._core._multiarray_umath")._UFUNC_API, None)
     return ctypes.cast(address, ctypes.POINTER(ctypes.c_void_p))
 
 
@@ -59,10 +61,26 @@ def _generalised() -> Callable[..., Any]:
     return make(_table()[_FROM_FUNCTION_AND_SIGNATURE])
 
 
+@final
+@dataclass(frozen=True, slots=True)
 class _Kept:
-    """What a function of NumPy points to; it lives as long as that."""
+    """What a function of NumPy points to; it lives as long as that.
 
-    __slots__ = ("addresses", "code", "kinds", "texts")
+    Attributes:
+        functions: the address of the code.
+        data: what the code gets besides, which is nothing.
+        kinds: the numbers of the dtypes.
+        name: of the function.
+        signature: which arrays have the inner axis.
+        code: what keeps the code in memory.
+    """
+
+    functions: ctypes.Array[ctypes.c_void_p]
+    data: ctypes.Array[ctypes.c_void_p]
+    kinds: ctypes.Array[ctypes.c_char]
+    name: bytes
+    signature: bytes
+    code: object
 
 
 def ufunc_of(loops: Loops, address: int, code: object) -> np.ufunc:
@@ -74,17 +92,19 @@ def ufunc_of(loops: Loops, address: int, code: object) -> np.ufunc:
         code: what keeps it in memory; it lives as long as the function.
     """
     arrays = (*loops.inputs, *loops.outputs)
-    kept = _Kept()
-    kept.code = code
-    kept.addresses = (ctypes.c_void_p * 1)(address), (ctypes.c_void_p * 1)(None)
-    kept.kinds = (ctypes.c_char * len(arrays))(*(_TYPE_NUMBERS[a.kind] for a in arrays))
-    kept.texts = loops.name.encode(), _signature(loops).encode()
-    functions, data = kept.addresses
+    kept = _Kept(
+        (ctypes.c_void_p * 1)(address),
+        (ctypes.c_void_p * 1)(None),
+        ctypes.create_string_buffer(bytes(_TYPE_NUMBERS[a.kind] for a in arrays), len(arrays)),
+        loops.name.encode(),
+        _signature(loops).encode(),
+        code,
+    )
     given = (
-        ctypes.addressof(functions), ctypes.addressof(data), ctypes.addressof(kept.kinds), 1,
-        len(loops.inputs), len(loops.outputs), _NO_IDENTITY, kept.texts[0], b"", 0,
+        ctypes.addressof(kept.functions), ctypes.addressof(kept.data), ctypes.addressof(kept.kinds),
+        1, len(loops.inputs), len(loops.outputs), _NO_IDENTITY, kept.name, b"", 0,
     )  # fmt: skip
-    made = _generalised()(*given, kept.texts[1]) if loops.inner else _plain()(*given)
+    made = _generalised()(*given, kept.signature) if loops.inner else _plain()(*given)
     _keep(made, kept)
     ufunc: np.ufunc = made
     return ufunc
@@ -93,7 +113,8 @@ def ufunc_of(loops: Loops, address: int, code: object) -> np.ufunc:
 def _signature(loops: Loops) -> str:
     """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
     inputs, outputs = (
-        ",".join("(n)" if a.inner else "()" for a in arrays) for arrays in (loops.inputs, loops.outputs)
+        ",".join("(n)" if a.inner else "()" for a in arrays)
+        for arrays in (loops.inputs, loops.outputs)
     )
     return f"{inputs}->{outputs}"
 

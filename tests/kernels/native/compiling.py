@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from importlib.util import find_spec
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.compiler import MachineCode, NoCompiler, best_target, targets
+from eagerflow_kernels.native.compiler import MachineCode, NoCompilerError, best_target, targets
 from eagerflow_kernels.native.form import Kind, Loops
 from eagerflow_kernels.native.interpreter import DTYPES
 
@@ -19,7 +20,7 @@ def _missing() -> str | None:
         return "llvmlite is not installed"
     try:
         best_target()
-    except NoCompiler as error:
+    except NoCompilerError as error:
         return str(error)
     return None
 
@@ -97,8 +98,6 @@ class FloatState:
     """The floating-point control and status word of this thread."""
 
     def __init__(self) -> None:
-        import ctypes
-
         self._code = MachineCode(_MXCSR, best_target())
         self.read = ctypes.PYFUNCTYPE(ctypes.c_uint32)(self._code.address("read"))
         self.write = ctypes.PYFUNCTYPE(None, ctypes.c_uint32)(self._code.address("write"))

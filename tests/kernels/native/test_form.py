@@ -41,7 +41,8 @@ def test_a_term_of_elements_makes_its_results_elements() -> None:
 def test_constants_are_exact(value: float) -> None:
     for kind in ("f32", "f64"):
         back = value_of(bits_of(value, kind), kind)
-        assert back == value and math.copysign(1, back) == math.copysign(1, value)
+        assert back == value
+        assert math.copysign(1, back) == math.copysign(1, value)
 
 
 def test_a_constant_that_would_be_rounded_is_refused() -> None:

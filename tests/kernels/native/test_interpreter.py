@@ -62,7 +62,8 @@ def test_extremes_order_zeros_and_keep_nan() -> None:
     smaller = _apply("minimum", ["f32"] * 2, [x, y])
     assert list(np.signbit(larger[:2])) == [False, False]
     assert list(np.signbit(smaller[:2])) == [True, True]
-    assert np.isnan(larger[2:]).all() and np.isnan(smaller[2:]).all()
+    assert np.isnan(larger[2:]).all()
+    assert np.isnan(smaller[2:]).all()
 
 
 def test_conversions_to_integers_saturate() -> None:
@@ -109,13 +110,14 @@ def test_the_tree_of_sums(count: int) -> None:
     rng = np.random.default_rng(count)
     x = rng.normal(size=count).astype(np.float32)
     names = {f"x{i}": v for i, v in enumerate(x)}
-    assert reduced("sum", "f32", x) == eval(_tree(list(names)), {}, names)  # noqa: S307 - of ours
+    assert reduced("sum", "f32", x) == eval(_tree(list(names)), {}, names)
 
 
 def test_sums_of_zeros_and_of_nothing() -> None:
     assert np.signbit(reduced("sum", "f32", [np.float32(-0.0)] * 3))
     nothing = reduced("sum", "f32", [])
-    assert nothing == 0 and not np.signbit(nothing)
+    assert nothing == 0
+    assert not np.signbit(nothing)
     assert reduced("max", "f64", []) == -math.inf
 
 

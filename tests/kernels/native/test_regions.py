@@ -11,7 +11,7 @@ import pytest
 from eagerflow_kernels.native.calls import along_axes, native_ufunc
 from eagerflow_kernels.native.form import LoopArray
 from eagerflow_kernels.native.llvm.passes import passes_of
-from eagerflow_kernels.native.regions import FailedCheck, FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.regions import FailedCheckError, FusedNode, NativeRegion, fuse
 from tests.kernels.native.compiling import TARGETS, elements, layouts, needs_compiler, same
 
 pytestmark = needs_compiler
@@ -27,21 +27,31 @@ def test_bias_and_softmax_of_a_product() -> None:
     """The product is the sum over an axis of products; that is one region, what follows another."""
     rng = np.random.default_rng(0)
     product = fuse(
-        "product", [_ELEMENTS, _ELEMENTS], [FusedNode("multiply", (0, 1)), FusedNode("sum", (2,))], [3]
+        "product",
+        [_ELEMENTS, _ELEMENTS],
+        [FusedNode("multiply", (0, 1)), FusedNode("sum", (2,))],
+        [3],
     )
-    rest = fuse("rest", [_ELEMENTS, _ELEMENTS], [FusedNode("add", (0, 1)), FusedNode("softmax", (2,))], [3])
+    rest = fuse(
+        "rest", [_ELEMENTS, _ELEMENTS], [FusedNode("add", (0, 1)), FusedNode("softmax", (2,))], [3]
+    )
     regions = [(NativeRegion(product, target=t), NativeRegion(rest, target=t)) for t in TARGETS]
     for rows, inner, columns in ((1, 1, 1), (5, 33, 10), (40, 130, 65), (3, 700, 17)):
         x = rng.normal(size=(rows, inner)).astype(np.float32)
         w, bias = elements(rng, "f32", (inner, columns)), elements(rng, "f32", (columns,))
         products = _alone("multiply", x[:, None, :], w.T)
-        expected = _alone("add", along_axes(native_ufunc("sum", "f32"))(products, axis=(2,), keepdims=False), bias)
+        expected = _alone(
+            "add", along_axes(native_ufunc("sum", "f32"))(products, axis=(2,), keepdims=False), bias
+        )
         expected = native_ufunc("softmax", "f32")(expected)
         for by_target in regions:
             for layout, given in layouts(w).items():
                 for threads in (1, 2, 4):
                     made = by_target[0](x[:, None, :], given.T, threads=threads)
-                    assert same(by_target[1](made, bias, threads=threads), expected), (layout, threads)
+                    assert same(by_target[1](made, bias, threads=threads), expected), (
+                        layout,
+                        threads,
+                    )
 
 
 #: twenty ops on x (0) and y (1), each on the one before
@@ -125,7 +135,10 @@ def test_layer_norm_takes_three_passes_and_no_memory() -> None:
     kept = [p.kept for p in passes_of(loops)]
     assert kept == [{}, {}, {next(iter(kept[2])): 0}]  # x - mean waits in the output
     region = NativeRegion(loops)
-    x, scale = rng.normal(size=(20, 333)).astype(np.float32), rng.normal(size=333).astype(np.float32)
+    x, scale = (
+        rng.normal(size=(20, 333)).astype(np.float32),
+        rng.normal(size=333).astype(np.float32),
+    )
     found = region(x, scale, np.float32(1e-5))
     wide = x.astype(np.float64)
     centred = wide - wide.mean(1, keepdims=True)
@@ -141,10 +154,10 @@ def test_a_check_that_fails_names_itself_and_the_row() -> None:
     x = np.array([[1.0, 4.0, 9.0], [16.0, 25.0, 36.0]], np.float32)
     low, high = np.float32(0), np.float32(100)
     assert region(x, low, high).tolist() == [[1, 2, 3], [4, 5, 6]]
-    with pytest.raises(FailedCheck, match=r"check 1 failed at \(1, 2\)") as failed:
+    with pytest.raises(FailedCheckError, match=r"check 1 failed at \(1, 2\)") as failed:
         region(np.where(x == 36, -1, x).astype(np.float32), low, high)
     assert (failed.value.check, failed.value.place) == (1, (1, 2))
-    with pytest.raises(FailedCheck, match="check 2"):
+    with pytest.raises(FailedCheckError, match="check 2"):
         region(x, low, np.float32(20), threads=2)
 
 
@@ -154,7 +167,7 @@ def test_a_check_of_elements_names_the_row() -> None:
     x = np.ones((7, 300), np.float32)
     assert region(x, np.float32(0)).tolist() == [300] * 7
     x[5, 299] = -1
-    with pytest.raises(FailedCheck, match=r"check 1 failed at \(5,\)"):
+    with pytest.raises(FailedCheckError, match=r"check 1 failed at \(5,\)"):
         region(x, np.float32(0))
 
 

@@ -1,4 +1,4 @@
-"""Equal bits: rendered as interpreted, whatever the strides, lengths, vectors, threads and callers."""
+"""Equal bits: as interpreted, whatever the strides, lengths, vectors, threads and callers."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def test_sums_over_axes(axis: tuple[int, ...]) -> None:
     expected = native_ufunc("sum", "f32")(np.ascontiguousarray(rows))
     for target, order in product(TARGETS, ["C", "F", "K"]):
         total = along_axes(native_ufunc("sum", "f32", target=target))
-        given = np.array(x.transpose(1, 0, 2) if order == "K" else x, order="C" if order == "K" else order)
+        given = np.array(
+            x.transpose(1, 0, 2) if order == "K" else x, order="C" if order == "K" else order
+        )
         given = given.transpose(1, 0, 2) if order == "K" else given
         assert same(total(given, axis=axis, keepdims=False), expected)
         kept_dims = total(given, axis=axis, keepdims=True)
@@ -158,7 +160,17 @@ def test_no_warning() -> None:
     x = np.array([0.0, -1.0, np.inf, np.nan, 1e308, -1e308, 5e-324])
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        for name in ("reciprocal", "exp", "log", "sqrt", "tanh", "sigmoid", "sum", "softmax", "mean"):
+        for name in (
+            "reciprocal",
+            "exp",
+            "log",
+            "sqrt",
+            "tanh",
+            "sigmoid",
+            "sum",
+            "softmax",
+            "mean",
+        ):
             for kind in FLOATS:
                 with np.errstate(all="ignore"):
                     given = x.astype(np.float32 if kind == "f32" else np.float64)
@@ -191,7 +203,9 @@ def _random_loops(rng: np.random.Generator, inner: bool) -> Loops:
     return loops
 
 
-def _random_term(rng: np.random.Generator, b: LoopBuilder, terms: list[int], kinds: list[Kind]) -> int | None:
+def _random_term(
+    rng: np.random.Generator, b: LoopBuilder, terms: list[int], kinds: list[Kind]
+) -> int | None:
     operation = str(rng.choice(sorted(OPERATIONS)))
     of = OPERATIONS[operation]
     if operation == "convert":
@@ -215,7 +229,9 @@ def _check_random(seed: int) -> None:
     if inner and not any(a.inner for a in loops.inputs):
         return
     for rows, length in ((3, 37), (19, 5), (2, 150)) if inner else ((3, 1), (70, 1)):
-        given = [elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in loops.inputs]
+        given = [
+            elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in loops.inputs
+        ]
         expected = interpret(loops, given)
         for target in TARGETS:
             for arrays in (given, [np.asfortranarray(x) for x in given]):

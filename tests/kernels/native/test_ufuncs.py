@@ -98,11 +98,11 @@ def test_a_child_made_by_fork_has_threads_of_its_own() -> None:
 _WITHOUT = """
 import sys
 sys.modules["llvmlite"] = None
-from eagerflow_kernels.native.compiler import NoCompiler
+from eagerflow_kernels.native.compiler import NoCompilerError
 from eagerflow_kernels.native.calls import native_ufunc
 try:
     native_ufunc("exp", "f32")
-except NoCompiler as error:
+except NoCompilerError as error:
     print(error)
 """
 

@@ -6,46 +6,46 @@ from eagerflow_kernels.native.form import FLOATS, Kind, LoopBuilder
 
 
 def add(b: LoopBuilder, x: int, y: int) -> int:
-    """x + y"""
+    """X + y."""
     return b.apply("add", x, y)
 
 
 def subtract(b: LoopBuilder, x: int, y: int) -> int:
-    """x - y"""
+    """X - y."""
     return b.apply("subtract", x, y)
 
 
 def multiply(b: LoopBuilder, x: int, y: int) -> int:
-    """x * y"""
+    """X * y."""
     return b.apply("multiply", x, y)
 
 
 def divide(b: LoopBuilder, x: int, y: int) -> int:
-    """x / y"""
+    """X / y."""
     return b.apply("divide", x, y)
 
 
 def reciprocal(b: LoopBuilder, x: int) -> int:
-    """1 / x"""
+    """1 / x."""
     return b.apply("divide", b.constant(1, x), x)
 
 
 def negative(b: LoopBuilder, x: int) -> int:
-    """-x"""
+    """-x."""
     if b.kind(x) in FLOATS:
         return b.apply("negative", x)
     return b.apply("subtract", b.constant(0, x), x)
 
 
 def absolute(b: LoopBuilder, x: int) -> int:
-    """|x|"""
+    """|x|."""
     if b.kind(x) in FLOATS:
         return b.apply("absolute", x)
     return b.apply("maximum", x, negative(b, x))
 
 
 def square(b: LoopBuilder, x: int) -> int:
-    """x * x"""
+    """X * x."""
     return b.apply("multiply", x, x)
 
 
@@ -55,7 +55,7 @@ def sqrt(b: LoopBuilder, x: int) -> int:
 
 
 def rsqrt(b: LoopBuilder, x: int) -> int:
-    """1 / sqrt(x)"""
+    """1 / sqrt(x)."""
     return reciprocal(b, sqrt(b, x))
 
 
@@ -75,32 +75,32 @@ def relu(b: LoopBuilder, x: int) -> int:
 
 
 def equal(b: LoopBuilder, x: int, y: int) -> int:
-    """x == y"""
+    """X == y."""
     return b.apply("equal", x, y)
 
 
 def not_equal(b: LoopBuilder, x: int, y: int) -> int:
-    """x != y"""
+    """X != y."""
     return b.apply("not_equal", x, y)
 
 
 def less(b: LoopBuilder, x: int, y: int) -> int:
-    """x < y"""
+    """X < y."""
     return b.apply("less", x, y)
 
 
 def less_equal(b: LoopBuilder, x: int, y: int) -> int:
-    """x <= y"""
+    """X <= y."""
     return b.apply("less_equal", x, y)
 
 
 def greater(b: LoopBuilder, x: int, y: int) -> int:
-    """x > y"""
+    """X > y."""
     return b.apply("less", y, x)
 
 
 def greater_equal(b: LoopBuilder, x: int, y: int) -> int:
-    """x >= y"""
+    """X >= y."""
     return b.apply("less_equal", y, x)
 
 
@@ -120,7 +120,7 @@ def logical_not(b: LoopBuilder, x: int) -> int:
 
 
 def where(b: LoopBuilder, condition: int, x: int, y: int) -> int:
-    """x where the condition holds, else y."""
+    """X where the condition holds, else y."""
     return b.apply("select", condition, x, y)
 
 

@@ -132,7 +132,7 @@ class _Writer:
         return self.b.apply("select", condition, x, y)
 
     def clipped(self, x: int, low: float, high: float) -> int:
-        """x within limits; NaN stays."""
+        """X within limits; NaN stays."""
         below, above = self.number(low), self.number(high)
         x = self.select(self.b.apply("less", x, below), below, x)
         return self.select(self.b.apply("less", above, x), above, x)
@@ -152,7 +152,7 @@ class _Writer:
     # --- e**x = 2**k * e**r -----------------------------------------------------------------
 
     def reduced(self, x: int) -> tuple[int, _Pair]:
-        """k and r of x = k ln 2 + r, |r| at most ln 2 / 2."""
+        """K and r of x = k ln 2 + r, |r| at most ln 2 / 2."""
         f = self.format
         magic = self.number(f.magic)
         k = self.subtract(self.fma(x, self.number(f.log2e), magic), magic)
@@ -180,13 +180,13 @@ class _Writer:
         return self.b.apply("bits", self.add(moved, self.b.apply("bits", one)))
 
     def exponential(self, x: int) -> tuple[int, _Pair]:
-        """k and e**r, as a pair."""
+        """K and e**r, as a pair."""
         k, r = self.reduced(x)
         first = self.sum_of(self.number(1.0), r.high)
         return k, _Pair(first.high, self.add(self.rest(r), first.low))
 
     def quotient(self, x: _Pair, y: _Pair) -> int:
-        """x / y, y at least 1."""
+        """X / y, y at least 1."""
         inverse = self.b.apply("divide", self.number(1.0), y.high)
         rough = self.multiply(x.high, inverse)
         negative = self.negative(rough)
@@ -196,7 +196,7 @@ class _Writer:
 
 
 def exp(b: LoopBuilder, x: int) -> int:
-    """e**x"""
+    """e**x."""
     w = _Writer(b, x)
     k, e = w.exponential(w.clipped(x, w.format.underflow, w.format.overflow))
     first, second = w.power(k)
@@ -204,7 +204,7 @@ def exp(b: LoopBuilder, x: int) -> int:
 
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
-    """1 / (1 + exp(-x)), which is z / (1 + z) with z = exp(x) for x below 0"""
+    """The logistic function: 1 / (1 + z) with z = exp(-|x|), below 0 z / (1 + z)."""
     w = _Writer(b, x)
     size = b.apply("absolute", x)
     k, e = w.exponential(w.clipped(w.negative(size), w.format.underflow, w.format.overflow))
@@ -218,7 +218,7 @@ def sigmoid(b: LoopBuilder, x: int) -> int:
 
 
 def tanh(b: LoopBuilder, x: int) -> int:
-    """-t / (2 + t) with t = exp(-2 |x|) - 1, and the sign of x"""
+    """-t / (2 + t) with t = exp(-2 |x|) - 1, and the sign of x."""
     w = _Writer(b, x)
     size = w.clipped(b.apply("absolute", x), 0.0, w.format.end)
     k, r = w.reduced(w.multiply(size, w.number(-2.0)))
@@ -238,7 +238,7 @@ def tanh(b: LoopBuilder, x: int) -> int:
 
 
 def log(b: LoopBuilder, x: int) -> int:
-    """The natural logarithm: k ln 2 + log(1 + f) for x = 2**k (1 + f)"""
+    """The natural logarithm: k ln 2 + log(1 + f) for x = 2**k (1 + f)."""
     w = _Writer(b, x)
     f = w.format
     lifted = float(f.digits + 1)
@@ -256,7 +256,7 @@ def log(b: LoopBuilder, x: int) -> int:
 
 
 def _parts(w: _Writer, x: int) -> tuple[int, int]:
-    """k and m of x = 2**k m, m between sqrt(1/2) and sqrt(2)."""
+    """K and m of x = 2**k m, m between sqrt(1/2) and sqrt(2)."""
     b, f = w.b, w.format
     whole = BITS[w.kind]
     bits = b.apply("bits", x)
@@ -268,7 +268,7 @@ def _parts(w: _Writer, x: int) -> tuple[int, int]:
 
 
 def _log_f32(w: _Writer, f: int, k: int) -> int:
-    """k ln 2 + f - f**2 / 2 + f**3 q(f), the large parts first."""
+    """K ln 2 + f - f**2 / 2 + f**3 q(f), the large parts first."""
     high, low = map(w.number, w.format.ln2)
     q = w.polynomial(_LOG_F32, f)
     square = w.multiply(f, f)

@@ -31,7 +31,9 @@ def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
             left = e.least(e.value(f"sub i64 {count}, {start}"), chunk)
             sources = [s.open(start, left, filled=True) for s in reads]
             targets = [s.open_to_write(start) for s in writes]
-            vectors_of_chunk(e, left, width, lambda i, mask: _vector(e, loops, width, sources, targets, i, mask))
+            vectors_of_chunk(
+                e, left, width, lambda i, mask: _vector(e, loops, width, sources, targets, i, mask)
+            )
             for stream in writes:
                 stream.close(start, left)
             return []
@@ -57,7 +59,13 @@ def vectors_of_chunk(e: Emitter, count: str, width: int, vector: object) -> None
 
 
 def _vector(
-    e: Emitter, loops: Loops, width: int, sources: list[str], targets: list[str], i: str, mask: str | None
+    e: Emitter,
+    loops: Loops,
+    width: int,
+    sources: list[str],
+    targets: list[str],
+    i: str,
+    mask: str | None,
 ) -> None:
     values: list[str] = []
     for term in loops.terms:

@@ -61,7 +61,9 @@ class Emitter:
         ending = "ret void" if result is None else f"ret {result}"
         inner = "\n".join(f"  {line}" if line[-1] != ":" else line for line in self.lines)
         slots = "".join(f"  {line}\n" for line in self._entry)
-        return f"define internal {head} noinline nounwind {{\nentry:\n{slots}{inner}\n  {ending}\n}}\n"
+        return (
+            f"define internal {head} noinline nounwind {{\nentry:\n{slots}{inner}\n  {ending}\n}}\n"
+        )
 
     # --- values -----------------------------------------------------------------------------
 

@@ -22,9 +22,13 @@ def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -
     return _push(reduction, kind, width, declared) + _fold(reduction, kind, width, declared)
 
 
-def push(e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int) -> None:
+def push(
+    e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int
+) -> None:
     """Add the strands of a block, ``count`` vectors, to those of the blocks before."""
-    e.line(f"call void @push.{reduction}.{kind}(ptr {stack}, ptr {strands}, i64 {block}, i64 {count})")
+    e.line(
+        f"call void @push.{reduction}.{kind}(ptr {stack}, ptr {strands}, i64 {block}, i64 {count})"
+    )
 
 
 def fold(

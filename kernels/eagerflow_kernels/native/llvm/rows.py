@@ -141,7 +141,9 @@ class _Rows:
 
     def _splats(self, row_pass: RowPass) -> dict[int, str]:
         """Vectors of the terms of the row that the elements of a pass are made of."""
-        wanted = {x for n in (*row_pass.terms, *row_pass.reductions) for x in self.loops.terms[n].operands}
+        wanted = {
+            x for n in (*row_pass.terms, *row_pass.reductions) for x in self.loops.terms[n].operands
+        }
         wanted |= {x for _, x in row_pass.stores}
         found = {}
         for x in sorted(wanted):
@@ -199,7 +201,9 @@ class _Rows:
             term = loops.terms[number]
             if number in row_pass.kept or term.operation == "load":
                 array = (
-                    first_output + row_pass.kept[number] if number in row_pass.kept else term.constant
+                    first_output + row_pass.kept[number]
+                    if number in row_pass.kept
+                    else term.constant
                 )
                 at = e.item(sources[array], i, BYTES[term.kind])
                 values[number] = e.load(term.kind, width, at, mask)
@@ -214,7 +218,11 @@ class _Rows:
         return values
 
     def _blocks(
-        self, row_pass: RowPass, begin: str, count: str, vector: Callable[[str, str | None], dict[int, str]]
+        self,
+        row_pass: RowPass,
+        begin: str,
+        count: str,
+        vector: Callable[[str, str | None], dict[int, str]],
     ) -> None:
         e = self.e
 
@@ -226,11 +234,15 @@ class _Rows:
                 lambda: self._strands(row_pass, first, str(BLOCK), False, vector),
                 lambda: self._strands(row_pass, first, left, True, vector),
             )
-            index = e.value(f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}")
+            index = e.value(
+                f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}"
+            )
             for number in row_pass.reductions:
                 term = self.loops.terms[number]
                 stack, strands, _ = self.memory[number]
-                push(e, term.operation, term.kind, stack, strands, index, vectors_of_row(self.width))
+                push(
+                    e, term.operation, term.kind, stack, strands, index, vectors_of_row(self.width)
+                )
             return []
 
         e.loop(count, BLOCK, block)
@@ -243,7 +255,9 @@ class _Rows:
         e, width, parts = self.e, self.width, vectors_of_row(self.width)
         terms = [self.loops.terms[n] for n in row_pass.reductions]
         carried = [
-            (type_of(t.kind, width), start(t.operation, t.kind, width)) for t in terms for _ in range(parts)
+            (type_of(t.kind, width), start(t.operation, t.kind, width))
+            for t in terms
+            for _ in range(parts)
         ]
 
         def step(i: str, strands: list[str]) -> list[str]:
@@ -268,7 +282,9 @@ class _Rows:
             kind = self.loops.terms[number].kind
             for part in range(parts):
                 at = e.offset(self.memory[number][1], str(part * width * BYTES[kind]))
-                e.line(f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16")
+                e.line(
+                    f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16"
+                )
 
     def _folded(self, number: int) -> str:
         """The result of a reduction."""

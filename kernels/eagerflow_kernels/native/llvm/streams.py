@@ -45,7 +45,9 @@ class Stream:
         def spread() -> None:
             x = e.value(f"load {memory_type(self.kind, 1)}, ptr {self._base}, align {size}")
             of = memory_type(self.kind, width)
-            first = e.value(f"insertelement {of} zeroinitializer, {memory_type(self.kind, 1)} {x}, i32 0")
+            first = e.value(
+                f"insertelement {of} zeroinitializer, {memory_type(self.kind, 1)} {x}, i32 0"
+            )
             all_ = e.value(
                 f"shufflevector {of} {first}, {of} zeroinitializer, <{width} x i32> zeroinitializer"
             )
