@@ -13,7 +13,6 @@ from typing import Any, final
 
 import numpy as np
 
-from eagerflow.core import kernel_library
 from eagerflow.core.op import Op, describe, infer, infer_specs, load_plugins
 from eagerflow.errors import (
     DataDependentError,
@@ -28,7 +27,7 @@ from eagerflow.errors import (
     strip,
 )
 from eagerflow.files import advice
-from eagerflow.hardware import Device, Lane, as_device, out_of_memory
+from eagerflow.hardware import Device, Lane, as_device, kernel_library, out_of_memory
 from eagerflow.running_node import running_node
 from eagerflow.source import Source, user_line
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType

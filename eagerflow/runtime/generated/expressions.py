@@ -13,7 +13,6 @@ import numpy as np
 from eagerflow.core.convert import scalar
 from eagerflow.core.execute import ResolvedKernel, resolve_kernel
 from eagerflow.core.facts import InlineSite
-from eagerflow.core.kernel_library import is_native_form
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import Dim
 from eagerflow.dims.polynomial import broadcast_sizes
@@ -24,6 +23,7 @@ from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware.kernel_library import is_native_form
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table

@@ -18,6 +18,7 @@ _TRIPLE: Final = "x86_64-unknown-linux-gnu"
 _lock: Final = threading.Lock()  # llvmlite has one of its own, for each call; this is for the pair
 
 
+@final
 class NoCompilerError(ImportError):
     """llvmlite is not installed, or the processor is none that there is code for."""
 

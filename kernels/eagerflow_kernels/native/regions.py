@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from eagerflow_kernels.native.form import LoopArray, LoopBuilder, Loops
 from eagerflow_kernels.native.library import OPS
 from eagerflow_kernels.native.llvm.module import TargetName
 from eagerflow_kernels.native.threads import call_split
+
+#: elements times terms from which on a second thread saves more than the 30 us that it costs
+_WORTH_A_THREAD: Final = 4_000_000
 
 
 @final
@@ -114,12 +117,16 @@ class NativeRegion:
 
         Args:
             arrays: of the kinds of the inputs; the inner axis is their last one.
-            threads: how many may work; the bits do not depend on it.
+            threads: how many may work at most; few elements are not worth a second one. The bits
+                do not depend on it.
 
         Raises:
             FailedCheckError: an element failed a check.
         """
-        results = self.ufunc(*arrays) if threads == 1 else call_split(self.ufunc, arrays, threads)
+        if threads == 1 or len(self.loops.terms) * max(map(np.size, arrays)) < _WORTH_A_THREAD:
+            results = self.ufunc(*arrays)
+        else:
+            results = call_split(self.ufunc, arrays, threads)
         if not self.checked:
             return results
         *values, status = results if isinstance(results, tuple) else (results,)
@@ -131,6 +138,7 @@ class NativeRegion:
         return values[0] if len(values) == 1 else tuple(values)
 
 
+@final
 class FailedCheckError(ValueError):
     """An element of an input of a region is none that its ops take.
 

@@ -9,7 +9,7 @@ another way, or make a value undefined.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, final
 
 from eagerflow_kernels.native.form import (
     BITS,
@@ -25,6 +25,7 @@ from eagerflow_kernels.native.form import (
 from eagerflow_kernels.native.text import show_term
 
 
+@final
 class LoopError(ValueError):
     """Loops, or the text made of them, break a rule."""
 

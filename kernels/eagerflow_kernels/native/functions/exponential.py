@@ -204,7 +204,7 @@ def exp(b: LoopBuilder, x: int) -> int:
 
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
-    """The logistic function: 1 / (1 + z) with z = exp(-|x|), below 0 z / (1 + z)."""
+    """The logistic function: with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0."""
     w = _Writer(b, x)
     size = b.apply("absolute", x)
     k, e = w.exponential(w.clipped(w.negative(size), w.format.underflow, w.format.overflow))
@@ -238,7 +238,7 @@ def tanh(b: LoopBuilder, x: int) -> int:
 
 
 def log(b: LoopBuilder, x: int) -> int:
-    """The natural logarithm: k ln 2 + log(1 + f) for x = 2**k (1 + f)."""
+    """The natural logarithm: that of 1 + f, and k ln 2, of x as 2**k (1 + f)."""
     w = _Writer(b, x)
     f = w.format
     lifted = float(f.digits + 1)

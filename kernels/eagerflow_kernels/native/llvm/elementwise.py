@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eagerflow_kernels.native.form import BYTES, Kind, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter
-from eagerflow_kernels.native.llvm.streams import CHUNK, Stream
+from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, constant
 
 
@@ -16,7 +16,7 @@ def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
         count = e.integer("%dims", 0)
         streams = []
         for i, array in enumerate((*loops.inputs, *loops.outputs)):
-            stream = Stream(e, array.kind, e.integer("%steps", i), width)
+            stream = ChunkedArray(e, array.kind, e.integer("%steps", i), width)
             stream.begin(e.pointer("%args", i))
             streams.append(stream)
         reads, writes = streams[: len(loops.inputs)], streams[len(loops.inputs) :]

@@ -21,7 +21,7 @@ from eagerflow_kernels.native.llvm.reductions import (
     start,
     vectors_of_row,
 )
-from eagerflow_kernels.native.llvm.streams import CHUNK, Stream
+from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 
 
@@ -80,7 +80,7 @@ class _Rows:
         self.loops, self.width, self.e = loops, width, e
         self.arrays = (*loops.inputs, *loops.outputs)
         self.length = ""
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, ChunkedArray] = {}
         self.bases: list[str] = []
         self.values: dict[int, str] = {}
         self.memory: dict[int, tuple[str, str, str]] = {}
@@ -94,7 +94,7 @@ class _Rows:
         for i, array in enumerate(self.arrays):
             if array.inner:
                 step = e.integer("%steps", inner_step(loops, i))
-                self.streams[i] = Stream(e, array.kind, step, self.width)
+                self.streams[i] = ChunkedArray(e, array.kind, step, self.width)
         parts = vectors_of_row(self.width)
         for number, term in enumerate(loops.terms):
             if term.operation in REDUCTIONS:

@@ -16,7 +16,7 @@ CHUNK: Final = 512
 
 
 @final
-class Stream:
+class ChunkedArray:
     """One array along one axis.
 
     Attributes:

@@ -25,7 +25,7 @@ def _run(code: str) -> str:
 _SAME = """
 import numpy as np
 import eagerflow as ef
-from eagerflow.core.kernel_library import in_force
+from eagerflow.hardware.kernel_library import in_force
 ef.config(kernels="native")
 
 def f(x, w, b):

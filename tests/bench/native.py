@@ -1,0 +1,143 @@
+"""Native kernels, each alone and fused into regions, beside NumPy, torch and jax.
+
+Run: ``python -m tests.bench.native``. Each contender compares its result with one that is computed
+in float64 before it is timed. The regions use as many threads as the others are allowed to.
+"""
+
+from __future__ import annotations
+
+from tests.bench.harness import Contender, Contest, arguments, installed, run
+
+#: makes x and y, and later compares a result with that of `reference`, element by element
+_DATA = """
+import numpy as np
+rng = np.random.default_rng(0)
+x, y = (rng.uniform(0.1, 2, {shape}).astype("f4") for _ in range(2))
+def check(found, xp=np):
+    exact = np.asarray(reference(x.astype("f8"), y.astype("f8"), np, f8=True))
+    close = np.allclose(np.asarray(found), exact, rtol=1e-3, atol=1e-5)
+    assert close, np.abs(np.asarray(found) - exact).max()
+"""
+
+#: twenty multiplications and additions
+_CHEAP = """
+def reference(x, y, xp, f8=False):
+    v = x
+    for _ in range(10):
+        v = v * 0.5 + y
+    return v
+"""
+#: twenty ops with exp, tanh, a root, a quotient and the logistic function among them
+_MIXED = """
+def reference(x, y, xp, f8=False):
+    v = xp.exp(xp.tanh(x * y + x) * y) + x
+    v = ((1 / v) * x - y) ** 2 + y
+    z = xp.sqrt(v) * x
+    v = 1 / (1 + xp.exp(-z)) + x
+    return abs(-(xp.maximum(v * y, x) - y))
+"""
+_CHEAP_NODES = """
+nodes, last = [], 0
+for _ in range(10):
+    nodes += [FusedNode("multiply", (last, 2)), FusedNode("add", (len(nodes) + 3, 1))]
+    last = len(nodes) + 2
+inputs, given = [LoopArray("f32")] * 3, (x, y, np.float32(0.5))
+"""
+_MIXED_NODES = """
+ops = ["multiply 0 1", "add 2 0", "tanh 3", "multiply 4 1", "exp 5", "add 6 0", "reciprocal 7",
+       "multiply 8 0", "subtract 9 1", "square 10", "add 11 1", "sqrt 12", "multiply 13 0",
+       "sigmoid 14", "add 15 0", "multiply 16 1", "maximum 17 0", "subtract 18 1", "negative 19",
+       "abs 20"]
+nodes = [FusedNode(w[0], tuple(map(int, w[1:]))) for w in map(str.split, ops)]
+last, inputs, given = 21, [LoopArray("f32")] * 2, (x, y)
+"""
+_REGION = """
+from eagerflow_kernels.native.form import LoopArray
+from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
+"""
+_JAX = """
+import jax, jax.numpy as jnp
+f = jax.jit(lambda x, y: reference(x, y, jnp))
+a, b = jnp.asarray(x), jnp.asarray(y)
+check(f(a, b))
+"""
+_TORCH = """
+import torch
+torch.set_num_threads({threads})
+a, b = torch.from_numpy(x), torch.from_numpy(y)
+check(reference(a, b, torch).numpy())
+"""
+
+
+def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int) -> Contest:
+    """Twenty elementwise ops as one region, and as others do them."""
+    data = _DATA.format(shape=shape) + code
+    build = "region = NativeRegion(fuse('chain', inputs, nodes, [last]))\ncheck(region(*given))\n"
+    return Contest(
+        name,
+        [
+            Contender("region", data + _REGION + nodes + build,
+                      f"region(*given, threads={threads})", "llvmlite"),
+            Contender("numpy", data, "reference(x, y, np)"),
+            Contender("jax.jit", data + _JAX, "f(a, b).block_until_ready()", "jax"),
+            Contender("torch eager", data + _TORCH.replace("{threads}", str(threads)),
+                      "reference(a, b, torch)", "torch"),
+        ],
+        {"jax.jit": 1.0},
+    )  # fmt: skip
+
+
+def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads: int) -> Contest:
+    """One op, eagerly, into new memory; ``axis`` stands for the last one."""
+    data = (
+        _DATA.format(shape=shape) + f"def reference(x, y, xp, f8=False):\n    return {of_numpy}\n"
+    )
+    axes = (
+        ", axis=(1,), keepdims=False" if name == "sum" else ", axis=1" if name == "softmax" else ""
+    )
+    ours = (
+        "from eagerflow_kernels.native.calls import native_kernel\n"
+        f"kernel = native_kernel({name!r}, ('float32',))\ncheck(kernel(x{axes}))\n"
+    )
+    torch = f"import torch\ntorch.set_num_threads({threads})\na = torch.from_numpy(x)\n"
+    return Contest(
+        f"{name}, {' x '.join(map(str, shape))} f32",
+        [
+            Contender("native", data + ours, f"kernel(x{axes})", "llvmlite"),
+            Contender("numpy", data, "reference(x, y, np)"),
+            Contender("torch eager", data + torch, of_torch, "torch"),
+        ],
+        {"numpy": 1.0},
+    )
+
+
+_SOFTMAX = "(lambda e: e / e.sum(1, keepdims=True))(np.exp(x - x.max(1, keepdims=True)))"
+
+
+def contests(threads: int) -> list[Contest]:
+    """All, for a number of threads."""
+    sizes = [((16,), "16"), ((1000,), "1e3"), ((100_000,), "1e5"), ((1_000_000,), "1e6")]
+    sizes.append(((10_000_000,), "1e7"))
+    found = [
+        chain(f"20 {what}, {text} f32", shape, code, nodes, threads)
+        for what, code, nodes in (
+            ("cheap ops", _CHEAP, _CHEAP_NODES), ("mixed ops", _MIXED, _MIXED_NODES)
+        )
+        for shape, text in sizes
+    ]  # fmt: skip
+    square = (1000, 1000)
+    return [
+        *found,
+        op("exp", square, "np.exp(x)", "torch.exp(a)", threads),
+        op("log", square, "np.log(x)", "torch.log(a)", threads),
+        op("tanh", square, "np.tanh(x)", "torch.tanh(a)", threads),
+        op("sigmoid", square, "1 / (1 + np.exp(-x))", "torch.sigmoid(a)", threads),
+        op("sum", square, "x.sum(1)", "torch.sum(a, 1)", threads),
+        op("softmax", square, _SOFTMAX, "torch.softmax(a, 1)", threads),
+        op("softmax", (4096, 10), _SOFTMAX, "torch.softmax(a, 1)", threads),
+    ]
+
+
+if __name__ == "__main__":
+    options = arguments("Native kernels").parse_args()
+    run("Native kernels", installed(contests(options.threads), options), options)
