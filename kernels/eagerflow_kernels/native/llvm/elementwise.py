@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, Final
+
 from eagerflow_kernels.native.form import BYTES, Kind, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, constant
+
+#: vectors that are computed side by side: one alone waits for itself, from each term to the next
+COPIES: Final = 4
+
+#: computes and writes vectors that begin at some places, each with a mask or whole
+Vectors = Callable[[list[str], list[str | None]], Any]
 
 
 def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
@@ -31,52 +40,65 @@ def render_elementwise(loops: Loops, width: int, declared: set[str]) -> str:
             left = e.least(e.value(f"sub i64 {count}, {start}"), chunk)
             sources = [s.open(start, left, filled=True) for s in reads]
             targets = [s.open_to_write(start) for s in writes]
-            vectors_of_chunk(
-                e, left, width, lambda i, mask: _vector(e, loops, width, sources, targets, i, mask)
-            )
+
+            def vectors(places: list[str], masks: list[str | None]) -> None:
+                _vectors(e, loops, width, sources, targets, places, masks)
+
+            vectors_of_chunk(e, left, width, vectors)
             for stream in writes:
                 stream.close(start, left)
             return []
 
-        e.loop(count, e.value(f"add i64 {chunk}, 0"), each)
+        e.loop(count, chunk, each)
 
     return e.function("void @body(ptr %args, ptr %dims, ptr %steps)", body)
 
 
-def vectors_of_chunk(e: Emitter, count: str, width: int, vector: object) -> None:
-    """Run ``vector(i, mask)`` for each vector of ``count`` elements; the last may have a mask."""
-    assert callable(vector)
-    whole = e.value(f"and i64 {count}, {-width}")
+def vectors_of_chunk(e: Emitter, count: str, width: int, vectors: Vectors) -> None:
+    """Run ``vectors(places, masks)`` for all vectors of ``count`` elements.
 
-    def full(i: str, _carried: list[str]) -> list[str]:
-        vector(i, None)
-        return []
+    Only the last one has a mask.
+    """
 
-    e.loop(whole, width, full)
+    def side_by_side(copies: int, start: str) -> str:
+        """As many vectors as are whole; gives where they end."""
+        end = e.value(f"and i64 {count}, {-copies * width}")
+
+        def some(i: str, _carried: list[str]) -> list[str]:
+            others = [e.value(f"add i64 {i}, {k * width}") for k in range(1, copies)]
+            vectors([i, *others], [None] * copies)
+            return []
+
+        e.loop(end, copies * width, some, start=start)
+        return end
+
+    whole = side_by_side(1, side_by_side(COPIES, "0"))
     rest = e.value(f"sub i64 {count}, {whole}")
-    some = e.value(f"icmp sgt i64 {rest}, 0")
-    e.when(some, lambda: vector(whole, e.mask(width, rest)))
+    e.when(e.value(f"icmp sgt i64 {rest}, 0"), lambda: vectors([whole], [e.mask(width, rest)]))
 
 
-def _vector(
+def _vectors(
     e: Emitter,
     loops: Loops,
     width: int,
     sources: list[str],
     targets: list[str],
-    i: str,
-    mask: str | None,
+    places: list[str],
+    masks: list[str | None],
 ) -> None:
-    values: list[str] = []
+    """Compute and write the vectors at some places, term by term."""
+    values: list[list[str]] = []
     for term in loops.terms:
         kind: Kind = term.kind
         if term.operation == "load":
-            at = e.item(sources[term.constant], i, BYTES[kind])
-            values.append(e.load(kind, width, at, mask))
+            at = [e.item(sources[term.constant], i, BYTES[kind]) for i in places]
+            values.append([e.load(kind, width, x, m) for x, m in zip(at, masks, strict=True)])
         elif term.operation == "constant":
-            values.append(constant(term.constant, kind, width))
+            values.append([constant(term.constant, kind, width)] * len(places))
         else:
             kinds = tuple(loops.terms[x].kind for x in term.operands)
-            values.append(apply(e, term, kinds, width, [values[x] for x in term.operands]))
+            operands = [[values[x][k] for x in term.operands] for k in range(len(places))]
+            values.append([apply(e, term, kinds, width, given) for given in operands])
     for target, x, array in zip(targets, loops.results, loops.outputs, strict=True):
-        e.store(array.kind, width, values[x], e.item(target, i, BYTES[array.kind]), mask)
+        for i, value, mask in zip(places, values[x], masks, strict=True):
+            e.store(array.kind, width, value, e.item(target, i, BYTES[array.kind]), mask)

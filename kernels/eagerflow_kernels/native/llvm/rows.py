@@ -5,11 +5,10 @@ Also the function ``body``, which takes rows side by side (`columns`) where they
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import final
 
-from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops
-from eagerflow_kernels.native.llvm.elementwise import vectors_of_chunk
+from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops, Term
+from eagerflow_kernels.native.llvm.elementwise import COPIES, Vectors, vectors_of_chunk
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
 from eagerflow_kernels.native.llvm.reductions import (
@@ -171,16 +170,16 @@ class _Rows:
 
         def chunk(begin: str, _carried: list[str]) -> list[str]:
             count = e.least(e.value(f"sub i64 {self.length}, {begin}"), str(CHUNK))
-            places = {i: self.streams[i].open_to_write(begin) for i in sorted(writes)}
+            targets = {i: self.streams[i].open_to_write(begin) for i in sorted(writes)}
             sources = {i: self.streams[i].open(begin, count) for i in sorted(reads)}
 
-            def vector(i: str, mask: str | None) -> dict[int, str]:
-                return self._vector(row_pass, splats, sources, places, i, mask)
+            def vectors(at: list[str], masks: list[str | None]) -> list[dict[int, str]]:
+                return self._vectors(row_pass, splats, sources, targets, at, masks)
 
             if row_pass.reductions:
-                self._blocks(row_pass, begin, count, vector)
+                self._blocks(row_pass, begin, count, vectors)
             else:
-                vectors_of_chunk(e, count, self.width, vector)
+                vectors_of_chunk(e, count, self.width, vectors)
             for i in sorted(writes):
                 self.streams[i].close(begin, count)
             return []
@@ -189,32 +188,30 @@ class _Rows:
         for number in row_pass.reductions:
             self.values[number] = self._folded(number)
 
-    def _vector(
+    def _vectors(
         self, row_pass: RowPass, splats: dict[int, str], sources: dict[int, str],
-        places: dict[int, str], i: str, mask: str | None,
-    ) -> dict[int, str]:  # fmt: skip
-        """Compute and write one vector; gives the values."""
+        targets: dict[int, str], places: list[str], masks: list[str | None],
+    ) -> list[dict[int, str]]:  # fmt: skip
+        """Compute and write vectors, term by term; gives the values of each."""
         e, loops, width = self.e, self.loops, self.width
-        values = dict(splats)
+        values = [dict(splats) for _ in places]
         first_output = len(loops.inputs)
         for number in row_pass.terms:
-            term = loops.terms[number]
-            if number in row_pass.kept or term.operation == "load":
-                array = (
-                    first_output + row_pass.kept[number]
-                    if number in row_pass.kept
-                    else term.constant
-                )
-                at = e.item(sources[array], i, BYTES[term.kind])
-                values[number] = e.load(term.kind, width, at, mask)
-            else:
-                kinds = tuple(loops.terms[x].kind for x in term.operands)
-                operands = [values[x] for x in term.operands]
-                values[number] = apply(e, term, kinds, width, operands)
+            term, kept = loops.terms[number], row_pass.kept.get(number)
+            kinds = tuple(loops.terms[x].kind for x in term.operands)
+            for i, mask, known in zip(places, masks, values, strict=True):
+                if kept is not None or term.operation == "load":
+                    array = term.constant if kept is None else first_output + kept
+                    at = e.item(sources[array], i, BYTES[term.kind])
+                    known[number] = e.load(term.kind, width, at, mask)
+                else:
+                    operands = [known[x] for x in term.operands]
+                    known[number] = apply(e, term, kinds, width, operands)
         for output, x in row_pass.stores:
             kind = loops.terms[x].kind
-            at = e.item(places[first_output + output], i, BYTES[kind])
-            e.store(kind, width, values[x], at, mask)
+            for i, mask, known in zip(places, masks, values, strict=True):
+                at = e.item(targets[first_output + output], i, BYTES[kind])
+                e.store(kind, width, known[x], at, mask)
         return values
 
     def _blocks(
@@ -222,7 +219,7 @@ class _Rows:
         row_pass: RowPass,
         begin: str,
         count: str,
-        vector: Callable[[str, str | None], dict[int, str]],
+        vectors: Vectors,
     ) -> None:
         e = self.e
 
@@ -231,8 +228,8 @@ class _Rows:
             whole = e.value(f"icmp sge i64 {left}, {BLOCK}")
             e.when(
                 whole,
-                lambda: self._strands(row_pass, first, str(BLOCK), False, vector),
-                lambda: self._strands(row_pass, first, left, True, vector),
+                lambda: self._strands(row_pass, first, str(BLOCK), False, vectors),
+                lambda: self._strands(row_pass, first, left, True, vectors),
             )
             index = e.value(
                 f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}"
@@ -249,7 +246,7 @@ class _Rows:
 
     def _strands(
         self, row_pass: RowPass, first: str, count: str, masked: bool,
-        vector: Callable[[str, str | None], dict[int, str]],
+        vectors: Vectors,
     ) -> None:  # fmt: skip
         """The strands of one block, into their memory."""
         e, width, parts = self.e, self.width, vectors_of_row(self.width)
@@ -260,24 +257,23 @@ class _Rows:
             for _ in range(parts)
         ]
 
+        # steps that are computed side by side; what they give is added one after the other
+        steps = 1 if masked else max(1, COPIES // parts)
+
         def step(i: str, strands: list[str]) -> list[str]:
+            inside = [e.value(f"add i64 {i}, {k * width}") for k in range(steps * parts)]
+            places = [e.value(f"add i64 {first}, {x}") for x in inside]
+            masks = [
+                e.mask(width, e.value(f"sub i64 {count}, {x}")) if masked else None for x in inside
+            ]
             results = list(strands)
-            for part in range(parts):
-                place = e.value(f"add i64 {i}, {part * width}")
-                at = e.value(f"add i64 {first}, {place}")
-                mask = e.mask(width, e.value(f"sub i64 {count}, {place}")) if masked else None
-                values = vector(at, mask)
+            for n, known in enumerate(vectors(places, masks)):
                 for k, term in enumerate(terms):
-                    x, of = values[term.operands[0]], type_of(term.kind, width)
-                    if mask is not None:
-                        neutral = start(term.operation, term.kind, width)
-                        x = e.value(f"select <{width} x i1> {mask}, {of} {x}, {of} {neutral}")
-                    slot = k * parts + part
-                    operation = REDUCTIONS[term.operation]
-                    results[slot] = combine(e, operation, term.kind, width, strands[slot], x)
+                    x, slot = known[term.operands[0]], k * parts + n % parts
+                    results[slot] = self._added(term, results[slot], x, masks[n])
             return results
 
-        found = e.loop(count, STRANDS, step, carried)
+        found = e.loop(count, STRANDS * steps, step, carried)
         for k, number in enumerate(row_pass.reductions):
             kind = self.loops.terms[number].kind
             for part in range(parts):
@@ -285,6 +281,14 @@ class _Rows:
                 e.line(
                     f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16"
                 )
+
+    def _added(self, term: Term, strand: str, x: str, mask: str | None) -> str:
+        """A strand with one more vector, of which the mask may leave out elements."""
+        if mask is not None:
+            neutral = start(term.operation, term.kind, self.width)
+            of, bools = type_of(term.kind, self.width), type_of("bool", self.width)
+            x = self.e.value(f"select {bools} {mask}, {of} {x}, {of} {neutral}")
+        return combine(self.e, REDUCTIONS[term.operation], term.kind, self.width, strand, x)
 
     def _folded(self, number: int) -> str:
         """The result of a reduction."""
