@@ -120,9 +120,9 @@ def rows_of(x: Array, axis: tuple[int, ...]) -> Array:
 
 
 def along_axis(ufunc: np.ufunc) -> Callable[..., Any]:
-    """What keeps its axis: ``f(x, *, axis)``."""
+    """What keeps its axis: ``f(x, *, axis)``; the result lies in memory as ``x`` does."""
 
     def function(x: Array, *, axis: int) -> Any:
-        return ufunc(x, axis=axis)
+        return ufunc(x, axis=axis, out=np.empty_like(x))
 
     return function

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, final
 
 from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
-from eagerflow_kernels.native.llvm.reductions import empty, fold, push, stack_bytes, start
+from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 
-#: vectors of rows at once, so that whole lines of the cache are used
-_COPIES = 4
+#: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
+#: strands of all of them stay in L1
+_TILE: Final = 32
 
 
 def render_columns(loops: Loops, width: int, declared: set[str]) -> str:
@@ -28,9 +31,9 @@ class _Columns:
     Attributes:
         e: writes it.
         length: of the inner axis, an i64.
-        bases: pointers to the first of the rows of a group, of each array.
+        bases: pointers to the first of the rows of a tile, of each array.
         steps: along the inner axis, of the arrays that have it.
-        values: vectors of the terms of the rows, one for each copy.
+        rows: for each term of the rows the memory of its vectors.
         memory: for each reduction its waiting strands and its strands.
     """
 
@@ -40,7 +43,7 @@ class _Columns:
         self.length = ""
         self.bases: list[str] = []
         self.steps: dict[int, str] = {}
-        self.values: dict[int, list[str]] = {}
+        self.rows: dict[int, str] = {}
         self.memory: dict[int, tuple[str, str]] = {}
 
     def render(self) -> None:
@@ -51,95 +54,132 @@ class _Columns:
         for i, array in enumerate(self.arrays):
             if array.inner:
                 self.steps[i] = e.integer("%steps", inner_step(loops, i))
-        for number, term in enumerate(loops.terms):
-            if term.operation in REDUCTIONS:
-                count = STRANDS * _COPIES
-                stack = e.slot("i8", stack_bytes(term.kind, width, count))
-                self.memory[number] = stack, e.slot(type_of(term.kind, width), count)
+        self._reserve()
 
-        def group(r: str, copies: int, mask: str | None) -> None:
-            self.values = {}
+        def tile(r: str, vectors: str, mask: str | None) -> None:
             self.bases = [
                 e.item(o, r, BYTES[a.kind]) for o, a in zip(origins, self.arrays, strict=True)
             ]
             for row_pass in passes_of(loops):
-                self._row_terms(row_pass, copies, mask)
-                self._pass(row_pass, copies, mask)
-            self._store_rows(copies, mask)
+                self._row_terms(row_pass, vectors, mask)
+                self._pass(row_pass, vectors, mask)
+            self._store_rows(vectors, mask)
 
-        def full(r: str, _carried: list[str]) -> list[str]:
-            group(r, _COPIES, None)
+        whole = e.value(f"and i64 {rows}, {-width}")
+
+        def some(r: str, _carried: list[str]) -> list[str]:
+            left = e.value(f"lshr i64 {e.value(f'sub i64 {whole}, {r}')}, {width.bit_length() - 1}")
+            tile(r, e.least(left, str(_TILE)), None)
             return []
 
         def rest(r: str, _carried: list[str]) -> list[str]:
-            group(r, 1, e.mask(width, e.value(f"sub i64 {rows}, {r}")))
+            tile(r, "1", e.mask(width, e.value(f"sub i64 {rows}, {r}")))
             return []
 
-        whole = e.value(f"and i64 {rows}, {-_COPIES * width}")
-        e.loop(whole, _COPIES * width, full)
+        e.loop(whole, _TILE * width, some)
         e.loop(rows, width, rest, start=whole)
 
-    def _at(self, array: int, copy: int) -> str:
-        size = BYTES[self.arrays[array].kind]
-        return self.e.offset(self.bases[array], str(copy * self.width * size))
-
-    def _row_terms(self, row_pass: RowPass, copies: int, mask: str | None) -> None:
+    def _reserve(self) -> None:
+        """Memory for the terms of the rows, and for strands: as many levels as blocks need."""
         e, width = self.e, self.width
-        for number in row_pass.row_terms:
-            term = self.loops.terms[number]
-            kinds = tuple(self.loops.terms[x].kind for x in term.operands)
-            found = []
-            for copy in range(copies):
-                if term.operation == "load":
-                    x = e.load(term.kind, width, self._at(term.constant, copy), mask)
-                elif term.operation == "constant":
-                    x = constant(term.constant, term.kind, width)
-                elif term.operation == "size":
-                    x = e.splat(term.kind, width, convert(e, "i64", term.kind, 1, self.length))
-                else:
-                    operands = [self.values[x][copy] for x in term.operands]
-                    x = apply(e, term, kinds, width, operands)
-                found.append(x)
-            self.values[number] = found
+        zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {self.length}, i1 false", "i64, i1")
+        levels = e.value(f"sub i64 65, {zeros}")
+        for number, term in enumerate(self.loops.terms):
+            if term.inner:
+                continue
+            self.rows[number] = e.slot("i8", _TILE * width * BYTES[term.kind])
+            if term.operation in REDUCTIONS:
+                size = STRANDS * _TILE * width * BYTES[term.kind]
+                stack = e.value(f"alloca i8, i64 {e.value(f'mul i64 {levels}, {size}')}, align 64")
+                self.memory[number] = stack, e.slot(type_of(term.kind, width), STRANDS * _TILE)
 
-    def _store_rows(self, copies: int, mask: str | None) -> None:
+    def _each(self, vectors: str, body: Callable[[str], None]) -> None:
+        """Run ``body(k)`` for each vector of a tile."""
+
+        def run(k: str, _carried: list[str]) -> list[str]:
+            body(k)
+            return []
+
+        self.e.loop(vectors, 1, run)
+
+    def _at(self, array: int, k: str) -> str:
+        return self.e.item(self.bases[array], k, self.width * BYTES[self.arrays[array].kind])
+
+    def _row_value(self, number: int, k: str) -> str:
+        """Vector ``k`` of a term of the rows."""
+        term = self.loops.terms[number]
+        if term.operation == "constant":
+            return constant(term.constant, term.kind, self.width)
+        of = type_of(term.kind, self.width)
+        return self.e.value(f"load {of}, ptr {self._row_place(number, k)}, align 1")
+
+    def _row_place(self, number: int, k: str) -> str:
+        kind = self.loops.terms[number].kind
+        return self.e.item(self.rows[number], k, self.width * BYTES[kind])
+
+    def _row_terms(self, row_pass: RowPass, vectors: str, mask: str | None) -> None:
+        for number in row_pass.row_terms:
+            if self.loops.terms[number].operation != "constant":
+                self._each(vectors, partial(self._row_term, number, mask))
+
+    def _row_term(self, number: int, mask: str | None, k: str) -> None:
+        e, width, term = self.e, self.width, self.loops.terms[number]
+        if term.operation == "load":
+            x = e.load(term.kind, width, self._at(term.constant, k), mask)
+        elif term.operation == "size":
+            x = e.splat(term.kind, width, convert(e, "i64", term.kind, 1, self.length))
+        else:
+            kinds = tuple(self.loops.terms[i].kind for i in term.operands)
+            x = apply(e, term, kinds, width, [self._row_value(i, k) for i in term.operands])
+        e.line(f"store {type_of(term.kind, width)} {x}, ptr {self._row_place(number, k)}, align 1")
+
+    def _store_rows(self, vectors: str, mask: str | None) -> None:
         first_output = len(self.loops.inputs)
         for i, (x, array) in enumerate(zip(self.loops.results, self.loops.outputs, strict=True)):
-            for copy in range(copies) if not array.inner else ():
-                at = self._at(first_output + i, copy)
-                self.e.store(array.kind, self.width, self.values[x][copy], at, mask)
+            if not array.inner:
+                self._each(vectors, partial(self._store_row, first_output + i, x, mask))
 
-    def _pass(self, row_pass: RowPass, copies: int, mask: str | None) -> None:
+    def _store_row(self, array: int, number: int, mask: str | None, k: str) -> None:
+        kind = self.arrays[array].kind
+        self.e.store(kind, self.width, self._row_value(number, k), self._at(array, k), mask)
+
+    def _pass(self, row_pass: RowPass, vectors: str, mask: str | None) -> None:
         e = self.e
         if row_pass.reductions:
 
             def block(first: str, _carried: list[str]) -> list[str]:
-                self._block(row_pass, first, copies, mask)
+                self._block(row_pass, first, vectors, mask)
                 return []
 
             e.loop(self.length, BLOCK, block)
             for number in row_pass.reductions:
-                self.values[number] = self._folded(number, copies)
+                self._fold(number, vectors)
         elif row_pass.stores:
 
             def each(j: str, _carried: list[str]) -> list[str]:
-                for copy in range(copies):
-                    self._element(row_pass, j, copy, mask)
+
+                def vector(k: str) -> None:
+                    self._element(row_pass, j, k, mask)
+
+                self._each(vectors, vector)
                 return []
 
             e.loop(self.length, 1, each)
 
-    def _element(self, row_pass: RowPass, j: str, copy: int, mask: str | None) -> dict[int, str]:
-        """Compute and write a vector of element ``j`` of the rows; gives the values."""
+    def _element(self, row_pass: RowPass, j: str, k: str, mask: str | None) -> dict[int, str]:
+        """Compute and write vector ``k`` of element ``j`` of the rows; gives the values."""
         e, loops, width = self.e, self.loops, self.width
-        values = {number: found[copy] for number, found in self.values.items()}
+        wanted = {
+            x for n in (*row_pass.terms, *row_pass.reductions) for x in loops.terms[n].operands
+        }
+        wanted |= {x for _, x in row_pass.stores}
+        values = {x: self._row_value(x, k) for x in sorted(wanted) if not loops.terms[x].inner}
         first_output = len(loops.inputs)
         for number in row_pass.terms:
-            term = loops.terms[number]
-            if number in row_pass.kept or term.operation == "load":
-                kept = row_pass.kept.get(number)
+            term, kept = loops.terms[number], row_pass.kept.get(number)
+            if kept is not None or term.operation == "load":
                 array = term.constant if kept is None else first_output + kept
-                at = e.item(self._at(array, copy), j, self.steps[array])
+                at = e.item(self._at(array, k), j, self.steps[array])
                 values[number] = e.load(term.kind, width, at, mask)
             else:
                 kinds = tuple(loops.terms[x].kind for x in term.operands)
@@ -147,32 +187,27 @@ class _Columns:
                 values[number] = apply(e, term, kinds, width, operands)
         for output, x in row_pass.stores:
             array = first_output + output
-            at = e.item(self._at(array, copy), j, self.steps[array])
+            at = e.item(self._at(array, k), j, self.steps[array])
             e.store(loops.terms[x].kind, width, values[x], at, mask)
         return values
 
-    def _block(self, row_pass: RowPass, first: str, copies: int, mask: str | None) -> None:
-        e, width = self.e, self.width
+    def _block(self, row_pass: RowPass, first: str, vectors: str, mask: str | None) -> None:
+        e = self.e
+        count = e.value(f"mul i64 {vectors}, {STRANDS}")
         for number in row_pass.reductions:
-            term = self.loops.terms[number]
-            of, size = type_of(term.kind, width), width * BYTES[term.kind]
-            strands, neutral = self.memory[number][1], start(term.operation, term.kind, width)
-
-            def clear(i: str, _carried: list[str], of: str = of, size: int = size,
-                      strands: str = strands, neutral: str = neutral) -> list[str]:  # fmt: skip
-                e.line(f"store {of} {neutral}, ptr {e.item(strands, i, size)}, align 16")
-                return []
-
-            e.loop(str(STRANDS * copies), 1, clear)
+            self._each(count, partial(self._clear, number))
 
         def each(j: str, _carried: list[str]) -> list[str]:
             strand = e.value(f"and i64 {j}, {STRANDS - 1}")
-            place = e.value(f"mul i64 {strand}, {copies}")
-            for copy in range(copies):
-                values = self._element(row_pass, j, copy, mask)
-                at = e.value(f"add i64 {place}, {copy}")
+            place = e.value(f"mul i64 {strand}, {vectors}")
+
+            def vector(k: str) -> None:
+                values = self._element(row_pass, j, k, mask)
+                at = e.value(f"add i64 {place}, {k}")
                 for number in row_pass.reductions:
                     self._add(number, at, values)
+
+            self._each(vectors, vector)
             return []
 
         last = e.least(self.length, e.value(f"add i64 {first}, {BLOCK}"))
@@ -180,8 +215,13 @@ class _Columns:
         index = e.value(f"lshr i64 {first}, {BLOCK.bit_length() - 1}")
         for number in row_pass.reductions:
             term = self.loops.terms[number]
-            stack, strands = self.memory[number]
-            push(e, term.operation, term.kind, stack, strands, index, STRANDS * copies)
+            push(e, term.operation, term.kind, *self.memory[number], index, count)
+
+    def _clear(self, number: int, i: str) -> None:
+        e, width, term = self.e, self.width, self.loops.terms[number]
+        neutral = start(term.operation, term.kind, width)
+        place = e.item(self.memory[number][1], i, width * BYTES[term.kind])
+        e.line(f"store {type_of(term.kind, width)} {neutral}, ptr {place}, align 16")
 
     def _add(self, number: int, at: str, values: dict[int, str]) -> None:
         e, width, term = self.e, self.width, self.loops.terms[number]
@@ -192,24 +232,29 @@ class _Columns:
         total = combine(e, REDUCTIONS[term.operation], term.kind, width, before, x)
         e.line(f"store {of} {total}, ptr {place}, align 16")
 
-    def _folded(self, number: int, copies: int) -> list[str]:
-        """The results of a reduction, a vector for each copy."""
+    def _fold(self, number: int, vectors: str) -> None:
+        """The results of a reduction, into the memory of the term."""
         e, width, term = self.e, self.width, self.loops.terms[number]
-        stack, strands = self.memory[number]
         of, size = type_of(term.kind, width), width * BYTES[term.kind]
+        stack, strands = self.memory[number]
+        count = e.value(f"mul i64 {vectors}, {STRANDS}")
 
-        def nothing() -> None:
-            for copy in range(copies):
-                initial = empty(term.operation, term.kind, width)
-                e.line(f"store {of} {initial}, ptr {e.offset(strands, str(copy * size))}, align 16")
+        def put(x: str, k: str) -> None:
+            e.line(f"store {of} {x}, ptr {self._row_place(number, k)}, align 1")
+
+        def copy(k: str) -> None:
+            put(e.value(f"load {of}, ptr {e.item(strands, k, size)}, align 16"), k)
 
         def total() -> None:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
-            fold(e, term.operation, term.kind, stack, strands, blocks, STRANDS * copies, copies)
+            times = STRANDS.bit_length() - 1
+            fold(e, term.operation, term.kind, stack, strands, blocks, count, times)
+            self._each(vectors, copy)
 
-        e.when(e.value(f"icmp eq i64 {self.length}, 0"), nothing, total)
-        return [
-            e.value(f"load {of}, ptr {e.offset(strands, str(copy * size))}, align 16")
-            for copy in range(copies)
-        ]
+        initial = empty(term.operation, term.kind, width)
+        e.when(
+            e.value(f"icmp eq i64 {self.length}, 0"),
+            lambda: self._each(vectors, partial(put, initial)),
+            total,
+        )

@@ -23,19 +23,19 @@ def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -
 
 
 def push(
-    e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int
+    e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int | str
 ) -> None:
     """Add the strands of a block, ``count`` vectors, to those of the blocks before."""
-    e.line(
-        f"call void @push.{reduction}.{kind}(ptr {stack}, ptr {strands}, i64 {block}, i64 {count})"
-    )
+    given = f"ptr {stack}, ptr {strands}, i64 {block}, i64 {count}"
+    e.line(f"call void @push.{reduction}.{kind}({given})")
 
 
 def fold(
-    e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int, upto: int
-) -> None:
-    """Add up what waits into ``upto`` vectors at ``out``."""
-    given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}, i64 {upto}"
+    e: Emitter, reduction: str, kind: Kind, stack: str, out: str, blocks: str, count: int | str,
+    times: int,
+) -> None:  # fmt: skip
+    """Add up what waits into ``count`` vectors at ``out``, and halve these so many times."""
+    given = f"ptr {stack}, ptr {out}, i64 {blocks}, i64 {count}, i64 {times}"
     e.line(f"call void @fold.{reduction}.{kind}({given})")
 
 
@@ -135,9 +135,6 @@ def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
             return []
 
         e.loop("%count", 1, each)
-        halvings = e.call("i64", "llvm.cttz.i64", "i64 %count, i1 false", "i64, i1")
-        fewest = e.call("i64", "llvm.cttz.i64", "i64 %upto, i1 false", "i64, i1")
-        times = e.value(f"sub i64 {halvings}, {fewest}")
 
         def halve(_time: str, values: list[str]) -> list[str]:
             half = e.value(f"lshr i64 {values[0]}, 1")
@@ -153,9 +150,9 @@ def _fold(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
             e.loop(half, 1, pair)
             return [half]
 
-        e.loop(times, 1, halve, [("i64", "%count")])
+        e.loop("%times", 1, halve, [("i64", "%count")])
 
     head = (
-        f"void @fold.{reduction}.{kind}(ptr %stack, ptr %out, i64 %blocks, i64 %count, i64 %upto)"
+        f"void @fold.{reduction}.{kind}(ptr %stack, ptr %out, i64 %blocks, i64 %count, i64 %times)"
     )
     return e.function(head, body)

@@ -300,7 +300,8 @@ class _Rows:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
             parts = vectors_of_row(width)
-            fold(e, term.operation, term.kind, stack, strands, blocks, parts, 1)
+            times = parts.bit_length() - 1
+            fold(e, term.operation, term.kind, stack, strands, blocks, parts, times)
             x = e.value(f"load {type_of(term.kind, width)}, ptr {strands}, align 16")
             x = across(e, term.operation, term.kind, width, x)
             e.line(f"store {of} {x}, ptr {result}, align 8")
