@@ -110,7 +110,6 @@ class Op:
         jvp: ``jvp(tangents, out, *inputs, **attrs)``, tangents in the order of the inputs with
             None for zero; derived from ``vjp`` where it is not given.
         nondifferentiable: says that there is no derivative, instead of a rule.
-        native: its form for a compiler (none until there is one).
         cuts: whether nothing flows to some input, so that a tape has to look at which.
         effect: what it does to state.
         moves: whether it takes a device to a device (and so has no kernel of its own).
@@ -120,7 +119,7 @@ class Op:
     """
 
     __slots__ = (*GENERAL, "cuts", "devices", "effect", "infer", "jvp", "moves", "name",
-                 "native", "nondifferentiable", "resolved", "vjp")  # fmt: skip
+                 "nondifferentiable", "resolved", "vjp")  # fmt: skip
 
     precision: Precision
     takes_bytes: bool
@@ -164,7 +163,6 @@ class Op:
         self.vjp: tuple[Rule | None, ...] | Rule | joint | None = None
         self.jvp: Rule | None = None
         self.nondifferentiable = False
-        self.native: Rule | None = None
         self.cuts = False
         self.effect: Effect = "pure"
         self.moves = False
@@ -257,7 +255,6 @@ def define(
     vjp: tuple[Rule | None, ...] | Rule | joint | None = None,
     jvp: Rule | None = None,
     nondifferentiable: bool = False,
-    native: Rule | None = None,
     effect: Effect = "pure",
     moves: bool = False,
     replace: bool = False,
@@ -272,7 +269,6 @@ def define(
         vjp: the reverse-mode rule.
         jvp: the forward-mode rule, if it is not to be derived.
         nondifferentiable: instead of ``vjp``: there is no derivative.
-        native: its form for a compiler.
         effect: what it does to state.
         moves: whether it takes a device to a device.
         replace: overwrite an op of that name (as when a notebook cell runs again).
@@ -297,7 +293,7 @@ def define(
             expected="either vjp=... or nondifferentiable=True",
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
-    op.native, op.effect, op.moves, op.devices = native, effect, moves, devices or common_device
+    op.effect, op.moves, op.devices = effect, moves, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
     op.state({**GENERAL, "on_host": effect != "pure", **family_of(infer)})
     if isinstance(vjp, tuple) and not any(vjp):

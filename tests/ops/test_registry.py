@@ -25,7 +25,6 @@ def test_op_is_complete(name: str) -> None:
     assert (op.vjp is not None) != op.nondifferentiable
     assert callable(op.cost)
     assert op.outputs is None or op.outputs >= 1
-    assert op.native is None
     if op.elementwise:
         assert op.outputs == 1
     if op.neutral is not None or op.involution or op.idempotent or op.commutative:
