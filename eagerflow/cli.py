@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import eagerflow as ef
+from eagerflow.hardware import kernel_library
 
 #: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
 _PACKAGES = {
@@ -17,6 +18,7 @@ _PACKAGES = {
     "notebook": ("jupyterlab", "ipykernel", "ipywidgets", "anywidget", "matplotlib",
                  "scikit-learn"),
     "gpu": ("cupy-cuda12x",),
+    "native": ("llvmlite",),
     "dask": ("distributed",),
     "onnx": ("onnx", "onnxruntime"),
 }  # fmt: skip
@@ -71,6 +73,7 @@ def _info() -> Iterator[str]:
         versions = [f"{p} {v}" for p in packages if (v := _version(p)) is not None]
         missing = f"none: pip install 'eagerflow[{extra}]'"
         yield f"  {extra or 'base':10} {', '.join(versions) or missing}"
+    yield f"  {'kernels':10} {kernel_library.described()}"
     for device in ef.devices():
         memory = ef.memory(device)
         sizes = (("in use", memory.in_use), ("limit", memory.limit), ("total", memory.total))

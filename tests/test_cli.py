@@ -14,6 +14,7 @@ from tqdm import tqdm
 import eagerflow as ef
 from eagerflow import cli
 from eagerflow.demo import digits, report
+from eagerflow.hardware import kernel_library
 
 
 def test_info_names_packages_and_devices(capsys: pytest.CaptureFixture[str]) -> None:
@@ -22,6 +23,21 @@ def test_info_names_packages_and_devices(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[0].startswith(f"eagerflow {ef.__version__}, Python 3.")
     assert any(line.startswith("  base       numpy 2.") for line in lines)
     assert any(line.startswith("  cpu:0      in use ") for line in lines)
+
+
+def test_info_names_the_kernel_library(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> str:
+        raise ImportError("native kernels need a compiler")
+
+    for there, said in ((lambda: "x86-64-v3", "native ones for x86-64-v3"), (missing, "compiler")):
+        monkeypatch.setattr(kernel_library, "_best_target", there)
+        cli.main(["info"])
+        lines = capsys.readouterr().out.splitlines()
+        (line,) = [line for line in lines if line.startswith("  kernels ")]
+        assert line.split()[1] == f"{kernel_library.in_force()};"
+        assert line.endswith(said)
 
 
 def test_info_names_missing_extras(

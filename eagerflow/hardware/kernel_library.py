@@ -52,6 +52,25 @@ def in_force() -> str:
     return _settled[0] if _settled else settings.current().kernels
 
 
+def described() -> str:
+    """The library in force, and whether there is the native one: for people."""
+    try:
+        there = f"native ones for {_best_target()}"
+    except ImportError as error:
+        there = str(error)
+    return f"{in_force()}; {there}"
+
+
+def _best_target() -> str:
+    """What native kernels would be made for.
+
+    Raises:
+        ImportError: there are none here.
+    """
+    target: str = import_module("eagerflow_kernels.native.compiler").best_target()
+    return target
+
+
 @cache
 def _calls() -> Any:
     """The native kernels; most programs do without them."""
@@ -69,7 +88,7 @@ def _change(old: Settings, new: Settings) -> None:
         )
     if new.kernels == "native":
         try:
-            import_module("eagerflow_kernels.native.compiler").best_target()
+            _best_target()
         except ImportError as error:
             raise SettingError(f"config: {error}") from None
 
