@@ -44,7 +44,7 @@ def is_native_form(name: str, kernel: object) -> bool:
     """Whether a kernel is the native one of an op."""
     if not _settled or _settled[0] != "native":
         return False
-    return any(kernel is _calls().native_kernel(name, (dtype,)) for dtype in _FLOATS)
+    return bool(_calls().is_ufunc_of(name, kernel))
 
 
 def in_force() -> str:

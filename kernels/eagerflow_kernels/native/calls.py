@@ -64,6 +64,13 @@ def native_ufunc(
     return found
 
 
+def is_ufunc_of(name: str, kernel: object) -> bool:
+    """Whether a kernel is the callable form of an elementwise op, for some dtype."""
+    with _lock:
+        names = [loops.name for (loops, _), ufunc in _made.items() if ufunc is kernel]
+    return any(found.rpartition("_")[0] == name for found in names)
+
+
 def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None:
     """The callable form of an op, with the arguments of its portable kernel.
 

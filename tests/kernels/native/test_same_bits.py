@@ -117,6 +117,19 @@ def test_results_may_lie_where_inputs_do() -> None:
             assert same(function(x[:, :-shift], out=x[:, shift:]), expected)
 
 
+@pytest.mark.parametrize("name", ["exp", "softmax", "log_softmax"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_results_may_lie_apart(name: str, target: Any) -> None:
+    rng = np.random.default_rng(0)
+    function = native_ufunc(name, "f32", target=target)
+    for count in (1, 15, 17, 600):
+        x = elements(rng, "f32", (6, count))
+        expected = function(x)
+        for out in layouts(np.full((6, count), 7, np.float32)).values():
+            assert same(function(x, out=out), expected)
+            assert same(out, expected)
+
+
 # --- whoever calls ----------------------------------------------------------------------------
 
 

@@ -59,7 +59,8 @@ class ChunkedArray:
 
             e.loop(upto, width, store)
 
-        e.when(self._constant, spread)
+        some = e.value(f"icmp sgt i64 {count}, 0")
+        e.when(e.value(f"and i1 {self._constant}, {some}"), spread)
 
     def open(self, start: str, count: str, filled: bool = False) -> str:
         """Where the elements from ``start`` on can be read beside each other."""
