@@ -61,6 +61,42 @@ def test_eager_and_traced_have_the_same_bits() -> None:
     assert _run(_SAME) == "native\n"
 
 
+_TRAINED = """
+import numpy as np
+import eagerflow as ef
+ef.config(kernels="native")
+x = ef.random.normal((40, 6), generator=ef.random.Generator(1))
+labels = ef.tensor(np.arange(40) % 3)
+
+def trained(trace, traced_from):
+    model = ef.nn.Sequential(
+        ef.nn.Linear(6, 16, generator=ef.random.Generator(2)), ef.tanh,
+        ef.nn.Linear(16, 3, generator=ef.random.Generator(3)),
+    )
+    optimiser = ef.optim.Adam(model.trainable, lr=0.02)
+    def loss():
+        return -ef.log_softmax(model(x), axis=1)[ef.arange(40), labels].mean()
+    fit = ef.value_and_grad(loss, wrt=model.trainable)
+    def step():
+        error, gradients = fit()
+        optimiser.update(gradients)
+        return error
+    traced = ef.trace(step)
+    return [float(traced() if trace and i >= traced_from else step()) for i in range(30)]
+
+eager = trained(False, 0)
+assert eager[-1] < 0.9 * eager[0]
+assert trained(True, 0) == eager
+assert trained(True, 13) == eager
+print("same")
+"""
+
+
+@needs_compiler
+def test_losses_do_not_depend_on_when_a_graph_takes_over() -> None:
+    assert _run(_TRAINED) == "same\n"
+
+
 _NEAR = """
 import numpy as np
 import eagerflow as ef
