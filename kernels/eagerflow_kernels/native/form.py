@@ -20,6 +20,7 @@ NaN where an operand is NaN and order -0 before 0. Sign and payload of a NaN are
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from typing import Final, Literal, final
@@ -198,6 +199,21 @@ def value_of(bits: int, kind: Kind) -> float | int | bool:
     as_value, as_bits = _FORMATS[kind]
     value: float | int = struct.unpack(as_value, struct.pack(as_bits, bits))[0]
     return value
+
+
+def start_of(reduction: str, kind: Kind) -> int:
+    """The bits that a strand starts from; they change no result.
+
+    >>> value_of(start_of("max", "f32"), "f32")
+    -inf
+    """
+    if reduction == "sum":
+        return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
+    least = reduction == "max"
+    if kind in FLOATS:
+        return bits_of(-math.inf if least else math.inf, kind)
+    lowest = 1 << (8 * BYTES[kind] - 1)
+    return lowest if least else lowest - 1
 
 
 @final

@@ -24,6 +24,7 @@ from eagerflow_kernels.native.form import (
     Kind,
     Loops,
     Term,
+    start_of,
     value_of,
 )
 
@@ -124,19 +125,6 @@ def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
         half = len(strands) // 2
         strands = [combine(term, a, b) for a, b in zip(strands[:half], strands[half:], strict=True)]
     return strands[0]
-
-
-def start_of(reduction: str, kind: Kind) -> int:
-    """The bits that a strand starts from; they change no result."""
-    width = 8 * BYTES[kind]
-    if reduction == "sum":
-        return 1 << (width - 1) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
-    if kind in FLOATS:
-        infinity = (
-            struct.unpack("<Q", struct.pack("<d", math.inf))[0] if kind == "f64" else 0x7F800000
-        )
-        return int(infinity | (1 << (width - 1)) if reduction == "max" else infinity)
-    return 1 << (width - 1) if reduction == "max" else (1 << (width - 1)) - 1
 
 
 def empty_of(reduction: str, kind: Kind) -> Any:

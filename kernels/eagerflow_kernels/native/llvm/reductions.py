@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow_kernels.native.form import BYTES, REDUCTIONS, STRANDS, Kind
-from eagerflow_kernels.native.interpreter import start_of
+from eagerflow_kernels.native.form import BYTES, REDUCTIONS, STRANDS, Kind, start_of
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.terms import combine, constant
 
