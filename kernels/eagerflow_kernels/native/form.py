@@ -95,11 +95,11 @@ OPERATIONS: Final[dict[str, Operation]] = {
 #: reductions along the inner axis, with what they start from: the bits that change no result
 REDUCTIONS: Final[dict[str, str]] = {"sum": "add", "max": "maximum", "min": "minimum"}
 
-#: A reduction adds element i of a row to the *strand* i % STRANDS of the *block* i // BLOCK, one
-#: after the other; the strands of blocks are added pairwise, strand by strand, as a binary counter
-#: carries; then the strands of the last result are halved: k and k + 8, k and k + 4, … So the tree
+#: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
+#: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
+#: carries; then the tallies of the last result are halved: k and k + 8, k and k + 4, … So the tree
 #: depends on the length alone.
-STRANDS: Final = 16
+TALLIES: Final = 16
 BLOCK: Final = 128
 
 #: what stands at the beginning of terms
@@ -202,7 +202,7 @@ def value_of(bits: int, kind: Kind) -> float | int | bool:
 
 
 def start_of(reduction: str, kind: Kind) -> int:
-    """The bits that a strand starts from; they change no result.
+    """The bits that a tally starts from; they change no result.
 
     >>> value_of(start_of("max", "f32"), "f32")
     -inf

@@ -20,7 +20,7 @@ from eagerflow_kernels.native.form import (
     BYTES,
     FLOATS,
     REDUCTIONS,
-    STRANDS,
+    TALLIES,
     Kind,
     Loops,
     Term,
@@ -108,23 +108,23 @@ def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
         return empty_of(reduction, kind)
     waiting: dict[int, list[Any]] = {}
     for first in range(0, len(elements), BLOCK):
-        strands = [start] * STRANDS
+        tallies = [start] * TALLIES
         for i, x in enumerate(elements[first : first + BLOCK]):
-            strands[i % STRANDS] = combine(term, strands[i % STRANDS], x)
+            tallies[i % TALLIES] = combine(term, tallies[i % TALLIES], x)
         level = 0
         while level in waiting:
-            strands = [
-                combine(term, a, b) for a, b in zip(waiting.pop(level), strands, strict=True)
+            tallies = [
+                combine(term, a, b) for a, b in zip(waiting.pop(level), tallies, strict=True)
             ]
             level += 1
-        waiting[level] = strands
-    strands, *others = (waiting[level] for level in sorted(waiting))
+        waiting[level] = tallies
+    tallies, *others = (waiting[level] for level in sorted(waiting))
     for higher in others:
-        strands = [combine(term, a, b) for a, b in zip(higher, strands, strict=True)]
-    while len(strands) > 1:
-        half = len(strands) // 2
-        strands = [combine(term, a, b) for a, b in zip(strands[:half], strands[half:], strict=True)]
-    return strands[0]
+        tallies = [combine(term, a, b) for a, b in zip(higher, tallies, strict=True)]
+    while len(tallies) > 1:
+        half = len(tallies) // 2
+        tallies = [combine(term, a, b) for a, b in zip(tallies[:half], tallies[half:], strict=True)]
+    return tallies[0]
 
 
 def empty_of(reduction: str, kind: Kind) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.form import BLOCK, STRANDS, LoopArray, LoopBuilder
+from eagerflow_kernels.native.form import BLOCK, TALLIES, LoopArray, LoopBuilder
 from eagerflow_kernels.native.interpreter import interpret, reduced, rounded
 
 
@@ -83,11 +83,11 @@ def _tree(elements: list[str]) -> str:
     """The tree of a sum as text, by its description: pairs of pairs of blocks, then halves."""
 
     def block(x: list[str]) -> list[str]:
-        strands = [""] * STRANDS
+        tallies = [""] * TALLIES
         for i, e in enumerate(x):
-            s = strands[i % STRANDS]
-            strands[i % STRANDS] = f"({s}+{e})" if s else e
-        return strands
+            s = tallies[i % TALLIES]
+            tallies[i % TALLIES] = f"({s}+{e})" if s else e
+        return tallies
 
     def pairs(blocks: list[list[str]]) -> list[str]:
         if len(blocks) == 1:
@@ -98,11 +98,11 @@ def _tree(elements: list[str]) -> str:
     def both(x: list[str], y: list[str]) -> list[str]:
         return [f"({a}+{b})" if a and b else a or b for a, b in zip(x, y, strict=True)]
 
-    strands = pairs([block(elements[i : i + BLOCK]) for i in range(0, len(elements), BLOCK)])
-    while len(strands) > 1:
-        half = len(strands) // 2
-        strands = both(strands[:half], strands[half:])
-    return strands[0]
+    tallies = pairs([block(elements[i : i + BLOCK]) for i in range(0, len(elements), BLOCK)])
+    while len(tallies) > 1:
+        half = len(tallies) // 2
+        tallies = both(tallies[:half], tallies[half:])
+    return tallies[0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 127, 128, 129, 300, 5 * 128 + 3, 7 * 128])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, final
 
-from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops
+from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
 from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
@@ -14,7 +14,7 @@ from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
 
 #: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
-#: strands of all of them stay in L1
+#: tallies of all of them stay in L1
 _TILE: Final = 32
 
 
@@ -34,7 +34,7 @@ class _Columns:
         bases: pointers to the first of the rows of a tile, of each array.
         steps: along the inner axis, of the arrays that have it.
         rows: for each term of the rows the memory of its vectors.
-        memory: for each reduction its waiting strands and its strands.
+        memory: for each reduction its waiting tallies and its tallies.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
@@ -80,7 +80,7 @@ class _Columns:
         e.loop(rows, width, rest, start=whole)
 
     def _reserve(self) -> None:
-        """Memory for the terms of the rows, and for strands: as many levels as blocks need."""
+        """Memory for the terms of the rows, and for tallies: as many levels as blocks need."""
         e, width = self.e, self.width
         zeros = e.call("i64", "llvm.ctlz.i64", f"i64 {self.length}, i1 false", "i64, i1")
         levels = e.value(f"sub i64 65, {zeros}")
@@ -89,9 +89,9 @@ class _Columns:
                 continue
             self.rows[number] = e.slot("i8", _TILE * width * BYTES[term.kind])
             if term.operation in REDUCTIONS:
-                size = STRANDS * _TILE * width * BYTES[term.kind]
+                size = TALLIES * _TILE * width * BYTES[term.kind]
                 stack = e.value(f"alloca i8, i64 {e.value(f'mul i64 {levels}, {size}')}, align 64")
-                self.memory[number] = stack, e.slot(type_of(term.kind, width), STRANDS * _TILE)
+                self.memory[number] = stack, e.slot(type_of(term.kind, width), TALLIES * _TILE)
 
     def _each(self, vectors: str, body: Callable[[str], None]) -> None:
         """Run ``body(k)`` for each vector of a tile."""
@@ -193,13 +193,13 @@ class _Columns:
 
     def _block(self, row_pass: RowPass, first: str, vectors: str, mask: str | None) -> None:
         e = self.e
-        count = e.value(f"mul i64 {vectors}, {STRANDS}")
+        count = e.value(f"mul i64 {vectors}, {TALLIES}")
         for number in row_pass.reductions:
             self._each(count, partial(self._clear, number))
 
         def each(j: str, _carried: list[str]) -> list[str]:
-            strand = e.value(f"and i64 {j}, {STRANDS - 1}")
-            place = e.value(f"mul i64 {strand}, {vectors}")
+            tally = e.value(f"and i64 {j}, {TALLIES - 1}")
+            place = e.value(f"mul i64 {tally}, {vectors}")
 
             def vector(k: str) -> None:
                 values = self._element(row_pass, j, k, mask)
@@ -236,20 +236,20 @@ class _Columns:
         """The results of a reduction, into the memory of the term."""
         e, width, term = self.e, self.width, self.loops.terms[number]
         of, size = type_of(term.kind, width), width * BYTES[term.kind]
-        stack, strands = self.memory[number]
-        count = e.value(f"mul i64 {vectors}, {STRANDS}")
+        stack, tallies = self.memory[number]
+        count = e.value(f"mul i64 {vectors}, {TALLIES}")
 
         def put(x: str, k: str) -> None:
             e.line(f"store {of} {x}, ptr {self._row_place(number, k)}, align 1")
 
         def copy(k: str) -> None:
-            put(e.value(f"load {of}, ptr {e.item(strands, k, size)}, align 16"), k)
+            put(e.value(f"load {of}, ptr {e.item(tallies, k, size)}, align 16"), k)
 
         def total() -> None:
             more = e.value(f"add i64 {self.length}, {BLOCK - 1}")
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
-            times = STRANDS.bit_length() - 1
-            fold(e, term.operation, term.kind, stack, strands, blocks, count, times)
+            times = TALLIES.bit_length() - 1
+            fold(e, term.operation, term.kind, stack, tallies, blocks, count, times)
             self._each(vectors, copy)
 
         initial = empty(term.operation, term.kind, width)

@@ -1,14 +1,14 @@
-"""The tree of reductions (see `form`): blocks of strands, added up as a binary counter carries.
+"""The tree of reductions (see `form`): blocks of tallies, added up as a binary counter carries.
 
-Strands lie in memory as vectors: those of one row in `STRANDS / width` of them, those of several
-rows side by side in one or more vectors for each strand.
+Tallies lie in memory as vectors: those of one row in `TALLIES / width` of them, those of several
+rows side by side in one or more vectors for each tally.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from eagerflow_kernels.native.form import BYTES, REDUCTIONS, STRANDS, Kind, start_of
+from eagerflow_kernels.native.form import BYTES, REDUCTIONS, TALLIES, Kind, start_of
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.terms import combine, constant
 
@@ -17,15 +17,15 @@ LEVELS: Final = 56
 
 
 def tree_functions(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
-    """The functions that add strands of a block to those that wait, and add up what waits."""
+    """The functions that add tallies of a block to those that wait, and add up what waits."""
     return _push(reduction, kind, width, declared) + _fold(reduction, kind, width, declared)
 
 
 def push(
-    e: Emitter, reduction: str, kind: Kind, stack: str, strands: str, block: str, count: int | str
+    e: Emitter, reduction: str, kind: Kind, stack: str, tallies: str, block: str, count: int | str
 ) -> None:
-    """Add the strands of a block, ``count`` vectors, to those of the blocks before."""
-    given = f"ptr {stack}, ptr {strands}, i64 {block}, i64 {count}"
+    """Add the tallies of a block, ``count`` vectors, to those of the blocks before."""
+    given = f"ptr {stack}, ptr {tallies}, i64 {block}, i64 {count}"
     e.line(f"call void @push.{reduction}.{kind}({given})")
 
 
@@ -58,7 +58,7 @@ def _indices(first: int, count: int) -> str:
 
 
 def start(reduction: str, kind: Kind, width: int) -> str:
-    """What strands start from."""
+    """What tallies start from."""
     return constant(start_of(reduction, kind), kind, width)
 
 
@@ -68,13 +68,13 @@ def empty(reduction: str, kind: Kind, width: int) -> str:
 
 
 def stack_bytes(kind: Kind, width: int, count: int) -> int:
-    """The memory for strands of ``count`` vectors that wait."""
+    """The memory for tallies of ``count`` vectors that wait."""
     return LEVELS * count * width * BYTES[kind]
 
 
 def vectors_of_row(width: int) -> int:
-    """How many vectors the strands of one row are."""
-    return STRANDS // width
+    """How many vectors the tallies of one row are."""
+    return TALLIES // width
 
 
 def _push(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
@@ -86,7 +86,7 @@ def _push(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
 
         def each(i: str, _carried: list[str]) -> list[str]:
             place = e.item("%stack", i, size)
-            x = e.value(f"load {of}, ptr {e.item('%strands', i, size)}, align 16")
+            x = e.value(f"load {of}, ptr {e.item('%tallies', i, size)}, align 16")
             ones = e.value("xor i64 %block, -1")
             carries = e.call("i64", "llvm.cttz.i64", f"i64 {ones}, i1 false", "i64, i1")
 
@@ -100,7 +100,7 @@ def _push(reduction: str, kind: Kind, width: int, declared: set[str]) -> str:
 
         e.loop("%count", 1, each)
 
-    head = f"void @push.{reduction}.{kind}(ptr %stack, ptr %strands, i64 %block, i64 %count)"
+    head = f"void @push.{reduction}.{kind}(ptr %stack, ptr %tallies, i64 %block, i64 %count)"
     return e.function(head, body)
 
 

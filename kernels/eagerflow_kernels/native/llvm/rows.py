@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import final
 
-from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, STRANDS, Loops, Term
+from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops, Term
 from eagerflow_kernels.native.llvm.elementwise import COPIES, Vectors, vectors_of_chunk
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
@@ -72,7 +72,7 @@ class _Rows:
         streams: arrays with an inner axis, by number; outputs after inputs.
         bases: pointers to the row of each array.
         values: of the terms of the row that are known.
-        memory: for each reduction its waiting strands, its strands, its result.
+        memory: for each reduction its waiting tallies, its tallies, its result.
     """
 
     def __init__(self, loops: Loops, width: int, e: Emitter) -> None:
@@ -99,8 +99,8 @@ class _Rows:
             if term.operation in REDUCTIONS:
                 kind = term.kind
                 stack = e.slot("i8", stack_bytes(kind, self.width, parts))
-                strands = e.slot(type_of(kind, self.width), parts)
-                self.memory[number] = stack, strands, e.slot(type_of(kind, 1))
+                tallies = e.slot(type_of(kind, self.width), parts)
+                self.memory[number] = stack, tallies, e.slot(type_of(kind, 1))
 
         def row(r: str, _carried: list[str]) -> list[str]:
             self.values = {}
@@ -228,27 +228,27 @@ class _Rows:
             whole = e.value(f"icmp sge i64 {left}, {BLOCK}")
             e.when(
                 whole,
-                lambda: self._strands(row_pass, first, str(BLOCK), False, vectors),
-                lambda: self._strands(row_pass, first, left, True, vectors),
+                lambda: self._tallies(row_pass, first, str(BLOCK), False, vectors),
+                lambda: self._tallies(row_pass, first, left, True, vectors),
             )
             index = e.value(
                 f"lshr i64 {e.value(f'add i64 {begin}, {first}')}, {BLOCK.bit_length() - 1}"
             )
             for number in row_pass.reductions:
                 term = self.loops.terms[number]
-                stack, strands, _ = self.memory[number]
+                stack, tallies, _ = self.memory[number]
                 push(
-                    e, term.operation, term.kind, stack, strands, index, vectors_of_row(self.width)
+                    e, term.operation, term.kind, stack, tallies, index, vectors_of_row(self.width)
                 )
             return []
 
         e.loop(count, BLOCK, block)
 
-    def _strands(
+    def _tallies(
         self, row_pass: RowPass, first: str, count: str, masked: bool,
         vectors: Vectors,
     ) -> None:  # fmt: skip
-        """The strands of one block, into their memory."""
+        """The tallies of one block, into their memory."""
         e, width, parts = self.e, self.width, vectors_of_row(self.width)
         terms = [self.loops.terms[n] for n in row_pass.reductions]
         carried = [
@@ -260,20 +260,20 @@ class _Rows:
         # steps that are computed side by side; what they give is added one after the other
         steps = 1 if masked else max(1, COPIES // parts)
 
-        def step(i: str, strands: list[str]) -> list[str]:
+        def step(i: str, tallies: list[str]) -> list[str]:
             inside = [e.value(f"add i64 {i}, {k * width}") for k in range(steps * parts)]
             places = [e.value(f"add i64 {first}, {x}") for x in inside]
             masks = [
                 e.mask(width, e.value(f"sub i64 {count}, {x}")) if masked else None for x in inside
             ]
-            results = list(strands)
+            results = list(tallies)
             for n, known in enumerate(vectors(places, masks)):
                 for k, term in enumerate(terms):
                     x, slot = known[term.operands[0]], k * parts + n % parts
                     results[slot] = self._added(term, results[slot], x, masks[n])
             return results
 
-        found = e.loop(count, STRANDS * steps, step, carried)
+        found = e.loop(count, TALLIES * steps, step, carried)
         for k, number in enumerate(row_pass.reductions):
             kind = self.loops.terms[number].kind
             for part in range(parts):
@@ -282,18 +282,18 @@ class _Rows:
                     f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16"
                 )
 
-    def _added(self, term: Term, strand: str, x: str, mask: str | None) -> str:
-        """A strand with one more vector, of which the mask may leave out elements."""
+    def _added(self, term: Term, tally: str, x: str, mask: str | None) -> str:
+        """A tally with one more vector, of which the mask may leave out elements."""
         if mask is not None:
             neutral = start(term.operation, term.kind, self.width)
             of, bools = type_of(term.kind, self.width), type_of("bool", self.width)
             x = self.e.value(f"select {bools} {mask}, {of} {x}, {of} {neutral}")
-        return combine(self.e, REDUCTIONS[term.operation], term.kind, self.width, strand, x)
+        return combine(self.e, REDUCTIONS[term.operation], term.kind, self.width, tally, x)
 
     def _folded(self, number: int) -> str:
         """The result of a reduction."""
         e, width, term = self.e, self.width, self.loops.terms[number]
-        stack, strands, result = self.memory[number]
+        stack, tallies, result = self.memory[number]
         of = type_of(term.kind, 1)
 
         def total() -> None:
@@ -301,8 +301,8 @@ class _Rows:
             blocks = e.value(f"lshr i64 {more}, {BLOCK.bit_length() - 1}")
             parts = vectors_of_row(width)
             times = parts.bit_length() - 1
-            fold(e, term.operation, term.kind, stack, strands, blocks, parts, times)
-            x = e.value(f"load {type_of(term.kind, width)}, ptr {strands}, align 16")
+            fold(e, term.operation, term.kind, stack, tallies, blocks, parts, times)
+            x = e.value(f"load {type_of(term.kind, width)}, ptr {tallies}, align 16")
             x = across(e, term.operation, term.kind, width, x)
             e.line(f"store {of} {x}, ptr {result}, align 8")
 
