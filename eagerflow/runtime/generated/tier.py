@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
-from time import monotonic
+from threading import get_ident
+from time import monotonic, perf_counter
 from types import FrameType, FunctionType
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
@@ -16,6 +17,7 @@ from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane
+from eagerflow.resources.attempts import slept
 from eagerflow.resources.mutex import this_thread
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
@@ -23,6 +25,7 @@ from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten
 from eagerflow.runtime.generated.observer import Observer, running_node_in
+from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
@@ -84,7 +87,14 @@ class RegionCode:
         if RegionEvent.listeners:
             with told(self._observing().region_event()):
                 return self._run(values)
-        return self._run(values)
+        note = RegionEvent.brief
+        if note is None:
+            return self._run(values)
+        start = perf_counter()
+        try:
+            return self._run(values)
+        finally:
+            note((self._number, self._region, start, perf_counter(), get_ident()))
 
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
         code = self._ready()
@@ -105,9 +115,38 @@ class RegionCode:
         """The version that this run needs."""
         if NodeEvent.listeners:
             return self._versions.get("observed") or self._generate("observed", self._note)
+        observation = step_of.observation
+        if observation is not None and observation.executable == self._number:
+            return self._of(observation)
         if step_of.stopped is not None and self.checked:
             return self._versions.get("checked") or self._generate("checked", _check, chains=True)
         return self.plain()
+
+    def _of(self, observation: Observation) -> Code:
+        """The version that tells an observation what it wants."""
+        if observation.values:
+            return self._versions.get("valued") or self._generate("valued", self._show)
+        code = self._versions.get("timed") or self._generate("timed", self._time, chains=True)
+        observation.begin(self._region, code.program.all, code.chains)
+        return code
+
+    def _time(self, index: int, start: float, iterations: Sequence[int]) -> float:
+        """Add the time of an instruction to the observation; gives the time now."""
+        stop = perf_counter()
+        waited, slept.told = slept.seconds - slept.told, slept.seconds
+        observation = step_of.observation
+        if index >= 0:
+            observation.add(self._region, index, stop - start, waited)
+        _check()
+        return perf_counter()
+
+    def _show(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
+        """Show the observation what an instruction gave."""
+        if index >= 0:
+            node = self._instructions.all[index].node
+            assert node is not None
+            step_of.observation.show(node, outputs)
+        return _check()
 
     def _generate(
         self, version: str, note: Callable[..., float] | None, *, chains: bool = False

@@ -22,6 +22,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.scheduler import (
@@ -94,6 +95,7 @@ class ScheduledStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
+        self._observation: Observation | None = None  # of the step, for helpers
         self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
@@ -136,6 +138,7 @@ class ScheduledStep:
         self._held.put(self._tier.inputs, self._tier.feed(inputs))
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
+        self._observation = step_of.observation
         outside = self._inside.enter(self)
         if self._checked:
             step_of.stopped = self._is_stopped
@@ -332,10 +335,11 @@ class ScheduledStep:
         token = error_state.set(QUIET)
         step_of.stopped, step_of.caller = self._is_stopped, self._caller
         step_of.step, told, thread = self._number, step_of.told, threading.get_ident()
+        step_of.observation = self._observation
         try:
             self._work(main=False)
         finally:
-            step_of.stopped, step_of.caller = None, 0
+            step_of.stopped, step_of.caller, step_of.observation = None, 0, None
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
             with self._lock:
