@@ -95,3 +95,9 @@ def _of_one_run(frame: FrameType) -> list[FrameType]:
         if frame.f_code.co_filename == file:
             frames.append(frame)
     return frames
+
+
+def nodes_of_threads() -> dict[int, RunningNode]:
+    """Where the threads are that are at a node of a graph, by their identifiers."""
+    found = {thread: _in_graph(frame) for thread, frame in sys._current_frames().items()}
+    return {thread: node for thread, node in found.items() if node is not None}

@@ -26,9 +26,10 @@ class NodeTimes:
         seconds: of each instruction, over all its runs.
         waited: seconds of these that were spent waiting, for a queue or its like.
         runs: how often each ran.
+        begun: how often the region did.
     """
 
-    __slots__ = ("chains", "instructions", "runs", "seconds", "waited")
+    __slots__ = ("begun", "chains", "instructions", "runs", "seconds", "waited")
 
     def __init__(
         self, instructions: Sequence[InstructionOfNode], chains: Mapping[int, Sequence[int]]
@@ -38,6 +39,7 @@ class NodeTimes:
         count = len(instructions)
         self.seconds, self.waited = [0.0] * count, [0.0] * count
         self.runs = [0] * count
+        self.begun = 0
 
 
 @final
@@ -79,6 +81,7 @@ class Observation:
         """A run of a region begins."""
         if region not in self.regions:
             self.regions.setdefault(region, NodeTimes(instructions, chains))
+        self.regions[region].begun += 1
 
     def add(self, region: int, index: int, seconds: float, waited: float) -> None:
         """An instruction of a region has run."""

@@ -42,6 +42,7 @@ class RegionCode:
         number: of the executable that they belong to, for events.
         name: of its graph.
         region: its number there.
+        is_part: whether there are others; what is all of it is not told in brief, the step is.
 
     Attributes:
         graph: the same.
@@ -53,11 +54,14 @@ class RegionCode:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_instructions", "_name", "_number", "_observer", "_ops", "_region",
+    __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer", "_ops", "_region",
                  "_versions", "checked", "graph", "lanes", "mutexes")  # fmt: skip
 
-    def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, number: int, name: str, region: int = 0, *, is_part: bool = False
+    ) -> None:  # fmt: skip
         self.graph = graph
+        self._is_part = is_part
         self._instructions = flatten(graph)
         self._name = name
         nodes = [line.node for line in self._instructions.all if line.node is not None]
@@ -88,7 +92,7 @@ class RegionCode:
             with told(self._observing().region_event()):
                 return self._run(values)
         note = RegionEvent.brief
-        if note is None:
+        if note is None or not self._is_part or step_of.observation is not None:
             return self._run(values)
         start = perf_counter()
         try:

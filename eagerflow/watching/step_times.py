@@ -1,0 +1,156 @@
+"""How long steps and regions take, from what is told of them in brief."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from typing import Final, final
+
+import numpy as np
+
+from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.watching.series import Floats, Recent, Series
+
+#: seconds over which a rate is taken
+_RATE: Final = 2.0
+#: steps kept for a timeline
+_TIMELINE: Final = 4096
+#: executables that are remembered
+_MOST: Final = 512
+
+
+@final
+class StepTimes:
+    """The steps of one executable.
+
+    Attributes:
+        executable: its number.
+        count: how many steps there were.
+        seconds: what they took together.
+        first: when the first of them began.
+        last: when the last of them ended.
+        recent: the last durations.
+        series: all durations over time.
+        regions: for each region the last durations.
+    """
+
+    def __init__(self, executable: int) -> None:
+        self.executable = executable
+        self.count = 0
+        self.seconds = 0.0
+        self.first = 0.0
+        self.last = 0.0
+        self.recent = Recent()
+        self.series = Series()
+        self.regions: dict[int, Recent] = {}
+        self._median: float | None = None
+
+    def add(self, starts: Floats, stops: Floats) -> None:
+        """Steps have ended: when they began and ended, f64[n] each."""
+        seconds = stops - starts
+        self.first = self.first or float(starts[0])
+        self.last = max(self.last, float(stops.max()))
+        self.count += len(seconds)
+        self.seconds += float(seconds.sum())
+        self.recent.add(seconds)
+        self.series.add(stops, seconds)
+        self._median = None
+
+    @property
+    def median(self) -> float:
+        """The median of the last durations; 0 if there are none."""
+        if self._median is None:
+            (self._median,) = self.recent.percentiles(50)
+        return self._median
+
+    def rate(self, now: float) -> float:
+        """Steps a second, lately."""
+        buckets = [b for b in self.series.buckets(1.0) if b.start + b.span > now - _RATE]
+        if not buckets:
+            return 0.0
+        begin = max(buckets[0].start, self.first)
+        return sum(b.count for b in buckets) / max(now - begin, 1e-9)
+
+
+@final
+class StepLog:
+    """All steps and regions, as they are told in brief, and what they came to.
+
+    What runs steps only appends to a list. `collect` is called by one thread, some times a second.
+
+    Attributes:
+        note_step: takes a step; any thread may call it.
+        note_region: likewise a region.
+        executables: the steps of each, by its number.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[BriefStep] = []
+        self._regions: list[BriefRegion] = []
+        self.note_step: Callable[[BriefStep], object] = self._steps.append
+        self.note_region: Callable[[BriefRegion], object] = self._regions.append
+        self.executables: dict[int, StepTimes] = {}
+        self._timeline = np.zeros((_TIMELINE, 4))
+        self._told = 0  # steps in the timeline, ever
+
+    def collect(self) -> int:
+        """Take in what has come; gives the number of steps."""
+        table = _taken(self._steps, 4)
+        if len(table):
+            numbers = table[:, 0]
+            for number in dict.fromkeys(numbers.tolist()) if _differ(numbers) else [numbers[0]]:
+                mine = table[numbers == number]
+                self.of(int(number)).add(mine[:, 1], mine[:, 2])
+            places = (self._told + np.arange(len(table)))[-_TIMELINE:] % _TIMELINE
+            self._timeline[places] = table[-_TIMELINE:]
+            self._told += len(table)
+        regions = _taken(self._regions, 5)
+        if len(regions):
+            for number, region in dict.fromkeys(map(tuple, regions[:, :2].tolist())):
+                mine = regions[(regions[:, 0] == number) & (regions[:, 1] == region)]
+                recent = self.of(int(number)).regions.setdefault(int(region), Recent(64))
+                recent.add(mine[:, 3] - mine[:, 2])
+        return len(table)
+
+    def of(self, number: int) -> StepTimes:
+        """The steps of an executable; those that ran longest ago are forgotten if need be."""
+        known = self.executables.get(number)
+        if known is None:
+            if len(self.executables) >= _MOST:
+                oldest = min(self.executables.values(), key=lambda s: s.last)
+                del self.executables[oldest.executable]
+            known = self.executables[number] = StepTimes(number)
+        return known
+
+    @property
+    def told(self) -> int:
+        """How many steps there were in all."""
+        return self._told
+
+    def timeline(self, since: int, most: int) -> Floats:
+        """The last steps: executable, beginning, end and thread, f64[n,4], the oldest first.
+
+        Args:
+            since: `told` when they were asked for before.
+            most: of them at most.
+        """
+        count = min(self._told - since, most, _TIMELINE)
+        places = np.arange(self._told - count, self._told) % _TIMELINE
+        return self._timeline[places]
+
+    def busiest(self, now: float) -> StepTimes | None:
+        """The executable whose steps take most of the time, of those that ran in a minute."""
+        recent = [s for s in self.executables.values() if s.last >= now - 60]
+        return max(recent or self.executables.values(), key=lambda s: s.seconds, default=None)
+
+
+def _taken(log: list[tuple[float, ...]] | list[BriefStep] | list[BriefRegion], width: int) -> Floats:
+    """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
+    taken = log[:]
+    del log[: len(taken)]
+    values = chain.from_iterable(taken)
+    return np.fromiter(values, np.float64, len(taken) * width).reshape(-1, width)
+
+
+def _differ(numbers: Floats) -> bool:
+    return bool((numbers != numbers[0]).any())
