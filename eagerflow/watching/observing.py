@@ -15,6 +15,10 @@ from eagerflow.watching.value_statistics import ValueStatistics, value_statistic
 
 #: what it takes to write the code for the first observation, per node; a guess that is corrected
 _WRITING: Final = 2e-4
+#: what observing costs after that, per look at the clock
+_LOOK: Final = 1.5e-6
+#: observed steps that are not counted: code that is new runs slower
+_COLD: Final = 2
 #: seconds between two observed steps of one executable
 _PAUSE: Final = 0.5
 #: executables that are observed at the same time
@@ -122,7 +126,7 @@ class StepObserver:
             known = self.executables.get(observation.executable)
             if known is None or known.asked is not observation:
                 continue
-            known.asked, known.next = None, now + _PAUSE
+            known.asked, known.next = None, now + (_PAUSE if known.count >= _COLD else 0.0)
             self._take(known, observation, found)
             changed.append(known)
         return changed
@@ -136,11 +140,12 @@ class StepObserver:
         took = observation.stop - observation.start
         extra = max(took - times.median, 0.0)
         self.duty.looked(extra)
-        known.expected = extra if known.count else extra / 2  # the first one wrote the code
+        looks = sum(sum(region.runs) for region in observation.regions.values())
+        known.expected = _LOOK * looks if looks else extra
         known.count += 1
         if observation.values:
             known.values |= {n: (seen, observation.stop) for n, seen in found.items()}
-        else:
+        elif known.count > _COLD:
             regions = {n: r.percentiles(50)[0] for n, r in times.regions.items()}
             known.costs.add(observation, times.median, regions)
 
