@@ -9,12 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
+from itertools import islice
+from types import CodeType, FrameType
 from typing import Final, Protocol, final
 from weakref import WeakValueDictionary
 
 from eagerflow.source import Source, capture, is_framework_frame
 
+#: how the names of files of generated code begin
+CODE_FILE: Final = "<program "
+#: frames that a kernel may have above the code that calls it
+_DEEP: Final = 12
 _ENTRY: Final = "run"  # the function that generated code begins with
 
 
@@ -44,6 +49,9 @@ class CodeWithNodes(Protocol):
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
         """The node at which a thread is that has these frames of its code, the innermost first."""
+
+    def node_at_line(self, file: str, line: int) -> RunningNode | None:
+        """The node that a line of its code runs."""
 
 
 #: what to ask for nodes of the code of a file name, as long as it lives
@@ -101,3 +109,30 @@ def nodes_of_threads() -> dict[int, RunningNode]:
     """Where the threads are that are at a node of a graph, by their identifiers."""
     found = {thread: _in_graph(frame) for thread, frame in sys._current_frames().items()}
     return {thread: node for thread, node in found.items() if node is not None}
+
+
+#: code that was generated for a graph, and the instruction that a thread is at
+PlaceInCode = tuple[CodeType, int]
+
+
+def places_of_threads() -> dict[int, PlaceInCode]:
+    """In which generated code threads are, by their identifiers, as quickly as that can be told."""
+    places = {}
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top
+        for _ in range(_DEEP):
+            if frame is None:
+                break
+            if frame.f_code.co_filename.startswith(CODE_FILE):
+                places[thread] = frame.f_code, frame.f_lasti
+                break
+            frame = frame.f_back
+    return places
+
+
+def node_at(place: PlaceInCode) -> RunningNode | None:
+    """The node that generated code was at, without its loops; None if that is gone."""
+    code, instruction = place
+    owner = codes_by_file.get(code.co_filename)
+    line = next(islice(code.co_positions(), instruction // 2, None), (None,))[0]
+    return None if owner is None or line is None else owner.node_at_line(code.co_filename, line)

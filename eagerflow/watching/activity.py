@@ -137,7 +137,10 @@ class Activity:
 
     def collect(self) -> None:
         """Take in what has come."""
-        self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
+        if self._open or self._begun:
+            self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
+        if not self._ended:
+            return
         levels: dict[str, list[LevelEvent]] = {}
         ended = _taken(self._ended)
         self.told += len(ended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final, final
 
 from eagerflow.watching.tables import NUMBERS, TABLES, Row, Schema, encode
@@ -15,7 +16,7 @@ _FEWER: Final = {"curve": 4096, "names": 20_000}
 _MOST_LINES: Final = 2048
 #: what a message has first, where not all finds room
 _ORDER: Final = (
-    "names", "executables", "steps", "places", "cost", "queues", "waits", "transfers", "retraces",
+    "names", "executables", "steps", "places", "trail", "cost", "queues", "waits", "transfers", "retraces",
     "curve", "values", "timeline", "nodes", "structures",
 )  # fmt: skip
 #: what a message has besides its rows, at most
@@ -189,7 +190,7 @@ class Untold:
         begin = max(self._logs[schema.name], first)
         if begin == count:
             return None, 0
-        fitting, size = _fitting(schema, [lines[i] for i in range(begin - first, len(lines))], room)
+        fitting, size = _fitting(schema, list(islice(lines, begin - first, None)), room)
         self._logs[schema.name] = begin + len(fitting)
         return fitting or None, size
 

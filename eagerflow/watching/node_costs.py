@@ -73,9 +73,7 @@ class NodeCosts:
         self._weight = node_seconds()
         self.version = 0
 
-    def add(
-        self, observation: Observation, step: float, regions: Mapping[int, float]
-    ) -> None:
+    def add(self, observation: Observation, step: float, regions: Mapping[int, float]) -> None:
         """Take in an observed step.
 
         What looking cost is taken off: each instruction had one look at the clock, so all lose the
@@ -197,7 +195,7 @@ class Duty:
 
     __slots__ = ("_allowed", "_share", "spent")
 
-    def __init__(self, share: float = 0.01, ahead: float = 5.0) -> None:
+    def __init__(self, share: float = 0.005, ahead: float = 10.0) -> None:
         self._share = share
         self._allowed = share * ahead
         self.spent = 0.0

@@ -168,4 +168,3 @@ def _look(
             found.pop(node, None)
 
     return look
-

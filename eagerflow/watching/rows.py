@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, final
 
 from eagerflow.runtime.executable import find_executable
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.observing import Observed, StepObserver
-from eagerflow.watching.sampler import Place
+from eagerflow.watching.sampler import Place, Sampler
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row
 
 #: steps of a timeline in one message; of more, the last
-_TIMELINE: Final = 200
+_TIMELINE: Final = 100
 
 
 @final
@@ -46,20 +46,25 @@ class Rows:
         return [t.executable for t in times[:most]]
 
     def put(
-        self, now: float, changed: Iterable[Observed], places: Sequence[Place], cost: float
+        self, now: float, changed: Iterable[Observed], sampler: Sampler, cost: float
     ) -> None:  # fmt: skip
         """Put all of it.
 
         Args:
             now: the time.
             changed: the executables of which steps were observed.
-            places: where threads are.
+            sampler: where threads are, and were.
             cost: what looking takes, as a part of the time.
         """
         self._put_steps(now)
         for observed in changed:
             self._put_observed(observed)
-        self._board.put("places", [self._place(place) for place in places])
+        self._board.put("places", [self._place(place) for place in sampler.places])
+        trail = [
+            (when, thread, number, self._node(number, node))
+            for when, thread, number, node in sampler.take_trail()
+        ]
+        self._board.put("trail", trail)
         self._put_activity()
         observed_steps = sum(o.count for o in self._observer.executables.values())
         self._board.put("cost", [(round(cost, 4), observed_steps, 0)])
@@ -82,7 +87,7 @@ class Rows:
             board.put("steps", [row])
             curve = [
                 (number, b.start, b.count, b.mean, b.least, b.largest)
-                for b in times.series.buckets(1.0) if b.start >= now - 3
+                for b in times.series.latest(now - 1)
             ]  # fmt: skip
             board.put("curve", curve)
 

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, final
 
 from eagerflow.events import TransferEvent, WaitEvent
-from eagerflow.running_node import RunningNode
+from eagerflow.running_node import PlaceInCode, RunningNode
 
 #: steps that are shorter have a rate, and no place
 SHORT: Final = 0.02
+
+#: that are kept until they are taken
+_MOST_GLANCES: Final = 256
 
 Doing = Literal["works", "waits", "moves data"]
 
@@ -48,8 +51,13 @@ class Place:
 class Sampler:
     """Keeps where the threads are that are within long steps.
 
+    A glance notes only where in its code a thread is; what that means is looked up later, all at
+    once, for half of what looking costs a step is what it pushes out of the processor's caches.
+
     Args:
         nodes: gives the node at which each thread is that runs a graph.
+        places: gives the places in generated code, for a glance.
+        node_at: gives the node of such a place.
         is_long: whether the steps of an executable are long enough to show a place, or the one
             that runs is.
 
@@ -59,12 +67,33 @@ class Sampler:
     """
 
     def __init__(
-        self, nodes: Callable[[], Mapping[int, RunningNode]], is_long: Callable[[int], bool]
-    ) -> None:
+        self, nodes: Callable[[], Mapping[int, RunningNode]],
+        places: Callable[[], Mapping[int, PlaceInCode]],
+        node_at: Callable[[PlaceInCode], RunningNode | None], is_long: Callable[[int], bool],
+    ) -> None:  # fmt: skip
         self._nodes = nodes
+        self._places = places
+        self._node_at = node_at
         self._is_long = is_long
+        self._glances: list[tuple[float, int, PlaceInCode]] = []
         self.places: list[Place] = []
         self.samples = 0
+
+    def glance(self, now: float) -> None:
+        """Note where threads are, at next to no cost."""
+        self.samples += 1
+        if len(self._glances) < _MOST_GLANCES:
+            self._glances += [(now, thread, place) for thread, place in self._places().items()]
+
+    def take_trail(self) -> list[tuple[float, int, int, str]]:
+        """What glances saw since this was called last: time, thread, executable and node."""
+        glances, self._glances = self._glances, []
+        trail = []
+        for when, thread, place in glances:
+            at = self._node_at(place)
+            if at is not None and self._is_long(at.executable):
+                trail.append((when, thread, at.executable, at.node))
+        return trail
 
     def sample(
         self, now: float, waiting: list[WaitEvent], moving: list[TransferEvent]
@@ -77,6 +106,10 @@ class Sampler:
             moving: the transfers that do.
         """
         self.samples += 1
+        at_nodes = self._nodes()
+        if not waiting and not at_nodes:
+            self.places = []
+            return self.places
         before = {(p.thread, p.executable, p.node, p.doing): p.since for p in self.places}
         moves = {e.thread: e for e in moving}
         places = [
@@ -84,7 +117,7 @@ class Sampler:
             for w in waiting
         ]
         taken = {w.thread for w in waiting if w.thread}
-        for thread, at in self._nodes().items():
+        for thread, at in at_nodes.items():
             if thread in taken or not self._is_long(at.executable):
                 continue
             doing: Doing = "moves data" if thread in moves else "works"

@@ -68,21 +68,28 @@ class Series:
             times: when each came, f64[n], not before the epoch of the clock.
             values: f64[n].
         """
+        first, last = float(times.min()), float(times.max())
+        whole = (len(values), float(values.sum()), float(values.min()), float(values.max()))
         for span, indices, figures in self._levels:
-            found, inverse = np.unique((times // span).astype(np.int64), return_inverse=True)
-            for i, index in enumerate(found.tolist()):
-                mine = values[inverse == i]
-                place = index % len(indices)
-                if indices[place] > index:  # older than what is kept
-                    continue
-                if indices[place] < index:
-                    indices[place] = index
-                    figures[place] = 0, 0, np.inf, -np.inf
-                count, total, least, largest = figures[place]
-                figures[place] = (
-                    count + len(mine), total + mine.sum(),
-                    min(least, mine.min()), max(largest, mine.max()),
-                )  # fmt: skip
+            if first // span == last // span:
+                _join(indices, figures, int(first // span), whole)
+                continue
+            places = times // span
+            for index in dict.fromkeys(places.tolist()):
+                mine = values[places == index]
+                part = len(mine), float(mine.sum()), float(mine.min()), float(mine.max())
+                _join(indices, figures, int(index), part)
+
+    def latest(self, since: float) -> list[Bucket]:
+        """The buckets of one second, the oldest first, that end later than that."""
+        _, indices, figures = self._levels[0]
+        found = []
+        index = int(indices.max())
+        while (index + 1) > since and int(indices[index % len(indices)]) == index >= 0:
+            count, total, least, largest = figures[index % len(indices)].tolist()
+            found.append(Bucket(float(index), 1.0, int(count), total, least, largest))
+            index -= 1
+        return found[::-1]
 
     def buckets(self, span: float) -> Iterator[Bucket]:
         """The buckets of this span that are kept and not empty, the oldest first."""
@@ -95,6 +102,23 @@ class Series:
                 yield Bucket(index * span, span, int(count), total, least, largest)
 
 
+def _join(
+    indices: np.ndarray[Any, np.dtype[np.int64]], figures: Floats, index: int,
+    part: tuple[int, float, float, float],
+) -> None:  # fmt: skip
+    """Add what came in the span of this index to its place in the ring."""
+    place = index % len(indices)
+    there = int(indices[place])
+    if there == index:
+        count, total, least, largest = figures[place].tolist()
+        figures[place] = (
+            count + part[0], total + part[1], min(least, part[2]), max(largest, part[3])
+        )  # fmt: skip
+    elif there < index:  # else it is older than what is kept
+        indices[place] = index
+        figures[place] = part
+
+
 @final
 class Recent:
     """The last values, of which there are percentiles.
@@ -105,7 +129,7 @@ class Recent:
 
     __slots__ = ("_values", "count")
 
-    def __init__(self, kept: int = 512) -> None:
+    def __init__(self, kept: int = 256) -> None:
         self._values = np.zeros(kept)
         self.count = 0
 
@@ -121,6 +145,6 @@ class Recent:
         """The percentiles of what is kept; zeros if there is nothing."""
         if not self.count:
             return (0.0,) * len(which)
-        values = np.sort(self._values[: self.count])
-        places = [min(int(len(values) * p / 100), len(values) - 1) for p in which]
-        return tuple(values[places].tolist())
+        # Python's own: NumPy's lets go of the interpreter's lock, and waits for it afterwards
+        values = sorted(self._values[: self.count].tolist())
+        return tuple([values[min(int(len(values) * p / 100), len(values) - 1)] for p in which])

@@ -65,7 +65,7 @@ class StepTimes:
 
     def rate(self, now: float) -> float:
         """Steps a second, lately."""
-        buckets = [b for b in self.series.buckets(1.0) if b.start + b.span > now - _RATE]
+        buckets = self.series.latest(now - _RATE)
         if not buckets:
             return 0.0
         begin = max(buckets[0].start, self.first)
@@ -95,22 +95,30 @@ class StepLog:
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
-        table = _taken(self._steps, 4)
-        if len(table):
+        count = len(self._steps)
+        if count:
+            table = _taken(self._steps, 4)
             numbers = table[:, 0]
             for number in dict.fromkeys(numbers.tolist()) if _differ(numbers) else [numbers[0]]:
                 mine = table[numbers == number]
                 self.of(int(number)).add(mine[:, 1], mine[:, 2])
-            places = (self._told + np.arange(len(table)))[-_TIMELINE:] % _TIMELINE
-            self._timeline[places] = table[-_TIMELINE:]
-            self._told += len(table)
-        regions = _taken(self._regions, 5)
-        if len(regions):
+            self._keep(table)
+        if self._regions:
+            regions = _taken(self._regions, 5)
             for number, region in dict.fromkeys(map(tuple, regions[:, :2].tolist())):
                 mine = regions[(regions[:, 0] == number) & (regions[:, 1] == region)]
                 recent = self.of(int(number)).regions.setdefault(int(region), Recent(64))
                 recent.add(mine[:, 3] - mine[:, 2])
-        return len(table)
+        return count
+
+    def _keep(self, table: Floats) -> None:
+        """Keep steps for a timeline: a ring, so that they may lie at its end and its beginning."""
+        self._told += len(table)
+        kept = table[-_TIMELINE:]
+        begin = (self._told - len(kept)) % _TIMELINE
+        first = kept[: _TIMELINE - begin]
+        self._timeline[begin : begin + len(first)] = first
+        self._timeline[: len(kept) - len(first)] = kept[len(first) :]
 
     def of(self, number: int) -> StepTimes:
         """The steps of an executable; those that ran longest ago are forgotten if need be."""
@@ -144,7 +152,9 @@ class StepLog:
         return max(recent or self.executables.values(), key=lambda s: s.seconds, default=None)
 
 
-def _taken(log: list[tuple[float, ...]] | list[BriefStep] | list[BriefRegion], width: int) -> Floats:
+def _taken(
+    log: list[tuple[float, ...]] | list[BriefStep] | list[BriefRegion], width: int
+) -> Floats:
     """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
     taken = log[:]
     del log[: len(taken)]

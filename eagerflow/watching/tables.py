@@ -45,6 +45,9 @@ class Schema:
 
     def width(self, row: Row) -> int:
         """Bytes that a row takes."""
+        fixed = _FIXED.get(self.name)
+        if fixed is not None:
+            return fixed
         return sum(
             4 + len(value) * (1 if kind == "bytes" else 4) if kind in _TEXTS else int(kind[1:])
             for value, (_, kind) in zip(row, self.columns, strict=True)
@@ -69,6 +72,7 @@ TABLES: Final = (
             "executable:u4 node:u4 seconds:f4 share:f4 runs:f4 steps:u4 seen:f8"),
     _schema("places", "list", 0,
             "thread:f8 executable:u4 node:i4 doing:u4 since:f8 frame:u4 iteration:i4 queue:u4"),
+    _schema("trail", "log", 0, "time:f8 thread:f8 executable:u4 node:i4"),
     _schema("queues", "rows", 1,
             "queue:u4 resource:u4 depth:u4 capacity:u4 producers:u4 consumers:u4 closed:u4 "
             "put:f8 taken:f8"),
@@ -82,6 +86,11 @@ TABLES: Final = (
             "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
     _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
 )  # fmt: skip
+#: bytes of a row, of tables without texts
+_FIXED: Final = {
+    schema.name: sum(int(kind[1:]) for _, kind in schema.columns)
+    for schema in TABLES if not any(kind in _TEXTS for _, kind in schema.columns)
+}  # fmt: skip
 NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}
 
 

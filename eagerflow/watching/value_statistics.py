@@ -46,7 +46,9 @@ class ValueStatistics:
         parts = [f"{self.dtype}[{shape}]"]
         if self.mean is not None:
             parts.append(f"{self.least:.4g} to {self.largest:.4g}, mean {self.mean:.4g}")
-        parts += [f"{self.nans} NaN"] * (self.nans > 0) + [f"{self.infs} infinite"] * (self.infs > 0)
+        parts += [f"{self.nans} NaN"] * (self.nans > 0) + [f"{self.infs} infinite"] * (
+            self.infs > 0
+        )
         parts += [f"of {self.looked_at:,} elements"] * (self.looked_at < self.size)
         return ", ".join(parts)
 

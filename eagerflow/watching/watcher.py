@@ -9,7 +9,7 @@ from time import perf_counter, thread_time
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.running_node import nodes_of_threads
+from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
@@ -60,7 +60,7 @@ class Watcher:
         self.log = StepLog()
         self.activity = Activity()
         self.observer = StepObserver(self.log)
-        self.sampler = Sampler(nodes_of_threads, self._is_long)
+        self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
         self.board = Board()
         self._rows = Rows(self.board, self.log, self.activity, self.observer)
         self._connections: tuple[Connection, ...] = ()
@@ -132,19 +132,22 @@ class Watcher:
     # --- the thread ---
 
     def _run(self) -> None:
-        due = self._clock()
+        due, long = self._clock(), False
         while not self._stop.is_set():
             now = self._clock()
-            with self._lock:
-                busy = self.look(now)
-                if now >= due:
+            if now >= due:
+                due = max(due + _SELDOM, now)
+                with self._lock:
+                    long = self.look(now)
                     self.tell(now)
-                    due = max(due + _SELDOM, now)
-                self.spent = thread_time()
-            self._stop.wait(_OFTEN if busy else max(due - self._clock(), 0.001))
+                    self.spent = thread_time()
+            else:
+                self.sampler.glance(now)
+            left = max(due - self._clock(), 0.001)
+            self._stop.wait(min(left, _OFTEN) if long else left)
 
     def look(self, now: float) -> bool:
-        """Take in what happened, and see where threads are; whether to look again soon."""
+        """Take in what happened, and see where threads are; whether they are in long steps."""
         with self._lock:
             self.collect()
             places = self.sampler.sample(now, self.activity.waiting, self.activity.moving)
@@ -162,7 +165,7 @@ class Watcher:
             changed = self.observer.step(now)
             if not self._connections:
                 return
-            self._rows.put(now, changed, self.sampler.places, self.cost(now))
+            self._rows.put(now, changed, self.sampler, self.cost(now))
             self._put_structures(self._rows.busiest(_UNASKED))
             for connection in self._connections:
                 for wish in connection.take_wishes():

@@ -30,6 +30,7 @@ from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number, kind_of
+from eagerflow.running_node import CODE_FILE
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
@@ -65,7 +66,7 @@ class Code:
         self.program = program
         self.chains = chains
         self.text = "\n".join(lines)
-        self.file = f"<program {next(_serial)}: {name}>"
+        self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
         self.lines = where
         module = compile(self.text, self.file, "exec")
         for inner in module.co_consts:

@@ -23,7 +23,7 @@ from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
-from eagerflow.runtime.generated.instructions import flatten
+from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.threads import deadline
@@ -163,10 +163,21 @@ class RegionCode:
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
         """Where a thread is that runs a version of this code."""
-        code = next((c for c in list(self._versions.values()) if c.file == file), None)
-        if code is None:  # it has been recompiled since
+        code = self._in_file(file)
+        return None if code is None else running_node_in(code, frames, self._number, self._name)
+
+    def node_at_line(self, file: str, line: int) -> RunningNode | None:
+        """What a line of a version of this code runs."""
+        code = self._in_file(file)
+        index = -1 if code is None else code.lines[line]
+        node = self._instructions.all[index].node if index >= 0 else None
+        if node is None:
             return None
-        return running_node_in(code, frames, self._number, self._name)
+        return RunningNode(line_of(node), self._number, self._name, node.name)
+
+    def _in_file(self, file: str) -> Code | None:
+        """The version that was written to a file of this name; None if it is another by now."""
+        return next((code for code in list(self._versions.values()) if code.file == file), None)
 
     def _observing(self) -> Observer:
         """What tells of it, made when that is asked for."""
