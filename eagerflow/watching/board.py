@@ -197,6 +197,9 @@ class Untold:
 
 def _fitting(schema: Schema, rows: list[Row], room: int) -> tuple[list[Row], int]:
     """The first rows, as far as there is room, and their bytes."""
+    if schema.fixed:
+        count = min(max(room, 0) // schema.fixed, len(rows))
+        return rows[:count], count * schema.fixed
     size = 0
     for count, row in enumerate(rows):
         width = schema.width(row)

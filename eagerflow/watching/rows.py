@@ -15,7 +15,7 @@ from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.tables import Row
 
 #: steps of a timeline in one message; of more, the last
-_TIMELINE: Final = 100
+_TIMELINE: Final = 50
 
 
 @final
@@ -71,9 +71,8 @@ class Rows:
 
     def _put_steps(self, now: float) -> None:
         board, log = self._board, self._log
-        timeline = log.timeline(self._told, _TIMELINE)
+        board.put("timeline", log.timeline(self._told, _TIMELINE))
         self._told = log.told
-        board.put("timeline", map(tuple, timeline.tolist()))
         for number, times in log.executables.items():
             if self._counts.get(number) == times.count:
                 continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import chain
-from typing import Final, final
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Final, TypeVar, final
 
 import numpy as np
 
@@ -14,9 +16,11 @@ from eagerflow.watching.series import Floats, Recent, Series
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
 #: steps kept for a timeline
-_TIMELINE: Final = 4096
+_TIMELINE: Final = 1024
 #: executables that are remembered
 _MOST: Final = 512
+_first: Final = itemgetter(0)
+_Brief = TypeVar("_Brief", BriefStep, BriefRegion)
 
 
 @final
@@ -90,35 +94,25 @@ class StepLog:
         self.note_step: Callable[[BriefStep], object] = self._steps.append
         self.note_region: Callable[[BriefRegion], object] = self._regions.append
         self.executables: dict[int, StepTimes] = {}
-        self._timeline = np.zeros((_TIMELINE, 4))
-        self._told = 0  # steps in the timeline, ever
+        #: the last steps; its end is what comes last
+        self._timeline: deque[BriefStep] = deque(maxlen=_TIMELINE)
+        self._told = 0
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
-        count = len(self._steps)
-        if count:
-            table = _taken(self._steps, 4)
-            numbers = table[:, 0]
-            for number in dict.fromkeys(numbers.tolist()) if _differ(numbers) else [numbers[0]]:
-                mine = table[numbers == number]
-                self.of(int(number)).add(mine[:, 1], mine[:, 2])
-            self._keep(table)
+        steps = _taken(self._steps) if self._steps else ()
+        if steps:
+            for number in set(map(_first, steps)):
+                self.of(number).add(*_columns([s for s in steps if s[0] == number], 1, 2))
+            self._timeline.extend(steps[-_TIMELINE:])
+            self._told += len(steps)
         if self._regions:
-            regions = _taken(self._regions, 5)
-            for number, region in dict.fromkeys(map(tuple, regions[:, :2].tolist())):
-                mine = regions[(regions[:, 0] == number) & (regions[:, 1] == region)]
-                recent = self.of(int(number)).regions.setdefault(int(region), Recent(64))
-                recent.add(mine[:, 3] - mine[:, 2])
-        return count
-
-    def _keep(self, table: Floats) -> None:
-        """Keep steps for a timeline: a ring, so that they may lie at its end and its beginning."""
-        self._told += len(table)
-        kept = table[-_TIMELINE:]
-        begin = (self._told - len(kept)) % _TIMELINE
-        first = kept[: _TIMELINE - begin]
-        self._timeline[begin : begin + len(first)] = first
-        self._timeline[: len(kept) - len(first)] = kept[len(first) :]
+            regions = _taken(self._regions)
+            for key in {(r[0], r[1]) for r in regions}:
+                starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
+                recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
+                recent.add(stops - starts)
+        return len(steps)
 
     def of(self, number: int) -> StepTimes:
         """The steps of an executable; those that ran longest ago are forgotten if need be."""
@@ -135,16 +129,16 @@ class StepLog:
         """How many steps there were in all."""
         return self._told
 
-    def timeline(self, since: int, most: int) -> Floats:
-        """The last steps: executable, beginning, end and thread, f64[n,4], the oldest first.
+    def timeline(self, since: int, most: int) -> list[BriefStep]:
+        """The last steps, the oldest first.
 
         Args:
             since: `told` when they were asked for before.
             most: of them at most.
         """
-        count = min(self._told - since, most, _TIMELINE)
-        places = np.arange(self._told - count, self._told) % _TIMELINE
-        return self._timeline[places]
+        lines = self._timeline
+        count = min(self._told - since, most, len(lines))
+        return list(islice(lines, len(lines) - count, None))
 
     def busiest(self, now: float) -> StepTimes | None:
         """The executable whose steps take most of the time, of those that ran in a minute."""
@@ -152,15 +146,13 @@ class StepLog:
         return max(recent or self.executables.values(), key=lambda s: s.seconds, default=None)
 
 
-def _taken(
-    log: list[tuple[float, ...]] | list[BriefStep] | list[BriefRegion], width: int
-) -> Floats:
+def _taken(log: list[_Brief]) -> list[_Brief]:
     """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
     taken = log[:]
     del log[: len(taken)]
-    values = chain.from_iterable(taken)
-    return np.fromiter(values, np.float64, len(taken) * width).reshape(-1, width)
+    return taken
 
 
-def _differ(numbers: Floats) -> bool:
-    return bool((numbers != numbers[0]).any())
+def _columns(rows: Sequence[tuple[float, ...]], *which: int) -> tuple[Floats, ...]:
+    count = len(rows)
+    return tuple([np.fromiter(map(itemgetter(i), rows), np.float64, count) for i in which])

@@ -36,27 +36,28 @@ class Schema:
             it replaces the one before; of a ``"log"`` those that are new.
         key: how many columns, from the first, tell rows apart.
         columns: names and types: those of NumPy, ``text`` or ``bytes``.
+        fixed: bytes of a row; 0 where texts decide.
     """
 
     name: str
     kind: Literal["rows", "list", "log"]
     key: int
     columns: tuple[tuple[str, str], ...]
+    fixed: int
 
     def width(self, row: Row) -> int:
         """Bytes that a row takes."""
-        fixed = _FIXED.get(self.name)
-        if fixed is not None:
-            return fixed
-        return sum(
+        return self.fixed or sum(
             4 + len(value) * (1 if kind == "bytes" else 4) if kind in _TEXTS else int(kind[1:])
             for value, (_, kind) in zip(row, self.columns, strict=True)
         )
 
 
 def _schema(name: str, kind: Literal["rows", "list", "log"], key: int, columns: str) -> Schema:
-    pairs = [column.split(":") for column in columns.split()]
-    return Schema(name, kind, key, tuple((name, kind) for name, kind in pairs))
+    pairs = [(column, kind) for column, _, kind in (c.partition(":") for c in columns.split())]
+    texts = any(kind in _TEXTS for _, kind in pairs)
+    fixed = 0 if texts else sum(int(kind[1:]) for _, kind in pairs)
+    return Schema(name, kind, key, tuple(pairs), fixed)
 
 
 #: `names` first: others refer to texts by the numbers that it gives
@@ -86,11 +87,6 @@ TABLES: Final = (
             "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
     _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
 )  # fmt: skip
-#: bytes of a row, of tables without texts
-_FIXED: Final = {
-    schema.name: sum(int(kind[1:]) for _, kind in schema.columns)
-    for schema in TABLES if not any(kind in _TEXTS for _, kind in schema.columns)
-}  # fmt: skip
 NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}
 
 

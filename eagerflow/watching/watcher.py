@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from time import perf_counter, thread_time
+from time import perf_counter, process_time, thread_time
 from typing import Any, Final, final
 
 from eagerflow import events
@@ -22,8 +22,42 @@ from eagerflow.watching.structure import encode_structure, pieces
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02
 _SELDOM: Final = 0.1
+_RAREST: Final = 0.2
+#: what the thread may take, as a part of the time that the process computes; else it looks rarer
+_SHARE: Final = 0.007
 #: executables whose structure is sent unasked
 _UNASKED: Final = 4
+
+
+@final
+class Pace:
+    """How long to wait between two looks, so that they stay a small part of what is computed.
+
+    >>> from eagerflow.watching.watcher import Pace
+    >>> pace = Pace()
+    >>> pace.next(0.0, 0.0), pace.next(0.0007, 0.1), pace.next(0.0021, 0.2), pace.next(0.0121, 0.3)
+    (0.1, 0.1, 0.15000000000000002, 0.2)
+    """
+
+    __slots__ = ("_before", "_seconds")
+
+    def __init__(self) -> None:
+        self._before = 0.0, 0.0
+        self._seconds = _SELDOM
+
+    def next(self, spent: float, worked: float) -> float:
+        """Seconds to wait.
+
+        Args:
+            spent: seconds of the processor that looks took, so far.
+            worked: likewise of the process.
+        """
+        looked, passed = spent - self._before[0], worked - self._before[1]
+        if passed > 0:
+            wanted = self._seconds * looked / (_SHARE * passed)
+            self._seconds = min(max((self._seconds + wanted) / 2, _SELDOM), _RAREST)
+        self._before = spent, worked
+        return self._seconds
 
 
 @final
@@ -132,15 +166,15 @@ class Watcher:
     # --- the thread ---
 
     def _run(self) -> None:
-        due, long = self._clock(), False
+        due, long, pace = self._clock(), False, Pace()
         while not self._stop.is_set():
             now = self._clock()
             if now >= due:
-                due = max(due + _SELDOM, now)
                 with self._lock:
                     long = self.look(now)
                     self.tell(now)
                     self.spent = thread_time()
+                due = max(due, now - _OFTEN) + pace.next(self.spent, process_time())
             else:
                 self.sampler.glance(now)
             left = max(due - self._clock(), 0.001)
