@@ -25,10 +25,11 @@ from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
 
 __all__ = [
-    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent", "Instrument", "LevelEvent",
-    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
-    "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "next_step", "open_waits", "remove_instrument", "step_of", "told",
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
+    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
+    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
+    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
+    "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)

@@ -7,7 +7,7 @@ runs, and only the caller that asks pays.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import CodeType, FrameType
@@ -19,7 +19,7 @@ from eagerflow.source import Source, capture, is_framework_frame
 #: how the names of files of generated code begin
 CODE_FILE: Final = "<program "
 #: frames that a kernel may have above the code that calls it
-_DEEP: Final = 12
+_DEEP: Final = 64
 _ENTRY: Final = "run"  # the function that generated code begins with
 
 
@@ -84,7 +84,14 @@ def node_of_thread(thread: int) -> RunningNode:
 
 def _in_graph(frame: FrameType | None) -> RunningNode | None:
     """The node of the innermost graph that runs below the user's innermost line."""
-    while frame is not None and is_framework_frame(frame):
+    return _in_code(frame, is_framework_frame)
+
+
+def _in_code(
+    frame: FrameType | None, goes_on: Callable[[FrameType], bool]
+) -> RunningNode | None:  # fmt: skip
+    """The node of the innermost graph on a stack, as far up as ``goes_on`` says."""
+    while frame is not None and goes_on(frame):
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
         if owner is not None:
@@ -106,8 +113,12 @@ def _of_one_run(frame: FrameType) -> list[FrameType]:
 
 
 def nodes_of_threads() -> dict[int, RunningNode]:
-    """Where the threads are that are at a node of a graph, by their identifiers."""
-    found = {thread: _in_graph(frame) for thread, frame in sys._current_frames().items()}
+    """Where the threads are that are at a node of a graph, by their identifiers.
+
+    Within a function of the user that a node calls they are at that node.
+    """
+    frames = sys._current_frames().items()
+    found = {thread: _in_code(frame, lambda _: True) for thread, frame in frames}
     return {thread: node for thread, node in found.items() if node is not None}
 
 

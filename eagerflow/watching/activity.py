@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+import numpy as np
+
 from eagerflow.events import (
     AbstractEvent,
     LevelEvent,
@@ -18,7 +20,6 @@ from eagerflow.events import (
     open_waits,
 )
 from eagerflow.watching.series import Series
-import numpy as np
 
 #: names of queues, places of waits and edges that are remembered
 _MOST: Final = 4096
@@ -125,8 +126,8 @@ class Activity:
         self._ended: list[AbstractEvent] = []
         self._open: list[AbstractEvent] = []
         #: as an instrument has them; functions of C, which cost half of what ours would
-        self.begin: Callable[[AbstractEvent], object] = self._begun.append
-        self.end: Callable[[AbstractEvent], object] = self._ended.append
+        self.begin: Callable[[AbstractEvent], None] = self._begun.append
+        self.end: Callable[[AbstractEvent], None] = self._ended.append
         self.queues: dict[str, QueueActivity] = {}
         self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
         self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final, final
 
@@ -11,13 +11,14 @@ from eagerflow.watching.tables import NUMBERS, TABLES, Row, Schema, encode
 
 #: rows of a table that are kept: of those that came later if there are more
 _MOST_ROWS: Final = 100_000
-_FEWER: Final = {"curve": 4096, "names": 20_000}
+_MOST_NAMES: Final = 20_000
+_FEWER: Final = {"curve": 4096, "names": _MOST_NAMES + 1}
 #: rows of a log that are kept
 _MOST_LINES: Final = 2048
 #: what a message has first, where not all finds room
 _ORDER: Final = (
-    "names", "executables", "steps", "places", "trail", "cost", "queues", "waits", "transfers", "retraces",
-    "curve", "values", "timeline", "nodes", "structures",
+    "names", "executables", "steps", "places", "trail", "cost", "queues", "waits", "transfers",
+    "retraces", "curve", "values", "timeline", "nodes", "structures",
 )  # fmt: skip
 #: what a message has besides its rows, at most
 _FRAME: Final = 24 + len(TABLES) * 160
@@ -53,8 +54,8 @@ class Board:
         """The number of a text, for columns that refer to one."""
         number = self._names.get(text)
         if number is None:
-            if len(self._names) >= _FEWER["names"]:
-                text = "…"
+            if len(self._names) >= _MOST_NAMES:
+                text = "…"  # for all that come now
                 if text in self._names:
                     return self._names[text]
             number = self._names[text] = len(self._names)
@@ -138,7 +139,7 @@ class Untold:
             now: the time.
             limit: of its bytes. What finds no room is for the next one.
         """
-        tables: dict[str, list[Row]] = {}
+        tables: dict[str, Sequence[Row]] = {}
         room = limit - _FRAME
         for name in _ORDER:
             schema = TABLES[NUMBERS[name]]

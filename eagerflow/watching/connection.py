@@ -26,7 +26,7 @@ class Comm(Protocol):
         """Send a message."""
 
     def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> object:
-        """Call this with each message that comes, whose ``["content"]["data"]`` is what was sent."""
+        """Call this with each message that comes; ``["content"]["data"]`` is what was sent."""
 
     def close(self) -> object:
         """Nothing more will be sent."""
@@ -37,8 +37,8 @@ class Connection:
     """Sends to one view what changes on a board.
 
     `flush` is called by one thread. What the view says comes in another: it acknowledges messages
-    (``{"ack": sequence}``) and asks for all anew when it misses one (``{"resync": true}``); anything
-    else is a wish, for `take_wishes`.
+    (``{"ack": sequence}``) and asks for all anew when it misses one (``{"resync": true}``);
+    anything else is a wish, for `take_wishes`.
 
     Args:
         board: what is to be told.

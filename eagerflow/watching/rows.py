@@ -117,8 +117,9 @@ class Rows:
     def _place(self, place: Place) -> Row:
         name = self._board.name
         frame, iteration = place.frames[-1] if place.frames else ("", -1)
-        return (place.thread, place.executable, self._node(place.executable, place.node),
-                name(place.doing), place.since, name(frame), iteration, name(place.queue))  # fmt: skip
+        node = self._node(place.executable, place.node)
+        return (place.thread, place.executable, node, name(place.doing), place.since, name(frame),
+                iteration, name(place.queue))  # fmt: skip
 
     def _node(self, number: int, node: str) -> int:
         known = self._observer.of(number) if number else None

@@ -97,7 +97,7 @@ class Series:
         newest = indices.max()
         for place in np.argsort(indices).tolist():
             index = int(indices[place])
-            if 0 <= index and newest - index < len(indices):
+            if index >= 0 and newest - index < len(indices):
                 count, total, least, largest = figures[place].tolist()
                 yield Bucket(index * span, span, int(count), total, least, largest)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final, Literal, final
 
 import numpy as np
@@ -154,7 +155,7 @@ def _column(data: bytes, kind: str, rows: int, position: int) -> tuple[list[Any]
         return values, position + _multiple(width * rows)
     ends = [0, *np.frombuffer(data, "<u4", rows, position).tolist()]
     position += _multiple(4 * rows)
-    raw = [data[position + a : position + b] for a, b in zip(ends, ends[1:], strict=False)]
+    raw = [data[position + a : position + b] for a, b in pairwise(ends)]
     texts = [r.decode() for r in raw] if kind == "text" else raw
     return list(texts), position + _multiple(ends[-1])
 

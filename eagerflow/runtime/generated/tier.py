@@ -54,8 +54,9 @@ class RegionCode:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer", "_ops", "_region",
-                 "_versions", "checked", "graph", "lanes", "mutexes")  # fmt: skip
+    __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer",
+                 "_ops", "_region", "_versions", "checked", "graph", "lanes",
+                 "mutexes")  # fmt: skip
 
     def __init__(
         self, graph: Graph, number: int, name: str, region: int = 0, *, is_part: bool = False
