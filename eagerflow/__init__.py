@@ -102,6 +102,8 @@ _LATER = {
     "switch": "control",
     "while_loop": "control",
     "TracedFunction": "function",
+    "dashboard": "views",
+    "show": "views",
     "spawn": "runners",
     "trace": "function",
     "move": "function.moving",

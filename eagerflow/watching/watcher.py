@@ -230,6 +230,10 @@ class Watcher:
 
     # --- what others ask ---
 
+    def held(self) -> threading.RLock:
+        """To be entered by who reads what is gathered, so that it does not change meanwhile."""
+        return self._lock
+
     def cost(self, now: float) -> float:
         """What looking takes, as a part of the time since it began."""
         return (self.spent + self.observer.duty.spent) / max(now - self.opened, 1e-9)
