@@ -11,6 +11,7 @@ from eagerflow.watching.watcher import Watcher
 
 #: a scope with more is the step itself, about: those within say more
 _ALL: Final = 0.95
+_MUCH: Final = 0.2
 #: shares below are not worth a word
 _LITTLE: Final = 0.05
 
@@ -69,9 +70,9 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
 
     >>> from eagerflow.watching.node_costs import NodeCost
     >>> from eagerflow.views.sentence import largest_part
-    >>> rows = [("matmul", "net/layer1", 0.3), ("dot", "net/layer2", 0.4), ("exp", "net/layer2", 0.3)]
+    >>> rows = [("matmul", "net/one", 0.3), ("dot", "net/two", 0.4), ("exp", "net/two", 0.3)]
     >>> largest_part([NodeCost(0, n, scope, 0.0, share, 1, 1, 0.0) for n, scope, share in rows])
-    ('layer2', 0.7)
+    ('two', 0.7)
     """
     if not costs:
         return None
@@ -91,6 +92,8 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
     found = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
     if node is not None and node.share > found[1]:
         found = node.node, node.share
+    if outer and found[1] < _MUCH:  # many small parts: what holds them says more
+        found = outer.rpartition("/")[2], shares[outer]
     return found if found[1] >= _LITTLE else None
 
 

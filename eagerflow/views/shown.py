@@ -69,9 +69,9 @@ def show(obj: Any) -> View:
     Raises:
         TensorValueError: there is nothing to be shown of such an object.
 
-    >>> print(ef.show(ef.tensor([[1.0, 2.0], [3.0, 10.0]])))
+    >>> print(ef.show(ef.tensor([[1.0, 1.0], [4.0, 10.0]])))
     f32[2,2]@cpu:0: 1 to 10, mean 4
-    ▆▃▃▁▁▁▁▁▁▁▁▁▁▁▁▃
+    █▁▁▁▁▄▁▁▁▁▁▁▁▁▁▄
     """
     if isinstance(obj, BoundFunction):
         obj = obj.__func__
@@ -113,14 +113,14 @@ def _drawn(obj: Any) -> View:
 
 def _array(array: Any) -> View:
     found = value_statistics(array.numpy())
-    kind, _, rest = str(found).partition("], ")
+    _, _, rest = str(found).partition("], ")
     head = f"{array.type}@{array.device}" if "@" not in str(array.type) else str(array.type)
     text = f"{head}: {rest or f'{found.size} elements'}"
     if not any(found.histogram):
         return _text(text)
     counts = [float(count) for count in found.histogram]
-    return _text(f"{text}\n{bars(counts)}", bars_svg(counts, f"distribution of the elements, {rest}"),
-                 bars_svg(counts, "distribution of the elements"))  # fmt: skip
+    picture = bars_svg(counts, f"distribution of the elements, {rest}")
+    return _text(f"{text}\n{bars(counts)}", picture, picture)
 
 
 # --- graphs and functions -------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def _counted(graph: Graph) -> str:
     """How many nodes there are, and of which ops."""
     nodes = [node for node in NodeIndex(graph).nodes if node.op != "constant"]
     counts = Counter(node.op for node in nodes).most_common()
-    shown = [f"{op} ×{count}" if count > 1 else op for op, count in counts[:_OPS]]
+    shown = [f"{op} {count} times" if count > 1 else op for op, count in counts[:_OPS]]
     shown += [f"{len(counts) - _OPS} more ops"] * (len(counts) > _OPS)
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"
 

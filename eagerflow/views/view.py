@@ -51,8 +51,7 @@ def bars(values: list[float]) -> str:
     if top <= 0:
         return _BARS[0] * len(values)
     last = len(_BARS) - 1
-    return "".join(_BARS[max(int(round(v / top * len(_BARS))) - 1, 0)] if v < top else _BARS[last]
-                   for v in values)  # fmt: skip
+    return "".join([_BARS[min(max(round(v / top * (last + 1)) - 1, 0), last)] for v in values])
 
 
 def bars_svg(values: list[float], label: str) -> str:

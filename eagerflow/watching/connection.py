@@ -22,7 +22,7 @@ _SLOW: Final = 1.0
 class Comm(Protocol):
     """The line to a view in a notebook, as ``comm.create_comm`` of Jupyter gives it."""
 
-    def send(self, data: dict[str, Any], buffers: list[bytes]) -> object:
+    def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> object:
         """Send a message."""
 
     def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> object:
@@ -102,7 +102,7 @@ class Connection:
             return
         self._allowed, self._last = allowed - len(message), now
         try:
-            self._comm.send({"sequence": self._untold.sequence}, [message])
+            self._comm.send({"sequence": self._untold.sequence}, buffers=[message])
         except Exception as error:  # a broken view must not stop what it looks at
             self.broken = f"{type(error).__name__}: {error}"
             return

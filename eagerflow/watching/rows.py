@@ -19,7 +19,7 @@ _TIMELINE: Final = 50
 
 
 @final
-class Rows:
+class BoardRows:
     """Puts onto a board what has changed.
 
     Args:

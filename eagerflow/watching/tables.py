@@ -108,7 +108,7 @@ def encode(
 
 @final
 @dataclass(frozen=True, slots=True)
-class Message:
+class TableMessage:
     """A message as it was before it was encoded.
 
     Attributes:
@@ -124,7 +124,7 @@ class Message:
     tables: dict[str, list[Row]]
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes) -> TableMessage:
     """What `encode` has encoded.
 
     Raises:
@@ -145,7 +145,7 @@ def decode(data: bytes) -> Message:
             column, position = _column(data, kind, rows, position)
             columns.append(column)
         tables[TABLES[number].name] = list(zip(*columns, strict=True))
-    return Message(sequence, time, bool(flags & WHOLE), tables)
+    return TableMessage(sequence, time, bool(flags & WHOLE), tables)
 
 
 def _column(data: bytes, kind: str, rows: int, position: int) -> tuple[list[Any], int]:

@@ -14,7 +14,7 @@ from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
 from eagerflow.watching.observing import Observed, StepObserver
-from eagerflow.watching.rows import Rows
+from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.structure import encode_structure, pieces
@@ -96,7 +96,7 @@ class Watcher:
         self.observer = StepObserver(self.log)
         self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
         self.board = Board()
-        self._rows = Rows(self.board, self.log, self.activity, self.observer)
+        self._rows = BoardRows(self.board, self.log, self.activity, self.observer)
         self._connections: tuple[Connection, ...] = ()
         self._lock = threading.RLock()  # what is gathered is read by other threads, too
         self._structures: set[int] = set()

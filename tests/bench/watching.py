@@ -42,7 +42,7 @@ class View:
     def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> None:
         self.heard = callback
 
-    def send(self, data: dict[str, Any], buffers: list[bytes]) -> None:
+    def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> None:
         self.count += 1
         self.nbytes += sum(map(len, buffers))
         self.heard({"content": {"data": {"ack": data["sequence"]}}})

@@ -1,4 +1,4 @@
-"""What is shown of things: the text says what the test knows, the bundle has what notebooks need."""
+"""What is shown of things: the text says what the test knows, and there is more for notebooks."""
 
 from __future__ import annotations
 
@@ -159,6 +159,7 @@ def cost(scope: str, share: float, node: str = "node") -> NodeCost:
         ([cost("net/a", 0.6), cost("net/b/c", 0.4)], ("a", 0.6)),
         ([cost("net/a/x", 0.97), cost("net/a/y", 0.01), cost("b", 0.02)], ("node", 0.97)),
         ([cost(str(i), 0.01) for i in range(100)], None),
+        ([cost("net", 0.1)] * 10, ("net", 1.0)),
     ],
 )
 def test_where_most_of_a_step_goes(costs, part) -> None:

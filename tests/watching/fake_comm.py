@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eagerflow.watching.tables import Message, decode
+from eagerflow.watching.tables import TableMessage, decode
 
 
 class FakeComm:
@@ -21,7 +21,7 @@ class FakeComm:
     def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> None:
         self._heard = callback
 
-    def send(self, data: dict[str, Any], buffers: list[bytes]) -> None:
+    def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> None:
         if self.broken is not None:
             raise self.broken
         (message,) = buffers
@@ -36,7 +36,7 @@ class FakeComm:
         self.closed = True
 
     @property
-    def decoded(self) -> list[Message]:
+    def decoded(self) -> list[TableMessage]:
         return [decode(message) for message in self.messages]
 
     def rows(self, table: str) -> list[Any]:
