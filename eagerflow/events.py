@@ -458,6 +458,11 @@ def remove_instrument(instrument: Instrument) -> None:
         _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
 
 
+def remove_after_fork(instrument: Instrument) -> None:
+    """The same in a process that was forked, where the lock may be held by a thread that is not."""
+    _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
+
+
 def open_waits() -> list[WaitEvent]:
     """The waits that go on now, the oldest first, those too that began without a listener.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Final, Protocol, final
 from weakref import WeakValueDictionary
 
@@ -122,8 +121,8 @@ def nodes_of_threads() -> dict[int, RunningNode]:
     return {thread: node for thread, node in found.items() if node is not None}
 
 
-#: code that was generated for a graph, and the instruction that a thread is at
-PlaceInCode = tuple[CodeType, int]
+#: the file name of code that was generated for a graph, and the line that a thread is at
+PlaceInCode = tuple[str, int]
 
 
 def places_of_threads() -> dict[int, PlaceInCode]:
@@ -134,8 +133,9 @@ def places_of_threads() -> dict[int, PlaceInCode]:
         for _ in range(_DEEP):
             if frame is None:
                 break
-            if frame.f_code.co_filename.startswith(CODE_FILE):
-                places[thread] = frame.f_code, frame.f_lasti
+            file = frame.f_code.co_filename
+            if file.startswith(CODE_FILE):
+                places[thread] = file, frame.f_lineno
                 break
             frame = frame.f_back
     return places
@@ -143,7 +143,5 @@ def places_of_threads() -> dict[int, PlaceInCode]:
 
 def node_at(place: PlaceInCode) -> RunningNode | None:
     """The node that generated code was at, without its loops; None if that is gone."""
-    code, instruction = place
-    owner = codes_by_file.get(code.co_filename)
-    line = next(islice(code.co_positions(), instruction // 2, None), (None,))[0]
-    return None if owner is None or line is None else owner.node_at_line(code.co_filename, line)
+    owner = codes_by_file.get(place[0])
+    return None if owner is None else owner.node_at_line(*place)

@@ -25,7 +25,7 @@ class Comm(Protocol):
     def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> object:
         """Send a message."""
 
-    def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> object:
+    def on_msg(self, callback: Callable[[dict[str, Any]], None]) -> object:
         """Call this with each message that comes; ``["content"]["data"]`` is what was sent."""
 
     def close(self) -> object:

@@ -85,6 +85,11 @@ class Sampler:
         if len(self._glances) < _MOST_GLANCES:
             self._glances += [(now, thread, place) for thread, place in self._places().items()]
 
+    def _any_long(self) -> bool:
+        """Whether a thread is in a long step, by a glance."""
+        found = [self._node_at(place) for place in self._places().values()]
+        return any(at is not None and self._is_long(at.executable) for at in found)
+
     def take_trail(self) -> list[tuple[float, int, int, str]]:
         """What glances saw since this was called last: time, thread, executable and node."""
         glances, self._glances = self._glances, []
@@ -106,10 +111,7 @@ class Sampler:
             moving: the transfers that do.
         """
         self.samples += 1
-        at_nodes = self._nodes()
-        if not waiting and not at_nodes:
-            self.places = []
-            return self.places
+        at_nodes = self._nodes() if self._any_long() else {}
         before = {(p.thread, p.executable, p.node, p.doing): p.since for p in self.places}
         moves = {e.thread: e for e in moving}
         places = [

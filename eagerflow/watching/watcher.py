@@ -145,6 +145,12 @@ class Watcher:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    def leave(self) -> None:
+        """In a process that was forked: its thread is not there to take what would be appended."""
+        events.remove_after_fork(self)
+        self._lock, self._thread, self._depth = threading.RLock(), None, 0
+        self._connections = ()
+
     @property
     def is_open(self) -> bool:
         """Whether it looks."""
@@ -253,9 +259,4 @@ class Watcher:
 shared: Final = Watcher()
 
 
-def _forget_in_child() -> None:
-    """A process that was forked has no thread of ours: nothing would take what it appends."""
-    events.remove_instrument(shared)
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
+os.register_at_fork(after_in_child=shared.leave)

@@ -37,9 +37,9 @@ class View:
 
     def __init__(self) -> None:
         self.count = self.nbytes = 0
-        self.heard: Callable[[dict[str, Any]], object] = lambda message: None
+        self.heard: Callable[[dict[str, Any]], None] = lambda message: None
 
-    def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> None:
+    def on_msg(self, callback: Callable[[dict[str, Any]], None]) -> None:
         self.heard = callback
 
     def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> None:

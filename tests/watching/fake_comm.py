@@ -16,9 +16,9 @@ class FakeComm:
         self.answers = answers
         self.closed = False
         self.broken: Exception | None = None
-        self._heard: Callable[[dict[str, Any]], object] = lambda message: None
+        self._heard: Callable[[dict[str, Any]], None] = lambda message: None
 
-    def on_msg(self, callback: Callable[[dict[str, Any]], object]) -> None:
+    def on_msg(self, callback: Callable[[dict[str, Any]], None]) -> None:
         self._heard = callback
 
     def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> None:

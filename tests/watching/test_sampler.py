@@ -11,7 +11,10 @@ from eagerflow.watching.sampler import Sampler
 
 
 def sampler(at: dict[int, RunningNode], long: bool = True) -> Sampler:
-    return Sampler(lambda: at, dict, node_at, lambda number: long)
+    return Sampler(
+        lambda: at, lambda: {t: (n.node, 0) for t, n in at.items()},
+        lambda place: next(n for n in at.values() if n.node == place[0]), lambda number: long,
+    )  # fmt: skip
 
 
 def test_a_long_node_keeps_when_it_was_seen_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from time import perf_counter
@@ -256,3 +257,51 @@ def test_watched_a_step_costs_one_tuple_and_four_calls() -> None:
         f(x)
         watched = calls_of(lambda: f(x))
     assert len(watched) - len(plain) == 4  # the clock twice, the thread, and the list
+
+
+FORKED = """
+import os
+import eagerflow as ef
+from eagerflow.watching import shared
+
+f = ef.trace(lambda x: ef.exp(x) + 1)
+f(ef.ones(2))
+shared.open()
+child = os.fork()
+if child == 0:
+    f(ef.ones(2))
+    shared.open()
+    shared.close()
+    os._exit(shared.log._steps != [] or shared.is_open)
+print(os.waitpid(child, 0)[1], shared.is_open)
+shared.close()
+"""
+
+
+def test_a_process_that_is_forked_looks_at_nothing() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 True\n", done.stderr
+
+
+def test_events_without_end_give_few_messages() -> None:
+    """100,000 steps, waits and levels a second, for three seconds of a clock of the test."""
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        for beat in range(60):
+            now = 1000.0 + beat / 20
+            for i in range(3000):
+                watcher.brief_step((i % 3, now, now + 1e-5, i % 7))
+            for i in range(1000):
+                watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
+                watcher.end(events.LevelEvent(name=f"q{i % 50}", depth=i, start=now))
+            watcher.look(now)
+            watcher.tell(now)
+    assert 0 < len(comm.messages) <= 60
+    assert max(map(len, comm.messages)) <= 100_000
+    assert sum(map(len, comm.messages)) <= 3 * 250_000 + 100_000
+    assert sum(t.count for t in watcher.log.executables.values()) == 180_000
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    last = {names[row[0]]: row[2] for row in comm.rows("queues")}
+    assert last == {f"q{i}": 950 + i for i in range(50)}

@@ -5,23 +5,16 @@ Nothing else is opened: no port, no file.
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from comm import create_comm
 
-from eagerflow.watching import Comm, Connection, Watcher, shared
+from eagerflow.watching import Connection, Watcher, shared
 
 #: by which the front-end knows what opens a comm
 TARGET: Final = "eagerflow.watching"
 #: of messages; a front-end that knows another one says so instead of drawing
 VERSION: Final = 1
-
-
-class _JupyterComm(Comm, Protocol):
-    """A comm that Jupyter made."""
-
-    def on_close(self, callback: Any) -> None:
-        """Call this when the front-end is gone."""
 
 
 def connect(watcher: Watcher = shared) -> Connection:
@@ -32,7 +25,7 @@ def connect(watcher: Watcher = shared) -> Connection:
     Args:
         watcher: what looks; that of this process if not given.
     """
-    comm: _JupyterComm = create_comm(target_name=TARGET, data={"version": VERSION})
+    comm = create_comm(target_name=TARGET, data={"version": VERSION})
     _answer_in_subshells(comm)
     connection = watcher.connect(comm)
     watcher.open()
