@@ -204,30 +204,40 @@ class Executable:
         """
         tier, make = self._detaching()
         event, number, brief = None, 0, StepEvent.brief
+        seen = None
         if brief is not None:
-            done = self._noted(brief, done)
+            seen = None if self._wanted is None else self._take_observation()
+            done = self._noted(brief, done, seen)
         if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
             number = event.step
         elif AbstractEvent.listeners:
             number = events.next_step()
-        return make(done, event, number=number, runner=runner)
+        around, step_of.observation = step_of.observation, seen
+        try:
+            return make(done, event, number=number, runner=runner)
+        finally:
+            step_of.observation = around
 
     def _noted(
-        self, note: Callable[[BriefStep], object], done: Callable[[Result], object]
-    ) -> Callable[[Result], object]:
-        """``done``, which notes before how long a step took that begins now."""
+        self, note: Callable[[BriefStep], object], done: Callable[[Result], object],
+        seen: Observation | None,
+    ) -> Callable[[Result], object]:  # fmt: skip
+        """``done``, which notes before how long a step took that begins now, or what was seen."""
         start = perf_counter()
 
         def noted(result: Result) -> object:
-            note((self.number, start, perf_counter(), 0))
+            if seen is None:
+                note((self.number, start, perf_counter(), 0))
+            else:
+                seen.end(start, perf_counter())
             return done(result)
 
         return noted
 
     def observe(self, observation: Observation | None) -> None:
-        """Observe the next step that a caller waits for, once an instrument listens.
+        """Observe the next step that begins while an instrument hears of steps in brief.
 
         Args:
             observation: takes what is seen; it is used once. None if none is wanted any more.

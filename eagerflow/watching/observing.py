@@ -17,6 +17,9 @@ from eagerflow.watching.value_statistics import ValueStatistics, value_statistic
 _WRITING: Final = 2e-4
 #: what observing costs after that, per look at the clock
 _LOOK: Final = 1.5e-6
+#: what a look may cost at most, and to write the code of a node or look at its value
+_DEAREST: Final = 1e-5
+_SLOWEST: Final = 5e-3
 #: observed steps that are not counted: code that is new runs slower
 _COLD: Final = 2
 #: seconds between two observed steps of one executable
@@ -138,9 +141,11 @@ class StepObserver:
         assert observation.stop is not None
         times = self._log.of(known.executable)
         took = observation.stop - observation.start
-        extra = max(took - times.median, 0.0)
-        self.duty.looked(extra)
         looks = sum(sum(region.runs) for region in observation.regions.values())
+        # a step that waited longer than others did not cost that
+        most = _DEAREST * looks if known.count and looks else _SLOWEST * len(known.index.nodes)
+        extra = min(max(took - times.median, 0.0), most)
+        self.duty.looked(extra)
         known.expected = _LOOK * looks if looks else extra
         known.count += 1
         if observation.values:

@@ -216,3 +216,30 @@ def test_waits_within_nodes_are_told_apart() -> None:
     assert len(seen) == 1
     waited = sum(sum(times.waited) for times in seen[0].regions.values())
     assert waited >= 0.0
+
+
+def test_a_step_that_no_caller_waits_for_is_observed_too() -> None:
+    queue = ef.Queue(100, "f32[2]")
+    out = ef.Queue(100, "f32[2]")
+
+    @ef.trace
+    def work():
+        out.enqueue(ef.exp(queue.dequeue()) * 2.0)
+
+    seen = []
+    with Brief() as brief, ef.spawn(work) as runner:
+        for i in range(6):
+            queue.enqueue(ef.ones(2))
+            out.dequeue()
+            if brief.steps and not i % 2:
+                number = next(n for n, _, _, thread in brief.steps if not thread)
+                find_executable(number).observe(Observation(number, seen.append))
+        runner.stop()
+    assert seen
+    nodes = [
+        line.node.op
+        for times in seen[0].regions.values()
+        for line, runs in zip(times.instructions, times.runs, strict=True)
+        if runs and line.node is not None
+    ]
+    assert "exp" in nodes

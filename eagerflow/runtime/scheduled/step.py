@@ -95,7 +95,7 @@ class ScheduledStep:
         self._sleeping = False  # the thread that runs the step, until the bell rings
         self._wake = wake
         self._caller = threading.get_ident()
-        self._observation: Observation | None = None  # of the step, for helpers
+        self._observation: Observation | None = step_of.observation
         self._here: deque[Job] = deque()  # nodes for that thread only
         self._light: deque[Job] = deque()
         self._heavy: deque[Job] = deque()
@@ -182,7 +182,7 @@ class ScheduledStep:
         """Do what there is to do in this thread; whether that was the end, which is told once."""
         token, around = error_state.set(QUIET), step_of.stopped
         step_of.stopped, outside = self._is_stopped, self._inside.enter(self)
-        step_of.step = self._number
+        step_of.step, step_of.observation = self._number, self._observation
         try:
             while True:
                 self._work(main=False)
@@ -195,7 +195,7 @@ class ScheduledStep:
                         return False
         finally:
             self._inside.leave(outside)
-            step_of.stopped = around
+            step_of.stopped, step_of.observation = around, None
             step_of.step, step_of.frames = 0, ()
             error_state.reset(token)
 
