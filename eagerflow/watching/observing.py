@@ -73,6 +73,7 @@ class StepObserver:
         self.duty = duty or Duty()
         self.executables: dict[int, Observed] = {}
         self._done: list[tuple[Observation, dict[int, ValueStatistics]]] = []
+        self._changed: list[Observed] = []
         self._worked = 0.0
 
     def of(self, number: int) -> Observed | None:
@@ -98,7 +99,8 @@ class StepObserver:
 
     def step(self, now: float) -> list[Observed]:
         """Take in what was observed, and ask for more; gives what is known anew."""
-        changed = self._collect(now)
+        self.collect()
+        changed, self._changed = self._changed, []
         seconds = sum(s.seconds for s in self._log.executables.values())
         self.duty.worked(max(seconds - self._worked, 0.0))
         self._worked = seconds
@@ -121,18 +123,16 @@ class StepObserver:
             )
             executable.observe(known.asked)
 
-    def _collect(self, now: float) -> list[Observed]:
+    def collect(self) -> None:
+        """Take in what was observed."""
         done = self._done[:]
         del self._done[: len(done)]
-        changed = []
         for observation, found in done:
             known = self.executables.get(observation.executable)
             if known is None or known.asked is not observation:
                 continue
-            known.asked, known.next = None, now + (_PAUSE if known.count >= _COLD else 0.0)
             self._take(known, observation, found)
-            changed.append(known)
-        return changed
+            self._changed.append(known)
 
     def _take(
         self, known: Observed, observation: Observation, found: dict[int, ValueStatistics]
@@ -140,6 +140,9 @@ class StepObserver:
         assert observation.start is not None
         assert observation.stop is not None
         times = self._log.of(known.executable)
+        times.saw(observation.start, observation.stop)
+        pause = _PAUSE if known.count >= _COLD else 0.0
+        known.asked, known.next = None, observation.stop + pause
         took = observation.stop - observation.start
         looks = sum(sum(region.runs) for region in observation.regions.values())
         # a step that waited longer than others did not cost that

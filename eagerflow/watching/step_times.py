@@ -60,6 +60,12 @@ class StepTimes:
         self.series.add(stops, seconds)
         self._median = None
 
+    def saw(self, start: float, stop: float) -> None:
+        """A step was observed: it counts, and how long it took says nothing of the others."""
+        self.first = self.first or start
+        self.last = max(self.last, stop)
+        self.count += 1
+
     @property
     def median(self) -> float:
         """The median of the last durations; 0 if there are none."""

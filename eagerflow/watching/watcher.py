@@ -198,6 +198,7 @@ class Watcher:
         with self._lock:
             self.log.collect()
             self.activity.collect()
+            self.observer.collect()
 
     def tell(self, now: float) -> None:
         """Tell the views."""

@@ -61,6 +61,19 @@ def test_steps_reach_a_view() -> None:
     assert len(comm.rows("timeline")) == 7
 
 
+def test_observed_steps_count() -> None:
+    f, watcher = small(), quiet()
+    watcher.observer.duty = Duty(share=1.0)
+    with watcher:
+        for _ in range(5):
+            f(ef.ones(2))
+            tick(watcher)
+        watcher.collect()
+    ((number, times),) = watcher.log.executables.items()
+    assert watcher.observed(number).count > 1
+    assert times.count == 5
+
+
 def test_the_structure_comes_once() -> None:
     f, comm, watcher = small(), FakeComm(), quiet()
     watcher.connect(comm)
