@@ -456,11 +456,12 @@ class CheckpointWarning(UserWarning):
 
 
 class MoveWarning(UserWarning):
-    """A variable that crosses to another device in each step, because of a scope around its use.
+    """A variable that crosses to another device in each step, because of a scope or a rule.
 
-    Results are right, and each step waits for the bytes. To hide it:
+    Results are right, and each step waits for the bytes; `eagerflow.move` moves the variable. To
+    hide it:
     ``warnings.simplefilter("ignore", ef.errors.MoveWarning)``; ``ef.config(moves="error")`` makes
-    errors of all moves.
+    errors of all moves that scopes ask for.
     """
 
 

@@ -45,7 +45,8 @@ class _StepOf(threading.local):
     """What code that runs in a thread knows of the step that the thread works for.
 
     Attributes:
-        step: its number; 0 outside of steps, and in one that began when no instrument listened.
+        step: its number; 0 outside of steps, and in one that was a call of generated code, since
+            no instrument listened when it began.
         frames: the loops of it that the thread is in, each with its iteration.
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.

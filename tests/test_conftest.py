@@ -12,6 +12,7 @@ import eagerflow as ef
 from eagerflow import settings as ef_settings
 from eagerflow.core import interpreter
 from tests import conftest
+from tests.messages import says
 
 
 class Looker(interpreter.AbstractInterpreter):
@@ -44,7 +45,7 @@ def test_a_thread_is_seen(guard, monkeypatch) -> None:
     next(guard)
     thread.start()
     try:
-        with pytest.raises(AssertionError, match="left behind"):
+        with pytest.raises(AssertionError, check=says("left behind")):
             next(guard)
     finally:
         done.set()

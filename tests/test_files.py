@@ -16,6 +16,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import files
 from eagerflow.errors import FileError
+from tests.messages import says
 
 LARGE = 300_000
 
@@ -129,7 +130,10 @@ def test_each_call_may_fail(
 
 
 def test_errors_of_the_block_are_its_own(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="mine") as caught, files.replaced("test", tmp_path / "file"):
+    with (
+        pytest.raises(OSError, check=says("mine")) as caught,
+        files.replaced("test", tmp_path / "file"),
+    ):
         raise OSError("mine")
     assert type(caught.value) is OSError
     assert list(tmp_path.iterdir()) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import AccessPath
+from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
 from eagerflow.core.convert import as_tensor
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape
@@ -75,9 +75,11 @@ class Output(NamedTuple):
         kind: ``"value"`` (an output of the graph), ``"slices"`` (two of them), ``"leaf"`` (an
             argument itself), ``"argument"`` (a container among them), ``"outside"`` (an object from
             outside itself), ``"made"`` (a container that the function made and that occurs in
-            several places) or ``"constant"``.
+            several places), ``"choice"`` (one of two others, which a branch decides) or
+            ``"constant"``.
         what: the index of the output, of the argument or of the container, the path in an
-            argument, the access path, or the constant.
+            argument, the access path, the constant, or of a choice the index of the output that
+            tells whether it is the first of these.
         shape: of the whole of slices.
     """
 
@@ -104,3 +106,22 @@ class Store(NamedTuple):
     treedef: Any
     outputs: tuple[Output, ...]
     of_arguments: bool = False
+
+
+def act(kind: str, target: AccessPath, owner: Any, value: Any) -> None:
+    """Do once more what was done to an object.
+
+    Args:
+        kind: that of a `Store`, but for ``"update"``.
+        target: its access path.
+        owner: the container, or what holds the name, attribute or item.
+        value: what is put there.
+    """
+    if kind == "set":
+        target.put(owner, value)
+    elif kind == "delete":
+        target.put(owner, GONE)
+    elif kind == "append":
+        kind_of(owner).extend(owner, value)
+    else:
+        refill(owner, value)

@@ -79,14 +79,10 @@ class Watch:
 
     Args:
         reads: what the function can reach.
-
-    Attributes:
-        kept: the containers, by id, whose changes stay.
     """
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self.kept: set[int] = set()
         self._stored = {key for s in reads.sites for key in facts_of(s.code).stores}
         names = {name for s in reads.sites for name in s.code.co_names}
         self._by_any_means = bool(names & (_SETTERS | _MUTATORS))
@@ -202,11 +198,18 @@ class Watch:
             for key, old in held.entries()
             if self._may_set(held, key)
         ]
+        known = {id(value): path for path, value in self._reads.holders}
         return [*_relied_on(changes)] + [
-            Read(path, "value" if type(old) in ATOMS else "identity", old)
+            self._unchanged(path, old, known.get(id(old)))
             for path, old in entries
             if path.get() is old is not GONE and not issubclass(type(old), _INPUTS)
         ]
+
+    def _unchanged(self, path: AccessPath, old: Any, known: AccessPath | Root | None) -> Read:
+        """The guard for what is there, and may have been stored from where else it is known."""
+        if known is not None and not _is_same(path, known):
+            return Read(path, "alias", known)
+        return Read(path, "value" if type(old) in ATOMS else "identity", old)
 
     def _may_set(self, held: Held, key: Any) -> bool:
         """Whether code names it where it stores something."""
@@ -241,8 +244,28 @@ class Watch:
     def restore(self) -> None:
         """Put everything back as it was, but for what other threads have put there since."""
         for held in self._held:
-            if held.kind in ("attributes", "namespace", "cell") or id(held.owner) not in self.kept:
-                held.restore(self._is_left)
+            held.restore(self._is_left)
+
+    def changed(self) -> list[Held]:
+        """What the function has changed, as it was before."""
+        return [
+            one
+            for one in self._held
+            if any(
+                kind not in ("set", "delete") or not self._is_left(one, key, old, new)
+                for kind, key, old, new in one.edits()
+            )
+        ]
+
+
+def _is_same(path: AccessPath, other: AccessPath | Root) -> bool:
+    """Whether two paths lead to one name, attribute or item."""
+    if not isinstance(other, AccessPath):
+        return False
+    try:
+        return path.location().identity == other.location().identity
+    except TypeError:  # it cannot be set
+        return False
 
 
 def _first(offsets: Iterable[tuple[CodeType, int | None]]) -> Source | None:

@@ -35,7 +35,7 @@ from eagerflow.capture.library import (
     kind_of_member,
     member_of,
 )
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, is_bare, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
@@ -214,8 +214,12 @@ class Collector:
         functions, self._functions = self._functions, []
         for one in functions:
             names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
-            is_named = bool(names & self._owners)
-            (self.found.objects if is_named else self._functions).append(one)
+            if not names & self._owners:
+                self._functions.append(one)
+            elif is_bare(one.value) and not self.stored:
+                self.found.add(one.path, "bare", one.value)
+            else:
+                self.found.objects.append(one)
 
     # --- values ---
 
@@ -290,9 +294,8 @@ class Collector:
             text = _joined(path, "" if name in ("__func__", "func") else f".{name}")
             text = "self" if text == "__self__" else text
             self.visit(AccessPath(path, "attribute", name, text, True), getattr(value, name))
-        # to ask a partial without attributes for them makes it one that others do not merge with
-        if type(value) is not MethodType and functools.partial.__reduce__(value)[2][3]:
-            self.found.objects.append(Holder(path, value))
+        if type(value) is not MethodType:
+            (self._functions if is_bare(value) else self.found.objects).append(Holder(path, value))
 
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.found.add(path, "type", value)

@@ -11,6 +11,7 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
@@ -103,6 +104,14 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
             return None
         attributes = value.__dict__  # that of this thread
     return attributes if isinstance(attributes, dict) else None
+
+
+def is_bare(value: Any) -> bool:
+    """Whether ``value`` is a partial without attributes.
+
+    To ask for its ``__dict__`` would make it one that others do not merge with.
+    """
+    return isinstance(value, partial) and not partial.__reduce__(value)[2][3]
 
 
 def _dict_entry(owner: Any, key: str) -> Any:

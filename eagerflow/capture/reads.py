@@ -132,13 +132,18 @@ class Reads:
     def of_types(self, types: Container[type]) -> list[dict[int, AccessPath | Root]]:
         """Tensors and objects that can change, by type and id; of these types, unless all count."""
         groups: dict[type, dict[int, AccessPath | Root]] = {}
-        held = [*self.containers, *self.objects, *(Holder(r.path, r.value) for r in self.tensors)]
-        for path, value in held:
+        for path, value in self.holders:
             if isinstance(value, ModuleType | FunctionType):
                 continue
             if type(value) in types or self.asks_identity:
                 groups.setdefault(type(value), {})[id(value)] = path
         return list(groups.values())
+
+    @property
+    def holders(self) -> list[Holder]:
+        """Tensors and objects that can change, with the paths by which they were reached first."""
+        tensors = [Holder(r.path, r.value) for r in self.tensors]
+        return [*self.containers, *self.objects, *tensors]
 
     @property
     def asks_identity(self) -> bool:

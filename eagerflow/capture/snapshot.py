@@ -36,7 +36,7 @@ class Held:
 
     Args:
         kind: ``"cell"``, ``"attributes"``, ``"namespace"``, ``"dict"``, ``"list"``, ``"deque"``,
-            ``"set"``, or ``"memory"`` (of an array).
+            ``"set"``, ``"memory"`` (of an array), or ``"handle"`` (of a tensor).
         owner: the object.
         text: its name in messages.
         path: how it was reached, for the caller.
@@ -71,6 +71,8 @@ class Held:
         owner = self.owner
         if self.kind == "cell":
             return {self.text: Location("cell", owner, None, "").get()}
+        if self.kind == "handle":
+            return owner._data, owner._lane, owner._mark
         if self.kind != "attributes":
             return owner
         if isinstance(owner, type):
@@ -107,13 +109,16 @@ class Held:
         """The locations that were set, with the old and the new value.
 
         What is longer or shorter than it was gives a location of the kind ``"list"`` as well, with
-        all that it held and the items from there on; deques, sets and arrays give themselves.
+        all that it held and the items from there on; deques, sets, arrays, and dicts whose keys
+        are in another order, give themselves.
         """
         before, now = self.before, self.now()
         if self.kind in _KEYED:
             for key, old, new in self._pairs(before, now):
                 if differs(old, new):
                     yield self.location(key), old, new
+            if self.kind == "dict" and _is_reordered(before, now):
+                yield Location("other", now, None, self.text), before, now
         elif self.kind == "list":
             if len(before) != len(now) or not all(map(is_, before, now)):
                 for i, (old, new) in enumerate(zip(before, now, strict=False)):
@@ -159,6 +164,13 @@ class Held:
             if self.names is None or key in self.names:
                 yield key, before.get(key, GONE), now.get(key, GONE)
 
+    def replace(self, values: dict[int, Any]) -> None:
+        """Let it have held other objects, by the ids of those that it held."""
+        if self.kind in _KEYED:
+            self.before = {key: values.get(id(x), x) for key, x in self.before.items()}
+        elif self.kind in ("list", "deque"):
+            self.before = [values.get(id(x), x) for x in self.before]
+
     def restore(self, stays: Callable[[Held, Any, Any, Any], bool] | None = None) -> None:
         """Put back what it held.
 
@@ -186,7 +198,7 @@ class Held:
             if len(before) != len(now) or not all(map(is_, before, now)):
                 refill(owner, before)
         elif not _SAME[self.kind](before, now):
-            (_restore_memory if self.kind == "memory" else refill)(owner, before)
+            _RESTORE.get(self.kind, refill)(owner, before)
 
 
 def _is_reordered(before: dict[Any, Any], now: dict[Any, Any]) -> bool:
@@ -243,9 +255,18 @@ def _restore_memory(owner: Any, before: Any) -> None:
     owner[... if getattr(owner, "shape", None) == () else slice(None)] = before
 
 
+def _restore_handle(owner: Any, before: Any) -> None:
+    owner._data, owner._lane, owner._mark = before
+
+
 _COPY: Final[dict[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(_KEYED, dict), "list": list, "deque": list, "set": set, "memory": copy.copy,
+    "handle": tuple,
 }  # fmt: skip
 _SAME: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "deque": _same_deque, "set": _same_set, "memory": _same_memory,
+    "handle": lambda before, now: all(map(is_, before, now)),
+}  # fmt: skip
+_RESTORE: Final[dict[str, Callable[[Any, Any], None]]] = {
+    "memory": _restore_memory, "handle": _restore_handle,
 }  # fmt: skip

@@ -6,7 +6,7 @@ A move is the op ``transfer``, bound as all others; tapes and traces see it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
@@ -271,6 +271,7 @@ def _refusal(
 _reads: Final[dict[int, tuple[ref[Tensor], Any]]] = {}
 #: for each variable how many times its value was moved, by line; None once that was said
 _crossings: Final[WeakKeyDictionary[Any, Counter[Source | None] | None]] = WeakKeyDictionary()
+_NEVER: Final[Counter[Source | None]] = Counter()
 #: crossings of one line that are no single step any more: an op has two operands
 _TOLD_AFTER: Final = 2
 
@@ -302,10 +303,27 @@ def _tell_of_read(x: Tensor, home: Device) -> None:
     counts[source] += 1
     if counts[source] <= _TOLD_AFTER and not x._lane.symbolic:
         return
-    _crossings[state] = None
+    size = int(type_of(x).type.nbytes)
+    tell_of_crossing({state: size}, home, f"make it on {home}, or use it under ef.colocate(...)")
+
+
+def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> None:
+    """Say of variables that they cross in each step, unless that was said of all of them.
+
+    Args:
+        sizes: for what each variable stands for its bytes.
+        home: the device on which they are read.
+        remedy: what to do about it.
+    """
+    new = [state for state in sizes if _crossings.get(state, _NEVER) is not None]
+    if not new:
+        return
+    _crossings.update(dict.fromkeys(new))
+    more = f" and {len(new) - 1} more variable{'s' * (len(new) > 2)}" if len(new) > 1 else ""
+    total = sum(sizes[state] for state in new)
     warn(
-        f"{state!r} is read on {home} in every step: {type_of(x).type.nbytes:,} bytes cross each"
-        f" time; make it on {home}, or use it under ef.colocate(...)",
+        f"{new[0]!r}{more} {'are' if more else 'is'} read on {home} in every step: "
+        f"{total:,} bytes cross each time; {remedy}",
         MoveWarning,
     )
 

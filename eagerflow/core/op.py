@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
@@ -16,7 +16,7 @@ from eagerflow.errors import (
     OpDefinitionError,
     hide_frames,
 )
-from eagerflow.hardware import forget_kernel
+from eagerflow.hardware import forget_kernel, on_replaced
 from eagerflow.types import BYTES, TensorSpec, TensorType, text_of
 from eagerflow_kernels import table
 
@@ -58,12 +58,23 @@ def common_device(*devices: Any, device: Any = None, **attrs: Any) -> Any:
             if first is None:
                 first = other
             elif other != first:
-                raise DeviceError(
-                    "operands sit on different devices",
-                    expected="all on one device",
-                    hint=f"move one with .to('{first}')",
-                )
+                raise _apart(first, other)
     return first
+
+
+def _apart(one: Any, other: Any) -> DeviceError:
+    """The error for operands on two devices."""
+    if str(one) != str(other):
+        return DeviceError(
+            "operands sit on different devices",
+            expected="all on one device",
+            hint=f"move one with .to('{one}')",
+        )
+    return DeviceError(
+        f"operands sit on two devices called {one}: its backend was registered anew",
+        expected="all on one device",
+        hint=f"x.to('{one}') brings what was made before to the device that there is now",
+    )
 
 
 @final
@@ -352,7 +363,14 @@ def _forget(name: str) -> None:
         forget_kernel(name)
 
 
+def _forget_replaced(devices: Collection[Any]) -> None:
+    """Hold nothing of devices that were replaced; what still is on them finds its kernels again."""
+    for op in list(_ops.values()):
+        op.resolved.clear()
+
+
 table.on_change(_forget)
+on_replaced(_forget_replaced)
 
 
 def bind(op: Op, *inputs: Any, **attrs: Any) -> Tensor:

@@ -21,6 +21,7 @@ from eagerflow.dims import Size, maximum, may_equal, same
 from eagerflow.files import replaced, unwritable
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
+from eagerflow.ops.state.variables import keep_together
 from eagerflow.options import (
     COUNT,
     FRACTION,
@@ -53,7 +54,8 @@ __all__ = [
     "COUNT", "FRACTION", "NOT_NEGATIVE", "POSITIVE", "PROBABILITY", "SIZE", "FifoStore",
     "OptionKind", "QueueState", "SequenceStore", "ShuffleStore", "Size", "Source", "TensorLike",
     "begin_told", "call_in_scope", "capture", "children", "ending", "first_names", "hint_at",
-    "in_range", "is_part", "is_traced", "is_weak", "matched", "maximum", "may_equal",
+    "in_range", "is_part", "is_traced", "is_weak", "keep_together", "matched", "maximum",
+    "may_equal",
     "module_getattr", "nearest", "note_set", "note_walk", "number_now", "one_of", "pack",
     "packed_size", "progress_bar", "put_state", "renaming", "replaced", "require", "same",
     "slept", "table_html", "table_lines", "to_html", "tree", "undo_by", "unknown_name",

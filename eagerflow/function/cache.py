@@ -13,10 +13,10 @@ from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.capture.argument_containers import Apart
-from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, fits
+from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, act, fits
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guards import Guards
-from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
+from eagerflow.capture.paths import AccessPath
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
 from eagerflow.core import interpreter, tree
@@ -26,7 +26,7 @@ from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
-from eagerflow.function.remains import FirstRun
+from eagerflow.function.first_run import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
@@ -238,6 +238,7 @@ class CacheEntry:
         return first.run(
             lambda graph: self._replay(graph, inputs),
             lambda values: self._finish(values, leaves, arguments),
+            arguments,
         )
 
     def refuse(self, name: str, what: str) -> NoReturn:
@@ -316,16 +317,10 @@ class CacheEntry:
             for s in self.stores
         ]
         for (kind, target, *_), owner, value in zip(self.stores, owners, stored, strict=True):
-            if kind == "set":
-                target.put(owner, value)
-            elif kind == "delete":
-                target.put(owner, GONE)
-            elif kind == "append":
-                kind_of(owner).extend(owner, value)
-            elif kind == "fill":
-                refill(owner, value)
-            else:
+            if kind == "update":
                 interpreter.current().rebind(owner, value)
+            else:
+                act(kind, target, owner, value)
         return tree.unflatten(self.treedef, results)
 
 
@@ -360,6 +355,9 @@ def _output(
         return IndexedSlices(values[what], values[what + 1], shape)
     if kind == "copy":
         return what.copy()
+    if kind == "choice":
+        at, options = what
+        return _output(options[not values[at].item()], values, leaves, arguments, made)
     return what
 
 
@@ -477,14 +475,14 @@ class Cache:
             self._groups.clear()
             self._shortcuts.clear()
 
-    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> bool:
-        """Drop some traces; gives whether there were any."""
+    def forget(self, is_stale: Callable[[CacheEntry], bool]) -> list[CacheEntry]:
+        """Drop some traces; gives them."""
         with self._lock:
             self._shortcuts.clear()
-            before = len(self)
+            stale = [entry for entry in self.entries() if is_stale(entry)]
             for group in self._groups.values():
-                group.entries = [entry for entry in group.entries if not is_stale(entry)]
-            return len(self) < before
+                group.entries = [entry for entry in group.entries if entry not in stale]
+            return stale
 
     def drop(self, key: Any) -> None:
         """Drop the traces of a key."""

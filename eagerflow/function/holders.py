@@ -57,7 +57,10 @@ class Holders:
                     left[id(x)] -= 1
         holders: dict[int, list[Any]] = {key: [] for key in left}
         missing = sum(count != 0 for count in left.values())
+        counted = {id(objects), *map(id, own)}
         for holder, held in _walk(self._near) if missing else ():
+            if id(holder) in counted:
+                continue
             for key in [id(x) for x in held if id(x) in left]:
                 missing += (left[key] == 0) - (left[key] == 1)
                 left[key] -= 1

@@ -20,6 +20,9 @@ from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
+from eagerflow.graph.edit import devices_in
+from eagerflow.graph.ir import Graph
+from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
 from eagerflow.source import capture, cell_name
 
@@ -77,7 +80,8 @@ class Lookup:
         self._unrepeated: set[str] = set()
         self._legacy: _Legacy | None = None  # once it is known, another thread may look
         self._legacy = self._inherit()
-        self._moved = ""  # what was moved, as of which there is no trace
+        self._moved = ""  # what was moved or replaced, as of which there is no trace
+        self._forgotten: list[Graph] = []  # of traces from before, until there is another one
         _all.add(self)
 
     def find(self, call: Call, *, runs: bool = True) -> tuple[CacheEntry, Sequence[Any]]:
@@ -142,6 +146,7 @@ class Lookup:
         if entry.fails:
             self.cache.tidy(call)
             return entry, first
+        self._forgotten.clear()
         entry.record.seconds = perf_counter() - start
         self.records.append(entry.record)
         self._traced += 1
@@ -185,7 +190,7 @@ class Lookup:
         with _tracing:
             if self.placer is None:
                 self.placer = Placer(self.name)
-            self.placer.change(rules, list(self.cache.entries()))
+            self.placer.change(rules, list(self.cache.entries()), self._forgotten)
 
     def forget_moved(self, states: Collection[Any], text: str) -> None:
         """Forget the traces that use state which was moved.
@@ -195,8 +200,27 @@ class Lookup:
             text: the same, in words.
         """
         with _tracing:
-            if self.cache.forget(lambda entry: _uses(entry, states)):
+            stale = self._forget(lambda entry: _uses(entry, states), text)
+            if not len(self.cache):  # what they have is asked of rules, as nothing else is there
+                self._forgotten += [entry.graph for entry in stale]
+
+    def forget_devices(self, devices: Collection[Device], text: str) -> None:
+        """Forget the traces that use devices which were replaced.
+
+        Args:
+            devices: the devices.
+            text: the same, in words.
+        """
+        gone = set(devices)
+        self._forgotten.clear()  # they may be on them
+        self._forget(lambda entry: not gone.isdisjoint(_devices_of(entry)), text)
+
+    def _forget(self, is_stale: Callable[[CacheEntry], bool], text: str) -> list[CacheEntry]:
+        with _tracing:
+            stale = self.cache.forget(is_stale)
+            if stale:
                 self._moved = text
+            return stale
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
@@ -210,6 +234,7 @@ class Lookup:
             self.cache.clear()
             self.direct.clear()
             self.records.clear()
+            self._forgotten.clear()
             self._traced = 0
             self._causes.clear()
             self._told.clear()
@@ -284,10 +309,26 @@ def _uses(entry: CacheEntry, states: Collection[Any]) -> bool:
     return False
 
 
+def _devices_of(entry: CacheEntry) -> set[Any]:
+    """The devices of a trace, wherever rules put its nodes."""
+    graphs = (entry.graph, entry.optimised)
+    inputs = {value.device for graph in graphs for value in graph.inputs}
+    return inputs.union(*[devices_in(graph.nodes) for graph in graphs])
+
+
 def forget_moved(states: Collection[Any], text: str) -> None:
     """Let all traced functions forget the traces that use state which was moved."""
     for lookup in list(_all):
         lookup.forget_moved(states, text)
+
+
+def _forget_replaced(devices: Collection[Device]) -> None:
+    kind = next(iter(devices)).kind
+    for lookup in list(_all):
+        lookup.forget_devices(devices, f"the backend of {kind} was registered anew")
+
+
+on_replaced(_forget_replaced)
 
 
 def _warn(text: str, kind: type[TraceWarning]) -> None:

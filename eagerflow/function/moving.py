@@ -13,7 +13,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError, PlacementError, hides_frames
 from eagerflow.function.lookup import forget_moved
 from eagerflow.graph.reasons import resource_text
-from eagerflow.hardware import Device, as_device, copied, devices, memory
+from eagerflow.hardware import Device, as_device, copied, devices, memory, out_of_memory
 from eagerflow.ops.state.variables import Variable
 from eagerflow.placement.constraints import holds_data
 from eagerflow.placement.rules import here
@@ -39,17 +39,21 @@ class _Held(NamedTuple):
 def move(tree: Any, device: Device | str) -> None:
     """Move variables to a device, between steps.
 
-    Their values stay the same. Traced functions that use them are traced again when they are called
-    the next time, since the devices of what they compute may differ.
+    Their values stay the same. What optimisers keep beside a parameter moves with it, and the
+    parameters of an optimiser with that. Traced functions that use them are traced again when they
+    are called the next time, since the devices of what they compute may differ.
+
+    Tensors are values and do not move; ``x.to(device)`` gives another one. Queues and their like
+    stay where they were made. A generator has no device: what it draws is made where ops run.
 
     Args:
-        tree: a variable, a module, an optimiser, or a tree of these. Of an optimiser it moves the
-            state that it keeps, not the parameters.
+        tree: a variable, a module, an optimiser, or a tree of these.
         device: where to.
 
     Raises:
         PlacementError: there is no such device, it has no room for them, or something in ``tree``
             is no variable. Then none was moved.
+        OutOfMemoryError: it has room for them, but holds too much besides. None was moved.
 
     >>> v = ef.Variable([1.0, 2.0])
     >>> with ef.config(cpu_devices=2):
@@ -67,13 +71,16 @@ def move(tree: Any, device: Device | str) -> None:
     held = list(_variables(tree))
     if not held:
         raise PlacementError("move: there is no variable", given=repr(tree), expected=_TAKES)
-    states = in_order(one.state for one in held)
+    states = in_order(s for one in held for s in (one.state, *(one.state.companions or ())))
     states = [state for state in states if state.device is not target]
     _check(held, states, target)
     with ExitStack() as locks:
         for state in states:
             locks.enter_context(state.lock)
-        data = [copied(state._data, state.device, target) for state in states]
+        try:
+            data = [copied(state._data, state.device, target) for state in states]
+        except MemoryError as error:
+            raise out_of_memory("move", target, error) from None
         for state, there in zip(states, data, strict=True):
             state.move(there, target.lanes[state.dtype])
     if states:
@@ -113,12 +120,21 @@ def _variables(given: Any) -> Iterator[_Held]:
 def _no_variable(leaf: Any, path: str) -> PlacementError:
     kind = type(leaf).__name__
     is_tensor = isinstance(leaf, Tensor)
+    hint = None
+    if is_tensor:
+        hint = "values do not change: x.to(device) gives another one"
+    elif getattr(leaf, "resource", None) is not None:
+        hint = f"it stays where it was made; make another {kind} for elements there"
     return PlacementError(
-        f"move: a {kind} cannot be moved",
-        given=f"tree{path} is {leaf.type if is_tensor else f'a {kind}'}",
+        f"move: {_article(kind)} cannot be moved",
+        given=f"tree{path} is {leaf.type if is_tensor else _article(kind)}",
         expected=_TAKES,
-        hint="values do not change: x.to(device) gives another one" if is_tensor else None,
+        hint=hint,
     )
+
+
+def _article(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'AEIO' else 'a'} {kind}"
 
 
 def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Device) -> None:
@@ -134,7 +150,7 @@ def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Devic
         if holds_data(state.device) and not holds_data(target):
             raise PlacementError(
                 f"move: {target} holds no values, so {resource_text(state)} would lose its own",
-                given=_told(paths[state], state),
+                given=_told(paths.get(state), state),
                 expected=f"one of {here()}",
             )
     if not _has_room(target, need):
@@ -142,7 +158,7 @@ def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Devic
         raise PlacementError(
             f"move: the variables take {need:,} bytes, and {target} may hold "
             f"{memory(target).limit:,}",
-            given=_told(paths[first], first),
+            given=_told(paths.get(first), first),
             expected=f"one of {here([d for d in devices() if _has_room(d, need)])}",
         )
 
@@ -152,6 +168,8 @@ def _has_room(device: Device, need: int) -> bool:
     return limit is None or need <= limit
 
 
-def _told(path: str, state: VariableState) -> str:
+def _told(path: str | None, state: VariableState) -> str:
     made = "" if state.made is None else f", made at {state.made}"
+    if path is None:  # it moves with another
+        return f"{state!r}{made}"
     return f"tree{path} is {state!r}{made}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
+from eagerflow.core.moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
 from eagerflow.graph.ir import Graph
@@ -45,21 +46,34 @@ class Placer:
         placement = place(graph, rules, known=self._matched)
         self._matched |= placement.matched
         self._tell(placement.fallbacks)
+        _tell_of_crossing([placement])
         return rules, placement
 
-    def change(self, rules: Rules | None, entries: Sequence[CacheEntry]) -> None:
+    def change(
+        self, rules: Rules | None, entries: Sequence[CacheEntry], forgotten: Sequence[Graph] = ()
+    ) -> None:
         """Place traces by other rules, all or none; by the same ones, nothing is done.
+
+        Args:
+            rules: the rules.
+            entries: the traces.
+            forgotten: the graphs of traces that there were until state moved. If there are no
+                others, rules that are impossible for them are refused as well.
 
         Raises:
             PlacementError: that is impossible for one of them.
         """
         if rules is self.rules or (rules is not None and rules.is_same(self.rules)):
             return
-        matched, placements = _placed(entries, rules)
+        if not entries:
+            _placed(forgotten, rules)
+        matched, placements = _placed([entry.graph for entry in entries], rules)
         self.rules, self._matched, self._warned = rules, matched, False
         for entry, placement in zip(entries, placements, strict=True):
             entry.replace(rules, placement)
-        self._tell([text for p in placements if p is not None for text in p.fallbacks])
+        made = [placement for placement in placements if placement is not None]
+        self._tell([text for placement in made for text in placement.fallbacks])
+        _tell_of_crossing(made)
 
     def adopt(self, entry: CacheEntry) -> None:
         """Place a trace of another function."""
@@ -78,8 +92,16 @@ class Placer:
         warn(text, PlacementWarning)
 
 
+def _tell_of_crossing(placements: Sequence[Placement]) -> None:
+    """Warn of variables that are read on other devices in each step by what rules want."""
+    for placement in placements:
+        for device, sizes in placement.crossing.items():
+            remedy = f"ef.move(..., {str(device)!r}) moves variables there"
+            tell_of_crossing(sizes, device, remedy)
+
+
 def _placed(
-    entries: Sequence[CacheEntry], rules: Rules | None
+    graphs: Sequence[Graph], rules: Rules | None
 ) -> tuple[set[str], list[Placement | None]]:
     """The patterns that match in some trace, and the traces placed.
 
@@ -87,15 +109,15 @@ def _placed(
         PlacementError: a trace cannot be placed, or a pattern matches in none.
     """
     if rules is None:
-        return set(), [None for _ in entries]
+        return set(), [None for _ in graphs]
     placements: list[Placement | None] = []
     matched: set[str] = set()
     every = rules.targets.keys()
-    for entry in entries:
-        placement = place(entry.graph, rules, known=every)
+    for graph in graphs:
+        placement = place(graph, rules, known=every)
         placements.append(placement)
         matched |= placement.matched
-    if entries and not matched >= every:
-        first = place(entries[0].graph, rules, known=matched)  # says which one, and what is near
+    if graphs and not matched >= every:
+        first = place(graphs[0], rules, known=matched)  # says which one, and what is near
         placements[0] = first
     return matched, placements

@@ -1,4 +1,4 @@
-"""What the user's objects still hold of a trace when it has ended, and the one run that fills it.
+"""What the user's objects still hold of a trace when it has ended.
 
 A tensor is a handle: it gets its value of the call that traced, wherever it is held. A number is
 replaced by its value in what holds it. Where that cannot be done, the trace is refused.
@@ -6,12 +6,11 @@ replaced by its value in what holds it. Where that cannot be done, the trace is 
 
 from __future__ import annotations
 
-import copy
 import gc
 import operator
 from collections import deque
-from collections.abc import Callable, Sequence
-from types import CellType, FrameType
+from collections.abc import Sequence
+from types import CellType, FrameType, GeneratorType
 from typing import Any, Final, final
 from weakref import ref
 
@@ -21,8 +20,8 @@ from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.function.holders import Holders
-from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.runtime.replay import replay
+from eagerflow.graph.ir import Value
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
@@ -32,67 +31,14 @@ _DEEP: Final = 4
 
 
 @final
-class FirstRun:
-    """The run of the call that traced, which gives values to what is held of the trace.
-
-    Args:
-        graph: as traced.
-        remains: what is held.
-        failure: the exception that ended the function, None if none did.
-        last: or the node that raises it.
-    """
-
-    def __init__(
-        self, graph: Graph, remains: Remains, failure: Exception | None, last: Node | None
-    ) -> None:
-        self._count = len(graph.outputs)
-        self._remains = remains
-        self._failure = failure
-        self._graph = copy.copy(graph)
-        self._graph.outputs = [*graph.outputs, *remains.values]
-        self._end: Graph | None = None
-        if last is not None:
-            self._graph.nodes = [node for node in graph.nodes if node is not last]
-            self._graph.outputs += last.inputs
-            self._end = Graph(graph.name)
-            self._end.inputs, self._end.nodes = list(dict.fromkeys(last.inputs)), [last]
-
-    def run(self, run: Callable[[Graph], Sequence[Any]], finish: Callable[..., Any]) -> Any:
-        """Run the graph node by node.
-
-        Args:
-            run: gives the values of the outputs of a graph.
-            finish: makes the result of these, and puts back what is stored outside.
-        """
-        values = dict(zip(self._graph.outputs, outputs := run(self._graph), strict=True))
-        self._remains.fill([values[v] for v in self._remains.values])
-        result = finish(outputs[: self._count])
-        if self._end is not None:
-            replay(self._end, [values[v] for v in self._end.inputs])
-        if self._failure is not None:
-            raise self._failure
-        return result
-
-    def drop(self) -> None:
-        """Let it be: what is held stays without a value, and the function has failed.
-
-        Raises:
-            Exception: the failure.
-        """
-        self._remains.forget()
-        if self._failure is not None:
-            raise self._failure
-
-
-@final
 class Remains:
     """The tensors and numbers of a trace that are held when it has ended.
 
     Args:
         tracer: the trace.
         holders: finds what holds it.
-        failed: whether the function has raised: the traceback holds its variables, and no other
-            call uses the trace.
+        stays: whether what holds them is left as it is, so that no other call uses the trace.
+        copies: what was in the place of arguments.
 
     Attributes:
         values: what they are in the graph, where that is to be known.
@@ -102,13 +48,21 @@ class Remains:
         TraceError: what holds a number cannot hold its value.
     """
 
-    def __init__(self, tracer: Tracer, holders: Holders, *, failed: bool) -> None:
+    def __init__(
+        self,
+        tracer: Tracer,
+        holders: Holders,
+        *,
+        stays: bool,
+        copies: Sequence[Any] = (),
+    ) -> None:
         handed_out = self._handed_out = tracer.handed_out
         self._holders = holders
         self._numbers: list[TracedNumber] = []  # those that only a run of the graph knows
         self._handles: list[Tensor] = []
+        self._arrays: list[TracedArray] = []
         self.texts: list[str] = []
-        if not failed and not _are_held(tracer, holders):
+        if not stays and not _are_held(tracer, holders):
             self.values: list[Value] = []
             return
         symbols = _alive(handed_out, Symbol)
@@ -117,10 +71,14 @@ class Remains:
         numbers = _alive(handed_out, TracedNumber)
         self._numbers = [x for x in numbers if x.varies and x.tracer.parent is None]
         self.values = [x.value for x in self._numbers] + [x._data.value for x in self._handles]
-        if not failed:
+        held_by = holders.of(self._handles)
+        arrays = {id(x): x for those in held_by for x in those if type(x) is TracedArray}
+        self._arrays = [x for x in arrays.values() if not any(x is one for one in copies)]
+        if not stays:
             kept = [x.value for x in _kept(numbers, holders, [self._numbers])]
             kept += [x._data.value for x in _kept(self._handles, holders)]
             self.texts = _texts(kept)
+        del held_by, arrays
         numbers = [x for x in numbers if not x.varies]
         _replace(numbers, [x.number for x in numbers], holders)
 
@@ -130,11 +88,23 @@ class Remains:
         _replace(self._numbers, values[:count], self._holders)
         for handle, value in zip(self._handles, values[count:], strict=True):
             handle._data, handle._lane, handle._mark = value._data, value._lane, value._mark
+
+    def settle(self, copies: list[Any], given: Sequence[Any]) -> None:
+        """Put arrays of NumPy in the place of what stood for them.
+
+        Args:
+            copies: what was in the place of arguments; what cannot hold those keeps these.
+            given: the arguments.
+        """
+        self._numbers, self._handles = [], []  # or they would hold some
+        _replace(copies, given, self._holders, strict=False)
+        _replace(self._arrays, [x.maker(x.tensor) for x in self._arrays], self._holders)
         self.forget()
 
     def forget(self) -> None:
         """Leave them as they are: their use is an error."""
-        self._numbers, self._handles, self._holders = [], [], Holders(())
+        self._numbers, self._handles, self._arrays = [], [], []
+        self._holders = Holders(())
         self._handed_out.clear()
 
 
@@ -216,7 +186,9 @@ def _frames_among(
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> None:
+def _replace(
+    objects: list[Any], values: Sequence[Any], holders: Holders, *, strict: bool = True
+) -> None:
     """Put values in the place of objects in all that holds them, but for local variables."""
     for depth in range(_DEEP + 1):
         held_by = holders.of(objects)
@@ -224,22 +196,29 @@ def _replace(objects: list[Any], values: Sequence[Any], holders: Holders) -> Non
         kept_in = {id(x): x for those in held_by for x in those if id(x) not in frames}
         new = {id(x): value for x, value in zip(objects, values, strict=True)}
         del held_by  # or it would hold what is to be replaced next
-        objects, values = _put_all(list(kept_in.values()), new, depth)
+        holding = list(kept_in.values())
         del kept_in
+        objects, values = _put_all(holding, new, depth, strict=strict)
+        del holding
 
 
-def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[Any], list[Any]]:
+def _put_all(
+    kept_in: list[Any], new: dict[int, Any], depth: int, *, strict: bool
+) -> tuple[list[Any], list[Any]]:
     """Put new values into what can be changed; gives the tuples, and what is to replace them.
 
     Args:
         kept_in: what holds the old values.
         new: the new ones, by the ids of the old.
         depth: how many tuples in tuples were made anew.
+        strict: whether what cannot be changed is an error.
     """
     tuples = [x for x in kept_in if isinstance(x, tuple)] if depth < _DEEP else []
     known = set(map(id, tuples))
     for holder in kept_in:
-        if id(holder) not in known and not _put(holder, new):
+        if id(holder) in known or _put(holder, new):
+            continue
+        if strict and not _is_in_flight(holder, kept_in):
             value = next(new[id(x)] for x in gc.get_referents(holder) if id(x) in new)
             raise TraceError(
                 f"a {type(holder).__name__} keeps a number of the trace",
@@ -247,6 +226,24 @@ def _put_all(kept_in: list[Any], new: dict[int, Any], depth: int) -> tuple[list[
                 hint="give it the number itself: int(k) or float(k), which makes k static",
             )
     return tuples, [_made_anew(x, new) for x in tuples]
+
+
+def _is_in_flight(kept: Any, own: list[Any]) -> bool:
+    """Whether nothing holds it but the stack of code that runs in another thread.
+
+    That has met a number in the middle of the trace, and goes on with it. The generators that it
+    is in the middle of count as its stack.
+    """
+    known, left = {id(own)}, [kept]
+    known.add(id(left))
+    while left:
+        around = gc.get_referrers(left.pop())
+        if not all(id(x) in known or type(x) in (FrameType, GeneratorType) for x in around):
+            return False
+        left += [x for x in around if type(x) is GeneratorType and id(x) not in known]
+        known.update(map(id, left))
+        del around[:]
+    return True
 
 
 def _made_anew(old: tuple[Any, ...], new: dict[int, Any]) -> Any:

@@ -6,6 +6,7 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
 from collections import deque
@@ -28,6 +29,7 @@ from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
 from eagerflow.capture.paths import AccessPath, Location, Root
 from eagerflow.capture.reads import Finding, Read
+from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor
 from eagerflow.core.texts import holds_placeholder
@@ -105,10 +107,6 @@ class Outside:
                 self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
-        # what stays as the function left it: names, containers and tensors
-        self._kept: list[tuple[AccessPath, Any]] = []
-        self._changed: set[int] = set()
-        self._updated: list[int] = []
         self._described: list[str] = []
         self._watches: list[Watch] = []
         self._unproven: list[Read] = []
@@ -216,8 +214,10 @@ class Outside:
         """Rely on what is at a location that code may only set."""
         for watch in self._watches:
             read = watch.read_at(location)
-            if read is not None and not any(read.value is t.value for t in self.reads.tensors):
-                self.rely(read)
+            if read is None:
+                continue
+            known = next((t.path for t in self.reads.tensors if t.value is read.value), None)
+            self.rely(read if known is None else Read(read.path, "alias", known))
 
     def look_into(self, value: Any, text: str) -> None:
         """Follow an object that was found while the function ran, as those before."""
@@ -237,22 +237,29 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        keeps = kind is None and self._request.runs
-        for handle in self._updated if keeps else ():
-            self._tracer.updated.pop(handle)  # gets its value as all that is held
-        for watch in self._watches:
-            watch.kept = self._changed if keeps else set()
         self._tracer.restore_updated()
         self._stack.__exit__(kind, value, trace)
-        if keeps:
-            for path, new in self._kept:
-                path.set(new)
+
+    def changed(self) -> tuple[list[Held], list[Held]]:
+        """What the function has changed so far, as it was before and as it is now."""
+        before = [copy.copy(held) for watch in self._watches for held in watch.changed()]
+        after = [Held(x.kind, x.owner, x.text, x.path, x.names) for x in before]
+        originals = {
+            id(x): old for (_, x), (_, old) in zip(self._substitutes, self._originals, strict=True)
+        }
+        for held in (*before, *after):
+            held.replace(originals)
+        for handle, *contents in self._tracer.updated.values():
+            after.append(Held("handle", handle, ""))
+            before.append(copy.copy(after[-1]))
+            before[-1].before = tuple(contents)
+        return before, after
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
 
         Args:
-            make: ``make(kind, target, value, outside)`` gives a store.
+            make: ``make(kind, target, value)`` gives a store.
         """
         for handle, *_ in self._tracer.updated.values():
             now = Tensor()
@@ -260,9 +267,8 @@ class Outside:
             read = self._tensors.get(id(handle))
             if read is None:
                 self._note("a tensor is updated that no name leads to", self.unrepeated)
-                self._updated.append(id(handle))
             else:
-                yield make("update", read.path, now, self)
+                yield make("update", read.path, now)
         for _, container in self.reads.containers:
             ask_in_keys(container, within=False)
         changes = list(self.changes())
@@ -272,9 +278,7 @@ class Outside:
             new = _to_store(change)
             ask_in_keys(new)
             try:
-                store = (
-                    None if change.kind == "memory" else make(change.kind, change.path, new, self)
-                )
+                store = None if change.kind == "memory" else make(change.kind, change.path, new)
             except (TraceError, TypeError):
                 store = None
             if store is not None and not self._is_of_call(change.path):
@@ -282,21 +286,12 @@ class Outside:
             else:
                 if change.kind == "memory" and is_numpy(change.new):
                     raise _written(change)
-                self._keep(change)
+                self._note(str(change), self.unrepeated)  # each call is traced that does it
 
     def _is_of_call(self, path: AccessPath | Root) -> bool:
         """Whether it leads into a static argument that is another object in other calls."""
         start = path.root.get()
         return any(start is x for x in self._by_value)
-
-    def _keep(self, change: OutsideChange) -> None:
-        """Leave what no store can repeat as it is: each call is traced that does it."""
-        self._note(str(change), self.unrepeated)
-        if change.kind in ("set", "delete"):
-            assert isinstance(change.path, AccessPath)
-            self._kept.append((change.path, change.new))
-        else:
-            self._changed.add(id(change.path.get()))
 
     # --- results ---
 
@@ -312,6 +307,11 @@ class Outside:
             if is_container(one.value) and not self._is_of_call(one.path)
         ]
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
+
+    def origin_of(self, handle: Tensor) -> Read | None:
+        """The read of the one tensor outside that holds a value; None if there are more."""
+        reads = [read for read in self._tensors.values() if read.value._data is handle._data]
+        return reads[0] if len(reads) == 1 else None
 
     def knows(self, x: Any) -> bool:
         """Whether ``x`` is an object from outside."""
@@ -332,6 +332,10 @@ class Outside:
     def _report(self, finding: Finding) -> None:
         wrong = f"{finding.what} {finding.why}"
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
+
+    def note_unrepeated(self, text: str, source: Source | None) -> None:
+        """Note what no run can repeat: each call is traced that does it."""
+        self._note(text if source is None else f"{text} at {source}", self.unrepeated)
 
     def _note(self, text: str, to: list[str], wrong: str = "", **more: Any) -> None:
         """Note what is not as in eager mode, or refuse it."""

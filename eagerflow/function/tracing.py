@@ -5,7 +5,7 @@ What it reads and stores outside: `function/surroundings.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
@@ -23,21 +23,19 @@ from eagerflow.capture.argument_containers import (
     is_container,
 )
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.capture.equality import ATOMS
+from eagerflow.capture.paths import AccessPath
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
-from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.tensor import AbstractArray, Tensor, type_of
-from eagerflow.core.texts import holds_placeholder
-from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import asked
+from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
+from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.holders import Holders
 from eagerflow.function.local_names import LocalNames
-from eagerflow.function.remains import FirstRun, Remains
+from eagerflow.function.outputs import Outputs
+from eagerflow.function.remains import Remains
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
@@ -46,8 +44,7 @@ from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
 from eagerflow.source import Source
-from eagerflow.tracing.arrays import TracedArray, is_numpy
-from eagerflow.tracing.numbers import TracedNumber
+from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
@@ -91,41 +88,20 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         TraceError: the function does what a trace cannot.
     """
     tracer = Tracer(request.name)
+    maker = _Maker(request, tracer)
     try:
-        entry, values, failure = _Maker(request, tracer).entry()
+        entry, values, failure = maker.entry()
         if failure is not None and not _acts(entry):
             raise failure
-        if failure is not None or tracer.raises is not None or tracer.is_held:
-            _settle(request, tracer, entry, failure)
-        else:
-            tracer.handed_out.clear()
+        # what the function did before it raised is done before the graph raises
+        entry.fails = failure is not None or bool(maker.aftermath and tracer.raises)
+        entry.first = maker.first_run(entry, failure)
     except BaseException:
         tracer.handed_out.clear()  # nothing of it gets a value: its use is an error
+        if maker.aftermath is not None:
+            maker.aftermath.undo()
         raise
     return entry, values
-
-
-def _settle(
-    request: TraceRequest, tracer: Tracer, entry: CacheEntry, failure: Exception | None
-) -> None:
-    """Let the first run give values to what is held of the trace, and raise what the function did.
-
-    Raises:
-        TraceError: with ``strict=True``, if what is held would get no values in other runs.
-    """
-    holders = Holders([failure, request.fn, [leaf.value for leaf in request.call.leaves]])
-    remains = Remains(tracer, holders, failed=failure is not None)
-    if remains.texts and request.strict:
-        raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
-    entry.record.unrepeated = entry.record.unrepeated or remains.texts
-    # what the function stored before it raised is put back before the graph raises
-    stays = failure is not None or entry.stores or entry.record.unrepeated
-    last = tracer.raises if stays else None
-    entry.fails = failure is not None or last is not None
-    if entry.fails or remains.values:
-        entry.first = FirstRun(entry.graph, remains, failure, last)
-    else:
-        remains.forget()
 
 
 def _acts(entry: CacheEntry) -> bool:
@@ -152,14 +128,10 @@ class _Maker:
         #: the data of each handle before the function ran
         self.before: list[Any] = []
         self.graph_leaves: list[int] = []
-        self.outputs: list[Value] = []
-        self.arrays: dict[int, TracedArray] = {}  # the outputs that are arrays of NumPy
-        self.containers: ArgumentContainers | None = None
-        self._handles: dict[int, tuple[int, Any]] = {}  # the outputs that are such, by id
-        self._known: dict[int, Output] = {}  # where objects are from that were there before, by id
-        self._several: dict[int, Any] = {}  # containers made here that occur in several places
-        self._made: dict[int, int] = {}  # those of them that are built already
-        self.made: list[tuple[tree.TreeDef, tuple[Output, ...]]] = []
+        self.containers = ArgumentContainers((), (), ())
+        self.outputs: Outputs | None = None  # once the function has run
+        #: what is left as it is, if runs do not repeat what the function did
+        self.aftermath: Aftermath | None = None
 
     def entry(self) -> tuple[CacheEntry, Sequence[Any], Exception | None]:
         """The entry, the captured inputs as they were when the function ran, and how it failed."""
@@ -176,7 +148,7 @@ class _Maker:
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
-        known += self.containers.values if self.containers is not None else []
+        known += self.containers.values
         if known:
             note_lists(tracer, known)
         names = LocalNames(function)
@@ -192,6 +164,9 @@ class _Maker:
                         raise
                     result, failure = None, error  # what the function did until then stays done
                 entry = self._finish(result, outside)
+                stays = failure is not None or entry.record.unrepeated
+                if request.runs and (stays or (tracer.raises is not None and entry.stores)):
+                    self.aftermath = self._aftermath(arguments, result, outside)
             entry.locals = names.values(tracer)
             if tracer.structures is not None:
                 tracer.structures.settle(outside.reads)
@@ -206,6 +181,51 @@ class _Maker:
             assert failure is not None
             raise failure
         return entry, outside.values, failure
+
+    def _aftermath(self, arguments: Sequence[Any], result: Any, outside: Outside) -> Aftermath:
+        copies = [(made, leaf.handle) for made, leaf in zip(self.inputs, self.leaves, strict=True)
+                  if type(made) is Tensor or type(made) is TracedArray]  # fmt: skip
+        values = self.request.call.values
+        copies += [(path.get(arguments), path.get(values)) for path in self.containers.paths]
+        updated = [
+            (made, leaf.handle)
+            for made, before, leaf in zip(self.inputs, self.before, self.leaves, strict=True)
+            if type(made) is Tensor and made._data is not before
+        ]
+        assert self.outputs is not None
+        edits = self.containers.changes()
+        return Aftermath(outside, copies, updated, edits, result, self.outputs.chosen)
+
+    def first_run(self, entry: CacheEntry, failure: Exception | None) -> FirstRun | None:
+        """What the run of the call that traced does besides, None if nothing.
+
+        Raises:
+            TraceError: something keeps a value and cannot keep it.
+        """
+        request, tracer, aftermath = self.request, self.tracer, self.aftermath
+        if aftermath is not None and entry.apart is not None:
+            entry.apart.check(request.call.values)
+        near = [failure, request.fn, [leaf.value for leaf in self.leaves], aftermath]
+        if aftermath is not None:
+            aftermath.redo()
+        assert self.outputs is not None
+        handles = self.outputs.handles
+        # nothing here may hold anything of the trace
+        self.inputs, self.before, self.outputs = [], [], None
+        self.containers = ArgumentContainers((), (), ())
+        copies = () if aftermath is None else aftermath.copies
+        if aftermath is None and not tracer.is_held:
+            tracer.handed_out.clear()
+            return None
+        remains = Remains(tracer, Holders(near), stays=aftermath is not None, copies=copies)
+        if remains.texts and request.strict:
+            raise TraceError(f"{request.name}: {remains.texts[0]}", given="strict=True")
+        entry.record.unrepeated = entry.record.unrepeated or remains.texts
+        if entry.fails or aftermath is not None or remains.values:
+            last = tracer.raises if entry.fails else None
+            return FirstRun(entry.graph, remains, aftermath, handles, failure, last)
+        remains.forget()
+        return None
 
     def _scopes(self) -> AbstractContextManager[None]:
         """The scopes of the function are its own, whatever scope the call is in."""
@@ -269,151 +289,45 @@ class _Maker:
         if type(result) is not Tensor:
             tree.leaves(result)  # a list that holds itself is refused here
             ask_in_keys(result)
-        self._known = outside.outputs
-        if self.containers is not None:
-            self._known |= self.containers.outputs
-        handles = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
-        self._known |= {id(x): Output("leaf", i) for i, x in reversed(handles)}
-        for container in self.containers.values if self.containers is not None else ():
+        containers = self.containers
+        for container in containers.values:
             ask_in_keys(container, within=False)
-        done = self.containers.changes() if self.containers is not None else ()
         changes, changed = [], []
-        for kind, path, value in done:
-            owner: Any = path if kind in ("append", "fill") else path.parent
-            changed.append(owner)
-            changes.append((kind, path, kept_lists(value, owner.text, self._first_line)))
-            ask_in_keys(changes[-1][2])
-        self._note_several([result, *[x for *_, x in changes], *[x.new for x in outside.changes()]])
-        entry.treedef, entry.outputs = self._tree(result, outside)
-        stores = list(outside.stores(self._store))
+        for kind, path, value in containers.changes():
+            changed.append(path if kind in ("append", "fill") else path.parent)
+            value = kept_lists(value, changed[-1].text, self._first_line)
+            ask_in_keys(value)
+            changes.append((kind, path, value))
+        leaves = [(i, x) for i, x in enumerate(self.inputs) if type(x) is Tensor]
+        known = outside.outputs | containers.outputs
+        known |= {id(x): Output("leaf", i) for i, x in reversed(leaves)}
+        outputs = self.outputs = Outputs(self.tracer, outside, self.leaves, self.inputs, known)
+        outputs.note_several(
+            [result, *[x for *_, x in changes], *[x.new for x in outside.changes()]]
+        )
+        entry.treedef, entry.outputs = outputs.tree(result)
+        stores = list(outside.stores(outputs.store))
         entry.apart = self._apart(changed, stores, outside)
         entry.stores = (
-            *self._updated_arguments(),
-            *[self._store(*change, outside)._replace(of_arguments=True) for change in changes],
+            *self._updated_arguments(outputs),
+            *self._argument_stores(changes, outputs, outside),
             *stores,
         )
-        entry.made = tuple(self.made)
-        entry.arrays = tuple([(i, x.maker) for i, x in self.arrays.items()])
-        self._close_graph(entry, outside)
+        entry.made = tuple(outputs.made)
+        entry.arrays = tuple([(i, x.maker) for i, x in outputs.arrays.items()])
+        self._close_graph(entry, outside, outputs.values)
         return entry
 
-    def _note_several(self, values: Iterable[Any]) -> None:
-        """Note which containers that the function made occur in several places of these values.
-
-        They have to be one object there after each run, too: what is done to it in one place is
-        seen in the others.
-        """
-        seen: dict[int, Any] = {}
-        left = list(values)
-        while left:
-            x = left.pop()
-            parts = None if id(x) in self._known else tree.children(x)
-            if parts is None or x is None or _is_constant(x):
-                continue
-            if id(x) in seen:
-                self._several[id(x)] = x
-            else:
-                seen[id(x)] = x
-                left += parts
-
-    def _tree(
-        self, value: Any, outside: Outside, *, stored: bool = False, built: Any = None
-    ) -> tuple[tree.TreeDef, tuple[Output, ...]]:
-        """The structure of a value, and where its leaves come from."""
-        leaves, treedef = tree.flatten(
-            value,
-            lambda x: (
-                _is_constant(x)
-                or (x is not built and (id(x) in self._known or id(x) in self._several))
-            ),
-            whole=True,
-        )
-        outputs = [
-            self._output(x, path, outside, stored=stored)
-            for x, path in zip(leaves, tree.paths(treedef), strict=True)
-        ]
-        return treedef, tuple(outputs)
-
-    def _output(self, x: Any, path: str, outside: Outside, *, stored: bool = False) -> Output:
-        """Where a leaf of a result comes from, or of what is stored outside."""
-        if id(x) in self._known:
-            return self._known[id(x)]
-        if id(x) in self._several:
-            if id(x) not in self._made:  # those inside of it come first
-                self.made.append(self._tree(x, outside, stored=stored, built=x))
-                self._made[id(x)] = len(self.made) - 1
-            return Output("made", self._made[id(x)])
-        if type(x) is Tensor or type(x) is TracedArray:
-            return Output("value", self._add_handle(x))
-        if type(x) is Dim:
-            x = number_of(x)
-        if type(x) is TracedNumber:
-            return Output("value", self._add(x.value))
-        if type(x) is IndexedSlices:
-            first = self._add(self.tracer.value_of(x.values))
-            self._add(self.tracer.value_of(x.indices))
-            return Output("slices", first, x.shape)
-        return self._constant(x, path, outside, stored)
-
-    def _constant(self, x: Any, path: str, outside: Outside, stored: bool) -> Output:
-        """A result that is no tensor: the same in each run."""
-        if type(x) in (slice, frozenset):
-            x = asked(x, f"its place in a {type(x).__name__}")
-        if holds_placeholder(x):
-            raise TraceError(
-                "a traced function returns a text that shows a value",
-                given=f"result{path} is {''.join([x])!r}",
-                hint="return the tensor or the number, and make the text of it outside",
-            )
-        if isinstance(x, AbstractArray):
-            resource = getattr(x, "resource", None)
-            if not stored and any(resource is made for made in self.tracer.created_resources):
-                raise TraceError(
-                    "a traced function returns a variable that it makes",
-                    given=f"result{path}",
-                    hint="make the variable outside, or return its value: v.value",
-                )
-            return Output("constant", x)
-        if is_numpy(x):
-            return Output("copy", x.copy())
-        if isinstance(x, set):  # of another call, which is one of the same items
-            here = [i for i, leaf in enumerate(self.leaves) if leaf.value is x]
-            if here:
-                return Output("leaf", here[0])
-        is_known = any(x is leaf.value for leaf in self.leaves) or outside.knows(x)
-        hashes: Any = type(x).__hash__
-        by_value = hashes is not None and hashes is not object.__hash__
-        if is_known or by_value or isinstance(x, _IMMUTABLE):
-            return Output("constant", x)
-        raise TraceError(
-            f"a traced function returns a {type(x).__name__} that it makes",
-            given=f"result{path}",
-            expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
-            hint="return its tensors, and build the object outside",
-        )
-
-    def _add_handle(self, x: Any) -> int:
-        """The output for a tensor or an array; one that is returned twice is one there, too."""
-        if id(x) not in self._handles:
-            array = type(x) is TracedArray
-            number = self._add(self.tracer.value_of(x.tensor if array else x))
-            self._handles[id(x)] = (number, x)
-            if array:
-                self.arrays[number] = x
-        return self._handles[id(x)][0]
-
-    def _add(self, value: Value) -> int:
-        self.outputs.append(value)
-        return len(self.outputs) - 1
-
-    def _updated_arguments(self) -> list[Store]:
+    def _updated_arguments(self, outputs: Outputs) -> Iterator[Store]:
         """The handles of the caller that get another value."""
-        stores = []
-        done: set[int] = set()
-        for i, (x, before) in enumerate(zip(self.inputs, self.before, strict=True)):
-            if type(x) is not Tensor or x._data is before or id(x) in done:
-                continue
-            done.add(id(x))
+        changed = {
+            id(x): (i, x)
+            for i, (x, before) in reversed(
+                list(enumerate(zip(self.inputs, self.before, strict=True)))
+            )
+            if type(x) is Tensor and x._data is not before
+        }
+        for i, x in changed.values():
             leaf = self.leaves[i]
             if leaf.array is not None:
                 raise TraceError(
@@ -421,18 +335,21 @@ class _Maker:
                     given=type(leaf.value).__name__,
                     hint="pass ef.tensor(array), or work on a copy: x = ef.tensor(x)",
                 )
-            output = Output("value", self._add(self.tracer.value_of(x)))
-            stores.append(Store("update", i, tree.flatten(0)[1], (output,)))
-        return stores
+            output = Output("value", outputs.add(self.tracer.value_of(x)))
+            yield Store("update", i, tree.flatten(0)[1], (output,))
 
-    def _store(self, kind: str, target: Any, value: Any, outside: Outside) -> Store:
-        """What stores ``value`` outside after each run."""
-        return Store(kind, target, *self._tree(value, outside, stored=True))
+    def _argument_stores(
+        self, changes: Iterable[tuple[str, AccessPath, Any]], outputs: Outputs, outside: Outside
+    ) -> Iterator[Store]:
+        """What is done to containers among the arguments after each run."""
+        for kind, path, value in changes:
+            try:
+                yield outputs.store(kind, path, value)._replace(of_arguments=True)
+            except TraceError:
+                outside.note_unrepeated(f"{path.text} is changed", self._first_line)
 
     def _apart(self, changed: list[Any], stores: list[Store], outside: Outside) -> Apart | None:
         """What looks whether a container that is changed is both an argument and from outside."""
-        if self.containers is None:
-            return None
         reads = outside.reads
         read = [h.path for h in (*reads.containers, *reads.objects) if is_container(h.value)]
         written = [s.target.parent if s.kind == "set" else s.target
@@ -447,7 +364,7 @@ class _Maker:
 
     # --- the graph ---
 
-    def _close_graph(self, entry: CacheEntry, outside: Outside) -> None:
+    def _close_graph(self, entry: CacheEntry, outside: Outside, outputs: list[Value]) -> None:
         """Bring the inputs in order; what is static or made while tracing becomes constants."""
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
@@ -455,7 +372,7 @@ class _Maker:
         entry.leaves = tuple([i for value, i in pairs if id(value) not in static])
         entry.numbers = tuple([(i, static[id(v)].number) for v, i in pairs if id(v) in static])
         inputs = [value for value, _ in pairs if id(value) not in static]
-        graph.outputs = self.outputs
+        graph.outputs = outputs
         captured, constants, entry.guards = outside.close(static)
         entry.guards.keep_apart(outside.reads, entry.stores)
         entry.asks_identity = outside.reads.asks_identity
@@ -523,11 +440,6 @@ class _Maker:
             record.unrolled += map(str, unrolled)
             record.notes += [loop.warning for loop in unrolled[:1] if loop.nodes >= LARGE]
         return record
-
-
-def _is_constant(x: Any) -> bool:
-    """Whether it is a tuple of plain values, which stays the object that it is."""
-    return type(x) is tuple and all(type(y) in ATOMS or _is_constant(y) for y in x)
 
 
 def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:

@@ -186,6 +186,7 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "scope": node.scope,
         "source": node.source,
         "forward": node.forward,
+        "leeway": node.leeway,
     }
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 

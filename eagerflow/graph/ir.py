@@ -5,12 +5,13 @@ Grammar of the text form (`eagerflow.graph.text` writes and reads it)::
     graph    ::= "graph" [name] "(" [input ("," input)*] ")" "{" node* "return" [values] "}"
     input    ::= value ":" spec
     node     ::= result op "(" [values] ")" [attrs] [":" specs]
-                 [after] [into] [place] [scope] [source]
+                 [after] [into] [place] [leeway] [scope] [source]
     result   ::= values "=" | label ":"              # the label of a node without outputs
     attrs    ::= "{" name "=" literal ("," name "=" literal)* "}"
     after    ::= "after" label ("," label)*          # control edges
     into     ::= "into" value                        # an input whose buffer takes the output
     place    ::= "on" string ["because" string]      # where it runs, and why
+    leeway   ::= "within" string                     # a pattern of devices that would do as well
     scope    ::= "in" string
     source   ::= "#" the user's line, up to the end of the line
     spec     ::= type ["@" device] | "int" | "float" | "complex"
@@ -42,6 +43,7 @@ from typing import Any, final
 from eagerflow.errors import GraphError
 from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.hardware import Device
+from eagerflow.hardware.names import DeviceName
 from eagerflow.source import Source
 from eagerflow.types import text_of
 
@@ -119,6 +121,8 @@ class Node:
             written into its buffer; None for a buffer of its own.
         forward: of a node that the rule of a derivative made, the node whose derivative it is part
             of; that may be in another graph.
+        leeway: what the program leaves open of where it runs: a pattern of devices, or a value,
+            perhaps of another graph, that it is to be with; None if nothing.
     """
 
     op: str
@@ -133,6 +137,7 @@ class Node:
     source: Source | str | None = None
     reuses: int | None = None
     forward: Node | None = None
+    leeway: DeviceName | Value | None = None
 
     @property
     def reason(self) -> str:

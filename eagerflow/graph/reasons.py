@@ -27,15 +27,28 @@ def reason_of(node: Node) -> str:
             return node.because
         return f"{node.because}, as for &{forward.name}, of whose derivative it is part"
     general = general_reason(node)
-    detail = _detail(node, general)
+    if isinstance(node.leeway, Value):
+        return general
+    detail = _detail(node, _general(node))
     return f"{general}: {detail}" if detail else general
 
 
 def general_reason(node: Node) -> str:
     """The same in words that many nodes share, found without going through the graph."""
+    reason, leeway = _general(node), node.leeway
+    if node.because or leeway is None:
+        return reason
+    if isinstance(leeway, Value):
+        return f"colocated with %{leeway.name}"
+    return f"{reason}, as the scope {leeway} leaves it open"
+
+
+def _general(node: Node) -> str:
     if node.because:
         return node.because
     kind = kind_of(node.op)
+    if node.op in ("Send", "Recv"):
+        return "where what it sends is" if node.op == "Send" else "where what it receives is needed"
     if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
         return "numbers are in the memory of the host"
     if kind in ("call", "branches", "loop"):
@@ -62,6 +75,8 @@ def _detail(node: Node, general: str) -> str:
     if general == _STATE:
         resource = node.attrs["resource"]
         return f"{resource_text(resource)} on {resource.device}"
+    if node.op in ("Send", "Recv"):
+        return str(node.attrs["edge"])
     op = find_op(node.op)
     if op is not None and op.moves:
         (value,) = node.inputs

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from importlib import import_module
 from typing import Any, Final, cast, final
+from weakref import WeakSet
 
 from eagerflow import plugins
 from eagerflow.errors import DeviceError
@@ -37,7 +38,8 @@ class Device:
         xp: the array namespace for its arrays; None without values.
     """
 
-    __slots__ = ("backend", "holds_data", "index", "kind", "lanes", "name", "task", "xp")
+    __slots__ = ("__weakref__", "backend", "holds_data", "index", "kind", "lanes", "name", "task",
+                 "xp")  # fmt: skip
 
     def __init__(self, name: str, kind: str, index: int, backend: Backend) -> None:
         self.name = name
@@ -53,6 +55,7 @@ class Device:
         for lane in self.lanes.values():
             lane.truth = self.lanes[DTYPES["bool"]]
             lane.twin.truth = lane.truth.twin
+        _known.add(self)
 
     def __str__(self) -> str:
         return self.name
@@ -72,9 +75,12 @@ class Device:
 
 # --- the registry ---------------------------------------------------------------------------
 
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()  # a backend may register kernels while its devices are made
 _backends: dict[str, Backend] = {}
 _devices: dict[str, Device] = {}
+#: those that were replaced as well, as long as something is on them
+_known: Final[WeakSet[Device]] = WeakSet()
+_when_replaced: Final[list[Callable[[Collection[Device]], object]]] = []
 _plugins_loaded = False
 #: the backends that come with eagerflow, by kind
 _BY_NAME: Final = {
@@ -87,7 +93,10 @@ _STAND_INS: Final = {"async": 2, "null": 8}
 
 
 def register_backend(backend: Backend) -> None:
-    """Add a kind of device, or replace one of that name (its devices are made anew).
+    """Add a kind of device, or replace one of that name: its devices are made anew.
+
+    What was made on the devices of before stays there and can be used; ``x.to(name)`` brings it to
+    the new one. Traced functions that use such a device are traced anew.
 
     Args:
         backend: any object with the members of `eagerflow.hardware.Backend`.
@@ -100,10 +109,25 @@ def register_backend(backend: Backend) -> None:
     _check(backend)
     with _lock:
         old = _backends.get(backend.kind)
+        if old is not None and _is_same(old, backend):
+            return
         _backends[backend.kind] = backend
-        if old is not None and type(old) is not type(backend):
-            for name in [n for n, d in _devices.items() if d.kind == backend.kind]:
-                del _devices[name]
+        replaced = [d for d in _devices.values() if d.kind == backend.kind and d.task is None]
+        for one in replaced:
+            del _devices[one.name]
+    if replaced:
+        for tell in _when_replaced:
+            tell(replaced)
+
+
+def on_replaced(tell: Callable[[Collection[Device]], object]) -> None:
+    """Call ``tell`` with the devices that a new backend has replaced, after each time."""
+    _when_replaced.append(tell)
+
+
+def _is_same(a: Backend, b: Backend) -> bool:
+    """Whether two backends do the same: of one class, if their objects hold nothing."""
+    return a is b or (type(a) is type(b) and not getattr(a, "__dict__", a))
 
 
 def _check(backend: Any) -> None:
@@ -287,7 +311,10 @@ def devices(kind: str | None = None) -> list[Device]:
 def forget_kernel(name: str) -> None:
     """Drop what lanes remember for the operator ``name``: its kernel was registered anew."""
     number = known_operator(name)
-    if number is not None:
-        for entry in list(_devices.values()):
-            for lane in entry.lanes.values():
-                lane.kernels[number] = None
+    if number is None:
+        return
+    with _lock:
+        known = list(_known)
+    for device in known:
+        for lane in device.lanes.values():
+            lane.kernels[number] = None

@@ -103,16 +103,19 @@ class OpenScope:
         part: of one that a trace opens for a part, the interpreter that was on top before.
         ended: whether its block was left.
         is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
+        anchor: of a colocation, what the value was that it is for, if a trace made it.
     """
 
-    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "ended", "home", "is_plain", "moved",
-                 "outer", "part", "scope")  # fmt: skip
+    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "anchor", "ended", "home", "is_plain",
+                 "moved", "outer", "part", "scope")  # fmt: skip
 
     def __init__(
         self, scope: DeviceScope | None, *, frame: FrameType | None = None,
         moved: dict[Any, Any] | None = None, outer: OpenScope | None = None, part: Any = None,
+        anchor: Any = None,
     ) -> None:  # fmt: skip
         self.scope = scope
+        self.anchor = anchor
         self.home = None if scope is None or scope.is_pattern else scope.device
         self.outer = outer
         self.moved = {} if moved is None else moved
@@ -290,7 +293,17 @@ def part_of_trace(top: Any) -> OpenScope | None:
         top: the interpreter that was on top before.
     """
     around = open_scope()
-    return None if around is None else OpenScope(around.scope, outer=around, part=top)
+    if around is None:
+        return None
+    return OpenScope(around.scope, outer=around, part=top, anchor=around.anchor)
+
+
+def choice_left() -> DeviceName | Any:
+    """What the scope in force leaves open: a pattern, or what `OpenScope.anchor` is; else None."""
+    one = open_scope()
+    if one is None or one.scope is None:
+        return None
+    return one.scope.name if one.scope.is_pattern else one.anchor
 
 
 # --- the blocks -----------------------------------------------------------------------------
@@ -322,14 +335,17 @@ class AbstractScopeBlock(ABC):
 
     device: Device
 
-    def __init__(self, scope: DeviceScope | None, device: Device) -> None:
+    def __init__(self, scope: DeviceScope | None, device: Device, anchor: Any = None) -> None:
         self.device = device
         self._scope = scope
+        self._anchor = anchor
         self._open: list[OpenScope] = []
 
     def __enter__(self) -> Device:
         frame = _generator(sys._getframe(1))
-        self._open.append(OpenScope(self._scope, frame=frame, outer=open_scope()))
+        self._open.append(
+            OpenScope(self._scope, frame=frame, outer=open_scope(), anchor=self._anchor)
+        )
         return self.device
 
     def __exit__(self, *raised: object) -> None:
@@ -371,7 +387,7 @@ class device(AbstractScopeBlock):  # noqa: N801 - used like a function
         if name is None:
             super().__init__(None, first_cpu())
         elif isinstance(name, AbstractScopeBlock):
-            super().__init__(name._scope, name.device)
+            super().__init__(name._scope, name.device, name._anchor)
         else:
             scope = _asked(name)
             super().__init__(scope, scope.device)
@@ -400,7 +416,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
     """Run ops where a value is, within a ``with`` block: a scope for the device of ``x``.
 
     Args:
-        x: a tensor, a variable, or anything else that has a ``device``.
+        x: a tensor, a variable, a queue, or anything else that has a ``device``.
 
     Raises:
         DeviceError: it has none.
@@ -413,7 +429,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
     """
 
     def __init__(self, x: Any) -> None:
-        where = getattr(x, "device", None)
+        where = getattr(x, "device", None) or getattr(getattr(x, "resource", None), "device", None)
         if not isinstance(where, Device):
             raise DeviceError(
                 "colocate: this is on no device",
@@ -421,7 +437,9 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
                 expected="a tensor, a variable, or something else that has a device",
                 hint="ef.device(name) names a device" if isinstance(x, str) else None,
             )
-        super().__init__(_scope_of(_name_of(where), where, colocated=True), where)
+        symbolic = getattr(getattr(x, "_lane", None), "symbolic", False)
+        anchor = x._data if symbolic else None
+        super().__init__(_scope_of(_name_of(where), where, colocated=True), where, anchor)
 
     def __repr__(self) -> str:
         return f"ef.colocate(<on {self.device}>)"

@@ -12,6 +12,7 @@ from eagerflow.extending import (
     NOT_NEGATIVE,
     hint_at,
     is_traced,
+    keep_together,
     one_of,
     put_state,
     require,
@@ -136,6 +137,7 @@ class LBFGS:
         # while a step tries values in the variables: what they were
         self._before = ef.Variable(ef.zeros(size, dtype=dtype, device=device), trainable=False)
         self._begun = ef.Variable(False, trainable=False, device=device)
+        keep_together(*self._variables, *self.state.values(), self._before, self._begun)
         undo_by(self._begun, self._undo)
 
     def load_state(self, state: Mapping[str, Any], strict: bool = True) -> None:

@@ -8,7 +8,15 @@ from typing import Any, Final, TypeAlias
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, hides_frames
-from eagerflow.extending import NOT_NEGATIVE, TensorLike, hint_at, in_range, put_state, require
+from eagerflow.extending import (
+    NOT_NEGATIVE,
+    TensorLike,
+    hint_at,
+    in_range,
+    keep_together,
+    put_state,
+    require,
+)
 from eagerflow.hardware import beside
 from eagerflow.optim.parameters import (
     Parameter,
@@ -25,6 +33,8 @@ from eagerflow.optim.parameters import (
 #: a learning rate: a number, or a function of the number of updates done that gives one
 Rate: TypeAlias = float | ef.Tensor | ef.Variable | Callable[[ef.Tensor], TensorLike]
 Accumulators: TypeAlias = Sequence[Rows]
+#: the state that is kept beside no parameter but the first
+_COUNTS: Final = ("counts", "count")
 
 #: what numbers are held in beside a complex variable
 _REAL: Final = {"complex64": ef.float32, "complex128": ef.float64}
@@ -79,16 +89,19 @@ class AbstractOptimiser(ABC):
             decay = per_variable(f"{what}: weight_decay", weight_decay, path, v)
             scale = per_variable(f"{what}: lr_scale", lr_scale, path, v)
             made = self._accumulators(path, v, accumulators)
+            keep_together(v, *made.values())
             self.state.update(made)
             dtype = working_dtype(v)
             parameters.append(Parameter(i, path, v, tuple(made.values()), dtype, decay, scale))
         self._parameters = Parameters(tuple(parameters), treedef)
-        device = parameters[0].variable.device
+        first = parameters[0].variable
+        device = first.device
         if self._counted:
             zeros = ef.zeros(len(parameters), dtype=ef.int64, device=device)
             self.state["counts"] = ef.Variable(zeros, trainable=False, name="counts")
         self.count = ef.Variable(0, dtype=ef.int64, device=device, trainable=False, name="count")
         self.state["count"] = self.count
+        keep_together(first, *[self.state[name] for name in _COUNTS if name in self.state])
 
     def _accumulators(
         self, path: str, v: ef.Variable, wanted: Mapping[str, float]
@@ -187,7 +200,7 @@ class AbstractOptimiser(ABC):
         if callable(lr):
             lr = lr(self.count.value)
         device = self.count.device
-        rate = ef.asarray(lr, dtype=ef.float64).to(device)
+        rate = ef.asarray(lr, dtype=ef.float64, device=device)
         if rate.ndim:
             raise ShapeError("update: the learning rate is one number", given=str(rate.type))
         refusal = "update: the learning rate is negative or NaN"

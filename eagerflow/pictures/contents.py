@@ -350,6 +350,9 @@ class _Drawing:
             return Box("op", [f"from {node.inputs[0].device}"], title[:_TITLE], home, where)
         if not node.name.startswith((node.op, node.op.lower())):
             lines.append(clip(f"%{node.name}"))
+        if node.op in ("Send", "Recv"):  # the rest of what they say the edge between them shows
+            lines.append(clip(str(node.attrs.get("edge", ""))))
+            return Box("op", lines, title[:_TITLE], home, self.device(node))
         attrs = [
             f"{k}={self.printer.literal(v, '')}"
             for k, v in node.attrs.items()

@@ -54,8 +54,14 @@ def to_dot(graph: Graph, limit: int = 300) -> str:
     return write_dot(contents_of(graph, limit))
 
 
-def write_dot(picture: Contents) -> str:
-    """The picture in the DOT language; classes name the kinds of boxes, for style sheets."""
+def write_dot(picture: Contents, *, types: bool = True) -> str:
+    """The picture in the DOT language; classes name the kinds of boxes, for style sheets.
+
+    Args:
+        picture: the picture.
+        types: whether all edges say what they carry, as far as there are few, or only those that
+            cross from device to device.
+    """
     import graphviz  # noqa: PLC0415 - 20 ms that only drawing should cost
 
     keys = {id(box): f"b{i}" for i, box in enumerate(picture.boxes)}
@@ -86,7 +92,7 @@ def write_dot(picture: Contents) -> str:
 
     draw(picture.root, dot)
     for edge in picture.edges:
-        labelled = len(picture.edges) <= _LABELS
+        labelled = types and len(picture.edges) <= _LABELS
         dot.edge(keys[id(edge.source)], keys[id(edge.target)], **_edge_attributes(edge, labelled))
     return str(dot.source)
 

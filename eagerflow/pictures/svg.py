@@ -75,15 +75,17 @@ def _readable(match: re.Match[str]) -> str:
     return f'<svg style="min-width: {least:.0f}{match[2] or "px"}" '
 
 
-def to_svg(graph: Graph, limit: int = 300) -> Svg:
+def to_svg(graph: Graph, limit: int = 300, *, types: bool = True) -> Svg:
     """``graph`` as a picture.
 
     Args:
         graph: the graph.
         limit: scopes are closed, one box each, where there would be more boxes than this.
+        types: whether Graphviz writes at all edges what they carry, or only at those that cross
+            from device to device.
     """
     picture = contents_of(graph, limit)
-    drawn = graphviz_svg(write_dot(picture))
+    drawn = graphviz_svg(write_dot(picture, types=types))
     return Svg(draw(picture) if drawn is None else _dress(drawn))
 
 

@@ -49,6 +49,17 @@ class Constraints:
             or self._no_memory(node, device)
         )
 
+    def limit(self, device: Device) -> int | None:
+        """How many bytes a device may hold; None for no limit."""
+        if device not in self._limits:
+            self._limits[device] = memory(device).limit
+        return self._limits[device]
+
+    def has_room(self, device: Device, need: int) -> bool:
+        """Whether a device may hold so many bytes."""
+        limit = self.limit(device)
+        return limit is None or need <= limit
+
     def could(self, node: Node) -> list[Device]:
         """The devices of this process on which a node could run."""
         return [device for device in devices() if self.obstacle(node, device) is None]
@@ -75,9 +86,7 @@ class Constraints:
         return self._kernels[key]
 
     def _no_memory(self, node: Node, device: Device) -> Obstacle | None:
-        if device not in self._limits:
-            self._limits[device] = memory(device).limit
-        limit = self._limits[device]
+        limit = self.limit(device)
         need = nbytes([*dict.fromkeys(node.inputs), *node.outputs])
         if limit is None or need is None or need <= limit:
             return None

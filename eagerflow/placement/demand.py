@@ -135,15 +135,17 @@ class Demand:
     def _choose(self) -> None:
         """Send into branches what partitions need there, and do not have from around them.
 
-        A partition that has it chooses by itself, as it knows the predicate.
+        A partition that has it chooses by itself, as it knows the predicate. What lies in fewer
+        loops and branches is sent first, as more may be reached from there.
         """
         chosen = self._chosen
         there = {(v, d) for v, d in chosen if v.node and self._reaches(v.node.inputs[0], d)}
+        outermost = min(len(self.path_of(value)) for value, _ in chosen)
         self._chosen = {}
         for value, device in chosen:
             if value.node and (value, device) in there:
                 self._run(value.node, device)
-            elif there:  # of which more may follow
+            elif there or len(self.path_of(value)) > outermost:  # of which more may follow
                 self._chosen[value, device] = None
             else:
                 self._send(value, device)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, final
+from typing import Any, Final, final
 
 from eagerflow.core.op import find_op
-from eagerflow.graph.edit import nbytes
+from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.reasons import general_reason, reason_of
-from eagerflow.graph.signatures import is_structured, kind_of
+from eagerflow.graph.signatures import (
+    is_control,
+    is_number,
+    is_structured,
+    is_transfer,
+    kind_of,
+)
 from eagerflow.placement.homes import source_of
 from eagerflow.placement.rules import Rules
 
@@ -128,6 +134,8 @@ class PlacementExplanation:
 
     def _add(self, node: Node, when: str) -> None:
         op = find_op(node.op)
+        if is_control(node.op):
+            self._add_predicate(node, when)
         if op is not None and op.moves:
             value, target = source_of(node.inputs[0]), node.outputs[0].device
             if value.device != target and not _is_copied(value):
@@ -137,6 +145,17 @@ class PlacementExplanation:
             device = "host" if _is_of_host(node) else str(node.device or "not known")
             key = device, node.scope, general_reason(node)
             self._groups.setdefault(key, Placed(*key)).nodes.append(node)
+
+    def _add_predicate(self, node: Node, when: str) -> None:
+        """All that run something of a branch or a loop hear of what decides about it."""
+        value = _predicate(node)
+        if value is None or value.device is None or _is_copied(value):
+            return
+        if kind_of(node.op) == "loop":
+            when = f"in each iteration of &{node.name}"
+        for target in sorted(map(str, _running(node) - {value.device})):
+            crossing = Crossing(value, str(value.device), target, when)
+            self._crossings.setdefault((value, target), crossing)
 
     @property
     def devices(self) -> list[str]:
@@ -184,16 +203,21 @@ class PlacementExplanation:
         return text
 
 
-def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterator[_Met]:
+def _walk(
+    graph: Graph, when: str = "", fixed: Container[Value] = (), copied: Container[Value] = ()
+) -> Iterator[_Met]:
     """The nodes of a graph and of its subgraphs, each with the loop or branch that it is in.
 
     Args:
         graph: the graph.
         when: the loop or branch that it is.
         fixed: of the body of a loop, the inputs that no iteration changes.
+        copied: those among them that are constants.
     """
     for node in graph.nodes:
         given = node.inputs[0] if node.inputs else None
+        if given in copied and is_transfer(node.op):
+            continue
         yield node, f"once for {when.rpartition(' ')[2]}" if given in fixed else when
         kind = kind_of(node.op)
         for _, inner in node.subgraphs() if node.attrs else ():
@@ -202,10 +226,36 @@ def _walk(graph: Graph, when: str = "", fixed: Container[Value] = ()) -> Iterato
                 pairs = zip(body.inputs, body.outputs, strict=False)
                 still = {i for i, (before, after) in enumerate(pairs) if before is after}
                 values = {v for v in inner.inputs if v.index in still}
-                yield from _walk(inner, f"in each iteration of &{node.name}", values)
+                copies = {v for v in values if _is_copied(source_of(node.inputs[v.index]))}
+                yield from _walk(inner, f"in each iteration of &{node.name}", values, copies)
             else:
                 text = f"in a branch of &{node.name}" if kind == "branches" else when
                 yield from _walk(inner, text)
+
+
+def _predicate(node: Node) -> Value | None:
+    """The tensor that decides about a branch or a loop; None if that is made of numbers."""
+    asked = node.attrs["cond"].outputs[0] if "cond" in node.attrs else None
+    value = node.inputs[0] if kind_of(node.op) == "branches" else asked
+    if value is None or isinstance(value.type, NumberType):
+        return None
+    value = source_of(value)
+    return None if value.node is not None and is_number(value.node.op) else value
+
+
+def _running(node: Node) -> set[Any]:
+    """The devices that run something of a branch or a loop, or keep what a loop changes."""
+    devices = {
+        n.device
+        for graph in inner_graphs([node])
+        for n in graph.nodes
+        if kind_of(n.op) == "op" and not is_transfer(n.op)
+    }
+    if kind_of(node.op) == "loop":
+        body = node.attrs["body"]
+        pairs = zip(body.inputs, body.outputs, strict=False)
+        devices |= {before.device for before, after in pairs if before is not after}
+    return devices - {None}
 
 
 def _is_of_host(node: Node) -> bool:

@@ -1,7 +1,8 @@
 """A graph with some of its nodes on other devices: a new graph, which computes the same.
 
 Placing changes where, never what. State stays where it is, and results are where the program says:
-what a placed node takes from elsewhere, or gives to elsewhere, is moved by transfers.
+what a placed node takes from elsewhere, or gives to elsewhere, is moved by transfers. What a loop
+carries, and the lists that it fills, are where its body makes it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from eagerflow.graph.edit import clone, copied, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Device
+from eagerflow.placement.loops import settle_lists, settle_loops, settle_operands
 from eagerflow.types import LIST, TensorType
 
 #: gives for a node the device to place it on, and why; None leaves it where it is
@@ -27,7 +29,7 @@ def is_movable(node: Node) -> bool:
     """Whether a node may run on another device than the program says.
 
     That is so for ops without effect whose results are where they run. Lists, which derivatives of
-    loops keep values in, stay as state does.
+    loops keep values in, are where these are made.
     """
     op = find_op(node.op)
     if op is None or op.moves or op.devices is not common_device or effect_of(node) != "pure":
@@ -37,8 +39,9 @@ def is_movable(node: Node) -> bool:
 
 
 def placed(
-    graph: Graph, choose: Choice, stay: Stay | None = None, returned: int | None = None
-) -> Graph:
+    graph: Graph, choose: Choice, stay: Stay | None = None, returned: int | None = None,
+    copies: dict[Node, Node] | None = None,
+) -> Graph:  # fmt: skip
     """A copy of a graph in which nodes are where ``choose`` says.
 
     Args:
@@ -47,6 +50,7 @@ def placed(
         stay: asked for all others.
         returned: how many outputs are where the program says; the others are where they are made.
             By default all.
+        copies: gets, for each node of the copy that can be placed, the node that it is of.
 
     >>> from eagerflow.hardware import as_device
     >>> from eagerflow.placement.placed import placed
@@ -66,14 +70,19 @@ def placed(
     copy, _ = clone(graph)
     for node in copy.nodes:
         node.attrs = {key: copied(item) for key, item in node.attrs.items()}
-    ends = [(one, [v.device for v in one.outputs]) for one in inner_graphs(copy.nodes)]
-    ends.append((copy, [v.device for v in copy.outputs[:returned]]))
+    ends = {one: [v.device for v in one.outputs] for one in inner_graphs(copy.nodes)}
+    ends[copy] = [v.device for v in copy.outputs[:returned]]
     for node, made in _pairs(graph, copy):
         if is_movable(node):
             _put(made, choose(node))
+            if copies is not None:
+                copies[made] = node
         elif stay is not None:
             made.because = stay(node) or made.because
-    for one, devices in ends:
+    settle_loops(copy, ends)
+    settle_operands(copy, ends)
+    settle_lists(copy, ends, returned)
+    for one, devices in ends.items():
         _bring_back(one, devices)
     move_operands(copy)
     return copy

@@ -6,23 +6,29 @@ that could. With ``ef.config(soft_placement=True)`` it stays where the program s
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final, final
+from itertools import count
+from typing import Any, Final, final
 
 from eagerflow.errors import PlacementError
-from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes.rewrite import Change, Origin, Report, effect_of, shown
 from eagerflow.graph.reasons import resource_text
+from eagerflow.graph.signatures import is_read, is_transfer
 from eagerflow.hardware import Device
 from eagerflow.placement.constraints import Constraints, Obstacle
+from eagerflow.placement.homes import source_of
+from eagerflow.placement.occupancy import Peak, peaks
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed import placed
-from eagerflow.placement.rules import Rules, Wish, Wishes, here, line_of
+from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of
 
 _NEAR: Final = 5  # scopes that a message lists
+#: how often single nodes are left out of what has no room, before all are
+_ROUNDS: Final = 16
 
 
 @final
@@ -34,11 +40,14 @@ class Placement:
         graph: the new graph.
         matched: the patterns that place some node.
         fallbacks: what is not where rules want it, in words.
+        crossing: the variables that are read on other devices since the rules want it so, with
+            their bytes, by the device.
     """
 
     graph: Graph
     matched: set[str] = field(default_factory=set)
     fallbacks: list[str] = field(default_factory=list)
+    crossing: dict[Device, dict[Any, int]] = field(default_factory=dict)
 
 
 def place(
@@ -85,15 +94,74 @@ class _Placer:
         self.placing: set[str] = set()  # patterns that match a node which can be placed
         self.changes: list[Change] = []
         self.fallbacks: list[str] = []
+        self.stayed: set[Node] = set()  # though they were wanted elsewhere, or follow such a node
+        self.left: dict[Node, str] = {}  # for which there is no room, with why
 
     def run(self, graph: Graph, returned: int | None, known: Collection[str]) -> Placement:
-        result = placed(graph, self.choose, self.stay, returned)
+        result = self.fitting(graph, returned)
         for pattern in self.rules.targets:
             if pattern not in self.placing and pattern not in known:
                 self.refuse(no_match(graph, pattern, self.wishes, self.rules))
         report = Report("place", self.changes, len(graph.nodes), len(result.nodes))
         result.origin = Origin(graph, (report,))
-        return Placement(result, self.placing, self.fallbacks)
+        crossing = _crossing(graph, result)
+        return Placement(result, self.placing, self.fallbacks, crossing)
+
+    def fitting(self, graph: Graph, returned: int | None) -> Graph:
+        """The graph, placed so that there is room for what devices hold at one time."""
+        for i in count():
+            copies: dict[Node, Node] = {}
+            result = placed(graph, self.choose, self.stay, returned, copies)
+            moved = {made: node for made, node in copies.items() if made.device != node.device}
+            if not self.leave(result, moved, every=i >= _ROUNDS):
+                break
+            self.changes.clear()
+            self.fallbacks.clear()
+        return result
+
+    def leave(self, result: Graph, moved: Mapping[Node, Node], *, every: bool) -> bool:
+        """Find out what is to stay where the program says, since there is no room for it.
+
+        Args:
+            result: the graph as it is placed now.
+            moved: of the nodes that are elsewhere those of which they are copies.
+            every: whether all of a device are to stay that has not enough room.
+
+        Returns:
+            Whether there is something.
+
+        Raises:
+            PlacementError: a rule asks for it.
+        """
+        limits: dict[Any, int] = {}
+        for device in {made.device for made in moved}:
+            limit = self.constraints.limit(device) if isinstance(device, Device) else None
+            if limit is not None:
+                limits[device] = limit
+        for device, peak in peaks(result, frozenset(limits)).items() if limits else ():
+            if peak.bytes > limits[device]:
+                here = {made: node for made, node in moved.items() if made.device == device}
+                self.leave_some(here, peak, limits[device], every=every)
+                return True
+        return False
+
+    def leave_some(
+        self, moved: Mapping[Node, Node], peak: Peak, limit: int, *, every: bool
+    ) -> None:
+        """Leave some nodes of one device where the program says: what follows others, first."""
+        wishes = {node: self.wishes.of(node) for node in moved.values()}
+        why = f"with what is held there at that time it takes {peak.bytes:,} bytes, of {limit:,}"
+        following = [node for node, wish in wishes.items() if wish is None or wish.leader]
+        if following:
+            self.left.update(dict.fromkeys(following, why))
+            return
+        node = _last(moved, peak.node)
+        wish = wishes[node]
+        assert wish is not None
+        if not self.rules.soft:
+            hint = "place less there, or where there is more memory"
+            raise self.impossible(node, wish, Obstacle(why, hint), peak.bytes)
+        self.left.update(dict.fromkeys(moved.values() if every else [node], why))
 
     def refuse(self, error: PlacementError) -> None:
         """Raise an error, or note it where what is impossible is left out."""
@@ -106,6 +174,11 @@ class _Placer:
         wish = self.wishes.of(node)
         if wish is None or not isinstance(node.device, Device):
             return None
+        if node in self.left and wish.leader is None:
+            self.placing.update(wish.found)
+            return self.fall_back(node, wish, self.left[node])
+        if wish.leader is not None:
+            return self.follow(node, wish, wish.leader)
         self.placing.update(wish.found)
         target = wish.target
         if target.device is None:
@@ -117,24 +190,52 @@ class _Placer:
             if not self.rules.soft:
                 raise self.impossible(node, wish, obstacle)
             return self.fall_back(node, wish, obstacle.wrong)
-        if target.device != node.device:
-            text = f"{shown(node)} is on {target.device} instead of {node.device}: {wish.by}"
+        return self.moved(node, target.device, wish.by)
+
+    def follow(self, node: Node, wish: Wish, leader: Node) -> tuple[Device, str] | None:
+        """Place a node where another one goes, if it can run there: no rule asks for it."""
+        device = wish.target.device
+        assert device is not None
+        if (
+            node in self.left
+            or leader in self.stayed
+            or self.constraints.obstacle(node, device) is not None
+        ):
+            self.stayed.add(forward_of(node))
+            return None
+        return self.moved(node, device, wish.by)
+
+    def moved(self, node: Node, device: Device, why: str) -> tuple[Device, str]:
+        if device != node.device:
+            text = f"{shown(node)} is on {device} instead of {node.device}: {why}"
             self.changes.append(Change(text, node.source))
-        return target.device, wish.by
+        return device, why
 
     def fall_back(self, node: Node, wish: Wish, why: str) -> tuple[Device, str]:
         """Leave a node where the program says."""
         assert isinstance(node.device, Device)
+        self.stayed.add(forward_of(node))
         text = f"stays on {node.device}: {wish.by} asks for {wish.target.asked}, but {why}"
         self.fallbacks.append(f"{line_of(node)} {text}")
         return node.device, text
 
-    def impossible(self, node: Node, wish: Wish, obstacle: Obstacle) -> PlacementError:
+    def impossible(
+        self, node: Node, wish: Wish, obstacle: Obstacle, need: int = 0
+    ) -> PlacementError:
+        """The error for a node that cannot be where a rule wants it.
+
+        Args:
+            node: the node.
+            wish: what the rule asks for.
+            obstacle: why it cannot.
+            need: the bytes for which another device needs room.
+        """
+        could = [d for d in self.constraints.could(node) if self.constraints.has_room(d, need)]
         lines = "" if self.rules.source is None else f"\n    rules at {self.rules.source}"
         return PlacementError(
             f"place: {node.op} cannot run on {wish.target.asked}: {obstacle.wrong}",
             given=f"{wish.by} asks for {wish.target.asked}, for {line_of(node)}{lines}",
-            expected=f"one of {here(self.constraints.could(node))}",
+            expected=f"one of {here(could)}",
             hint=obstacle.hint,
             source=node.source,
         )
@@ -151,6 +252,39 @@ class _Placer:
             f"stays where its state is: {resource_text(resource)} on {node.device}, though "
             f"{wish.by} asks for {wish.target.asked}; ef.move moves state"
         )
+
+
+def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
+    """Of nodes that take memory at a peak the one that is to be told of."""
+    if at is not None:
+        takers = [node for made, node in moved.items() if any(v.node is at for v in made.inputs)]
+        for node in (moved.get(at), *takers):
+            if node is not None:
+                return node
+    return list(moved.values())[-1]
+
+
+# --- variables that cross ---------------------------------------------------------------------
+
+
+def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
+    """The variables whose values move in a placed graph, and not in the graph that it is of."""
+    before = set(_moved_reads(graph))
+    found: dict[Device, dict[Any, int]] = {}
+    for read, device, size in _moved_reads(placed):
+        if (read, device, size) not in before:
+            found.setdefault(device, {})[read] = size
+    return found
+
+
+def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
+    """The variables whose values a graph moves, with where to, and the bytes."""
+    for node in [n for one in (graph, *inner_graphs(graph.nodes)) for n in one.nodes]:
+        if is_transfer(node.op):
+            value = source_of(node.inputs[0])
+            device = node.outputs[0].device
+            if value.node is not None and is_read(value.node.op) and isinstance(device, Device):
+                yield value.node.attrs["resource"], device, nbytes((value,)) or 0
 
 
 # --- patterns that place nothing --------------------------------------------------------------

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import DeviceError, PlacementError
-from eagerflow.graph.ir import Node
+from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.signatures import is_transfer
 from eagerflow.hardware import Device, as_device, devices
 from eagerflow.placement.patterns import Patterns, parts_of, rank_of
+from eagerflow.placement.placed import is_movable
 from eagerflow.source import Source
 
 _SHOWN: Final = 8  # devices in one message
@@ -41,11 +43,14 @@ class Wish(NamedTuple):
         target: what they ask for.
         by: the rule, in words.
         found: the patterns that match it, those among them that others outdo.
+        leader: the node that it follows, of which the rule speaks or which follows another; None
+            of one of which the rule itself speaks.
     """
 
     target: Target
     by: str
     found: tuple[str, ...] = ()
+    leader: Node | None = None
 
 
 @final
@@ -168,6 +173,10 @@ def _name(function: Any) -> str:
 class Wishes:
     """Where rules want the nodes of one graph. A derivative is wanted where its op is.
 
+    What the program leaves open follows: in a scope with a pattern a node goes where the operand
+    goes that decided where it is, if the pattern takes that device; under `eagerflow.colocate` it
+    goes where the value does.
+
     Args:
         rules: the rules.
     """
@@ -185,15 +194,27 @@ class Wishes:
             PlacementError: two patterns that are equally specific want it on different devices, or
                 a function gives what is no device.
         """
-        first = node if node.forward is None else node.forward
+        first = forward_of(node)
         if first not in self._known:
-            self._known[first] = self._find(first)
+            self._find_all(first)
         return self._known[first]
 
     def matches(self, pattern: str, node: Node) -> bool:
         """Whether a pattern matches a node, or the one whose derivative it is part of."""
         wish = self.of(node)
         return wish is not None and pattern in wish.found
+
+    def _find_all(self, node: Node) -> None:
+        """Find where rules want a node, and those that it follows."""
+        path = [node]
+        while path[-1] not in self._known:
+            here = path[-1]
+            self._known[here] = self._find(here)
+            leader = None if self._known[here] is not None else leader_of(here)
+            if leader is not None:
+                path.append(leader)
+        for follower, leader in zip(path[-2::-1], path[:0:-1], strict=True):
+            self._known[follower] = _followed(follower, leader, self._known[leader])
 
     def _find(self, node: Node) -> Wish | None:
         if self.rules.function is not None:
@@ -231,6 +252,44 @@ class Wishes:
             hint=f"add a rule of its own: {_path(node)!r}",
             source=node.source,
         )
+
+
+def forward_of(node: Node) -> Node:
+    """The node of the forward pass whose derivative it is part of; else itself."""
+    return node if node.forward is None else node.forward
+
+
+def leader_of(node: Node) -> Node | None:
+    """The node that a node follows, as the program leaves open where it runs."""
+    leeway = node.leeway
+    if isinstance(leeway, Value):
+        value: Value | None = leeway
+    elif leeway is not None:  # the first that is there, not the first that was moved there
+        there = (v for v in node.inputs if v.device == node.device)
+        value = next((v for v in there if v.node is None or not is_transfer(v.node.op)), None)
+    else:
+        return None
+    maker = None if value is None else value.node
+    return forward_of(maker) if maker is not None and is_movable(maker) else None
+
+
+def _followed(node: Node, leader: Node, wish: Wish | None) -> Wish | None:
+    """Where a node is wanted that follows another one."""
+    device = None if wish is None else wish.target.device
+    if wish is None or device is None:
+        return None
+    leeway = node.leeway
+    if isinstance(leeway, Value):
+        why = f"colocated with &{leader.name}"
+    elif leeway is not None and leeway.takes(device.task, device.kind, device.index):
+        why = f"follows &{leader.name}, as the scope {leeway} leaves it open"
+    else:
+        return None
+    return Wish(wish.target, f"{why}: {_rule_of(wish)}", (), leader)
+
+
+def _rule_of(wish: Wish) -> str:
+    return wish.by if wish.leader is None else wish.by.partition(": ")[2]
 
 
 def _path(node: Node) -> str:

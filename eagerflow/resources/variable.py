@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from sys import getrefcount
 from typing import Any, Final, final
+from weakref import WeakSet
 
 from eagerflow.hardware import Lane
 from eagerflow.source import capture
@@ -33,10 +34,11 @@ class VariableState:
             before hold it from one to the other.
         made: the line that made it, None if that is not known.
         moved: whether it was moved.
+        companions: the variables that move with it, itself among them; None for none.
     """
 
-    __slots__ = ("__weakref__", "_data", "device", "dtype", "lane", "lock", "made", "moved",
-                 "name", "shape", "trainable")  # fmt: skip
+    __slots__ = ("__weakref__", "_data", "companions", "device", "dtype", "lane", "lock", "made",
+                 "moved", "name", "shape", "trainable")  # fmt: skip
 
     def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
@@ -49,6 +51,7 @@ class VariableState:
         self.name = name
         self.made = capture()
         self.moved = False
+        self.companions: Companions | None = None
         flags = getattr(data, "flags", None)  # what stands for no values has none
         self._data = data if flags is None or flags.c_contiguous else data.copy()
 
@@ -89,6 +92,31 @@ class VariableState:
         if getrefcount(self._data) <= _ALONE and self._data[...].base is self._data:
             return self._data
         return None
+
+
+@final
+class Companions:
+    """Variables that move together, such as a parameter and what an optimiser keeps beside it.
+
+    Of copies it makes companions, too: it is copied with the first of them.
+    """
+
+    __slots__ = ("__weakref__", "_states")
+
+    def __init__(self) -> None:
+        self._states = WeakSet[VariableState]()
+
+    def __iter__(self) -> Iterator[VariableState]:
+        return iter(list(self._states))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Companions, ())
+
+    def join(self, state: VariableState) -> None:
+        """Take a variable in, with its companions of before."""
+        for one in (state, *(state.companions or ())):
+            self._states.add(one)
+            one.companions = self
 
 
 @final

@@ -14,6 +14,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told, where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
+from eagerflow.graph.lowering.late_reads import late_reads, reads_late
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.choice import Choice, Trial
@@ -103,8 +104,9 @@ class Executable:
     What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
     that take at least 200 us each and do not need each other run at once, in threads, where that
     turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
-    decided by the sizes of the first call. Where ops wait that must not keep each other waiting,
-    it takes the scheduler, as for steps that no caller waits for, unless the tier runs those.
+    decided by the sizes of the first call. Where ops wait that must not keep each other waiting, or
+    under a deadline for a device whose work is done later, it takes the scheduler, as for steps
+    that no caller waits for, unless the tier runs those.
 
     Args:
         graph: the graph. It must not change afterwards.
@@ -124,7 +126,7 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_picker", "_waiting",
+    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_late", "_picker", "_waiting",
                  "_wanted", "_where", "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
@@ -133,6 +135,8 @@ class Executable:
         self._device = as_device(None)  # of values that do not say; another may be current later
         self._where: dict[str, Any] | None = None  # what events say of devices, once one did
         self._wanted: Observation | None = None  # of the next step
+        #: whether it reads values of a device that takes its time, so that a deadline counts
+        self._late = reads_late_values(graph)
         #: runs steps that hold no thread while they wait
         self._waiting: ScheduledTier | None = None
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
@@ -203,17 +207,14 @@ class Executable:
             runner: the name of the runner that it is for, in events.
         """
         tier, make = self._detaching()
-        event, number, brief = None, 0, StepEvent.brief
-        seen = None
+        event, seen, brief = None, None, StepEvent.brief
         if brief is not None:
             seen = None if self._wanted is None else self._take_observation()
             done = self._noted(brief, done, seen)
         if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
-            number = event.step
-        elif AbstractEvent.listeners:
-            number = events.next_step()
+        number = events.next_step() if event is None else event.step
         around, step_of.observation = step_of.observation, seen
         try:
             return make(done, event, number=number, runner=runner)
@@ -254,10 +255,15 @@ class Executable:
         (picker,) = self._picker
         if not isinstance(picker, Choice) and picker.detached is not None:
             return picker, picker.detached
+        tier = self._scheduled()
+        return tier, tier.detached
+
+    def _scheduled(self) -> ScheduledTier:
+        """The tier whose steps hold no thread while they wait."""
         tier = self._waiting
         if tier is None:  # two threads may make one each
             tier = self._waiting = ScheduledTier(self.graph, self.number)
-        return tier, tier.detached
+        return tier
 
     @property
     def tier(self) -> Tier:
@@ -291,6 +297,8 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
+        if self._late and deadline.active():
+            return self._run(self._scheduled(), inputs)
         picked = self._picker
         (picker,) = picked
         if not isinstance(picker, Choice):
@@ -311,14 +319,14 @@ class Executable:
 
     def _run(self, tier: Tier | Trial, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""
-        if not AbstractEvent.listeners:
-            return tier.run(inputs)
         around, frames, outer = step_of.step, step_of.frames, step_of.observation
         event = self._event(tier) if StepEvent.listeners else None
         step_of.step = events.next_step() if event is None else event.step
         step_of.frames = ()
-        step_of.observation = seen = None if self._wanted is None else self._take_observation()
-        note, start = StepEvent.brief, perf_counter()
+        note, wanted = StepEvent.brief, self._wanted
+        seen = None if note is None or wanted is None else self._take_observation()
+        step_of.observation = seen
+        start = 0.0 if note is None else perf_counter()
         try:
             if event is None:
                 return tier.run(inputs)
@@ -355,6 +363,11 @@ def find_executable(number: int) -> Executable | None:
 def spans_devices(graph: Graph) -> bool:
     """Whether a graph, with its subgraphs, has values on several devices."""
     return len(devices_in(graph.nodes) | {v.device for v in graph.inputs} - {None}) > 1
+
+
+def reads_late_values(graph: Graph) -> bool:
+    """Whether what runs next depends on values of a device that takes its time."""
+    return any(late_reads(node) or reads_late(node) for node in graph.nodes)
 
 
 def _is_chain(graph: Graph) -> bool:

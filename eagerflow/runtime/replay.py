@@ -130,11 +130,11 @@ class _Replay:
     def belonging(self, node: Node) -> AbstractContextManager[None]:
         """Puts what stands for ``node`` in a trace into its scope."""
         if self.around is None:
-            return belonging(node.scope, node.forward)
+            return belonging(node.scope, node.forward, node.leeway)
         if not node.scope:
             return nullcontext()
         around = f"{self.around}/" if self.around else ""
-        return belonging(around + node.scope, node.forward)
+        return belonging(around + node.scope, node.forward, node.leeway)
 
     def _last_uses(self) -> dict[Value, Node | None]:
         last: dict[Value, Node | None] = {}

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
+from eagerflow.core.interpreter import stack
 from eagerflow.core.symbols import AbstractSymbol
 from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
+from eagerflow.graph.scopes import current_leeway
+from eagerflow.hardware.names import DeviceName
+from eagerflow.hardware.scopes import choice_left
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
@@ -82,6 +86,16 @@ class Operand(NamedTuple):
 
     value: Value
     given: Any
+
+
+def leeway() -> DeviceName | Value | None:
+    """What is left open of where the op runs that is traced now."""
+    left = current_leeway()
+    if left is None and stack.scoped:
+        left = choice_left()
+        if type(left) is Symbol:
+            left = left.value
+    return left  # type: ignore[no-any-return]  # what `choice_left` and nodes have
 
 
 def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedTensorError:

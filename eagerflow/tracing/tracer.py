@@ -48,6 +48,7 @@ from eagerflow.tracing.symbols import (
     composites,
     leaked_error,
     leaked_number,
+    leeway,
     unknown_size,
 )
 from eagerflow.types import DTYPES, TensorType
@@ -337,17 +338,11 @@ class Tracer(AbstractTracer):
         waits = effects or self._effects is not None
         code, offset = position(2)
         node = self.graph.add_node(
-            op.name,
-            values,
-            inferred if several else (inferred,),
-            attrs,
-            devices=stated,
-            control_inputs=self.effects.before(effects) if waits else (),
-            device=device,
-            scope=current_scope(),
-            source=None if code is None else Source(code, offset),
-            forward=current_forward(),
-        )
+            op.name, values, inferred if several else (inferred,), attrs, devices=stated,
+            control_inputs=self.effects.before(effects) if waits else (), device=device,
+            scope=current_scope(), source=None if code is None else Source(code, offset),
+            forward=current_forward(), leeway=None if op.moves else leeway(),
+        )  # fmt: skip
         if op.effect != "pure":
             self.effects.add(node, effects)
             self._name_resource(attrs.get("resource"))

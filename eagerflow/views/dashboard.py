@@ -106,8 +106,8 @@ def dashboard() -> Dashboard:
 
     What it gives shows, whenever it is printed or displayed, one sentence (how long steps take,
     where the time goes, what they wait for), the time of steps over the last two minutes, the
-    slowest nodes, queues, and what was traced again. To look takes one or two hundredths of the time
-    of a step, more where steps shorter than a few milliseconds use queues.
+    slowest nodes, queues, and what was traced again. To look takes one or two hundredths of the
+    time of a step, more where steps shorter than a few milliseconds use queues.
 
     >>> f = ef.trace(lambda x: ef.exp(x) + 1)
     >>> with ef.dashboard() as look:

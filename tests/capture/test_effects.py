@@ -19,6 +19,7 @@ from eagerflow.capture.collect import collect
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import GONE
 from tests.capture import settings_module
+from tests.messages import says
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -283,7 +284,7 @@ def test_undone_after_an_exception() -> None:
         model.last = 2
         raise ValueError("mine")
 
-    with pytest.raises(ValueError, match="mine"), watching(collect(f)):
+    with pytest.raises(ValueError, check=says("mine")), watching(collect(f)):
         f()
     assert step == 0
     assert model.history == []
@@ -412,7 +413,7 @@ def test_what_the_function_put_there_stays() -> None:
 def test_substituted_after_an_exception() -> None:
     holder = SimpleNamespace(a=1)
     (read,) = collect(lambda: holder.a).numbers
-    with pytest.raises(RuntimeError, match="mine"), substituted([(read.path, object())]):
+    with pytest.raises(RuntimeError, check=says("mine")), substituted([(read.path, object())]):
         raise RuntimeError("mine")
     assert holder.a == 1
 

@@ -13,6 +13,7 @@ import eagerflow as ef
 from eagerflow.data import Dataset
 from eagerflow.errors import DTypeError, LengthError, ShapeError, TensorValueError, TraceError
 from tests.data.test_pipelines import values
+from tests.messages import says
 
 
 def numbers(count: int) -> Dataset:
@@ -129,7 +130,7 @@ def test_a_smaller_last_batch_is_dropped_or_padded() -> None:
     ],
 )
 def test_what_is_counted_is_named(wrong: str, call: Any) -> None:
-    with pytest.raises(TensorValueError, match=wrong):
+    with pytest.raises(TensorValueError, check=says(wrong)):
         call(numbers(3))
 
 

@@ -16,6 +16,7 @@ from eagerflow.data import Dataset, write_records
 from eagerflow.errors import TensorValueError
 from tests.ctrl_c import ctrl_c_raises
 from tests.ctrl_c import interrupted as at_place
+from tests.messages import says
 
 
 def interrupted(x: Any, left: list[int]) -> Any:
@@ -201,7 +202,7 @@ def test_an_error_that_is_new_is_raised() -> None:
     iterator = iter(data)
     _ = [next(iterator) for _ in range(6)]
     wrong.add(2)  # one was held then that now is missing
-    with pytest.raises(ValueError, match="wrong"):
+    with pytest.raises(ValueError, check=says("wrong")):
         list(data.iterator(iterator.state))
 
 

@@ -31,6 +31,7 @@ from eagerflow.dims import (
 )
 from eagerflow.errors import DimError, ShapeError, UnhashableError
 from eagerflow.types import TensorType, broadcast_shapes
+from tests.messages import says
 
 NAMES = ("n", "m", "k")
 N, M, K = (Dim(name) for name in NAMES)
@@ -258,9 +259,9 @@ def test_decided(true: Callable[[], bool]) -> None:
     ],
 )
 def test_who_traces_is_asked(ask: Callable[[], object], why: str) -> None:
-    with pytest.raises(DimError, match=f"(?s)the size .* is not known here.*got: .*{why}"):
+    with pytest.raises(DimError, check=says(f"(?s)the size .* is not known here.*got: .*{why}")):
         ask()
-    with resolving(_ask), pytest.raises(_AskedError, match=why):
+    with resolving(_ask), pytest.raises(_AskedError, check=says(why)):
         ask()
 
 

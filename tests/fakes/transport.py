@@ -15,7 +15,7 @@ from itertools import count
 from math import inf
 from typing import Any, Final, NamedTuple, final
 
-from eagerflow.runtime.rendezvous.credits import Sent
+from eagerflow.runtime.rendezvous.credits import CREDIT_BYTES, Sent
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
@@ -58,6 +58,7 @@ class FakeNetwork:
         seed: of what happens to packets.
         weather: how bad it is.
         credit: of the stations.
+        credit_bytes: likewise.
         end_of: gives the name of the station of a device; each is its own if not given.
         fates: of the packets in the order in which they are put on the wire, in place of the seed.
         log: whether the channels keep what happens.
@@ -72,6 +73,7 @@ class FakeNetwork:
 
     def __init__(
         self, seed: int = 0, weather: Weather = WORST, *, credit: int = 4,
+        credit_bytes: int = CREDIT_BYTES,
         end_of: Callable[[str], str] = str, fates: Sequence[Fate] = (), log: bool = False,
     ) -> None:  # fmt: skip
         self.now = 0.0
@@ -81,6 +83,7 @@ class FakeNetwork:
         self._random = random.Random(seed)
         self._weather = weather
         self.credit = credit
+        self.credit_bytes = credit_bytes
         self._log = log
         self._end_of = end_of
         self._given = list(fates)
@@ -101,7 +104,8 @@ class FakeNetwork:
             if name not in self.stations:
                 self.stations[name] = Station(
                     name, self._end_of, lambda to, packet: self._put(name, to, packet),
-                    lambda: self._ring(name), credit=self.credit, log=self._log,
+                    lambda: self._ring(name), credit=self.credit,
+                    credit_bytes=self.credit_bytes, log=self._log,
                 )  # fmt: skip
             return self.stations[name]
 

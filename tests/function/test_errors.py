@@ -10,6 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from tests.messages import says
 
 
 def _line_of(caught: pytest.ExceptionInfo[errors.EagerflowError]) -> str:
@@ -247,7 +248,7 @@ def test_what_cannot_be_traced() -> None:
         (dict, "the class dict"),
         (classmethod(lambda cls: 1), "put @classmethod above @ef.trace"),
     ]:
-        with pytest.raises(errors.TraceError, match=words):
+        with pytest.raises(errors.TraceError, check=says(words)):
             ef.trace(wrong)
     with pytest.raises(errors.TraceError, match="static='k' is no parameter"):
         ef.trace(static="k")(lambda x: x)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 from collections.abc import Iterator
+from pickle import dumps, loads
 from typing import Any
+from weakref import ref
 
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import DeviceError
+from eagerflow.errors import DeviceError, OutOfMemoryError
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +56,7 @@ def test_functions_that_use_it_are_traced_anew() -> None:
     assert len(f.traces) == 2
 
 
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 def test_rules_hold_for_the_new_trace() -> None:
     v = ef.Variable([1.0, 2.0], name="v")
 
@@ -92,6 +97,74 @@ def test_a_training_step_goes_on_elsewhere() -> None:
         return losses
 
     assert run(3) == run(-1)
+
+
+@pytest.mark.parametrize("make", [ef.optim.Adam, ef.optim.Momentum, ef.optim.LBFGS])
+@pytest.mark.parametrize("copied", [lambda x: x, copy.deepcopy, lambda x: loads(dumps(x))])
+@pytest.mark.parametrize("what", [0, 1])
+def test_a_model_and_its_optimiser_move_together(make: Any, copied: Any, what: int) -> None:
+    net = ef.nn.Linear(2, 3)
+    pair = copied((net, make(net.trainable, lr=0.1)))
+    ef.move(pair[what], "cpu:1")
+    net, optimiser = pair
+    every = [*net.state.values(), *optimiser.state.values()]
+    assert {str(v.device) for v in every} == {"cpu:1"}
+    assert {str(v.device) for v in ef.nn.Linear(2, 3).state.values()} == {"cpu:0"}
+
+
+def test_a_training_step_goes_on_with_the_model_elsewhere() -> None:
+    def run(moves: bool) -> list[float]:
+        net = ef.nn.Linear(2, 1, generator=ef.random.Generator(0))
+        optimiser = ef.optim.Adam(net.trainable, lr=0.1)
+        loss = ef.value_and_grad(lambda x: ef.mean(net(x) ** 2), wrt=net.trainable)
+
+        def step(x: Any) -> Any:
+            error, gradients = loss(x)
+            optimiser.update(gradients)
+            return error
+
+        traced, x = ef.trace(step), ef.ones((4, 2))
+        traced(x)
+        if moves:
+            ef.move(net, "cpu:1")
+            x = x.to("cpu:1")
+        with ef.profile() as profile:
+            errors = [step(x).item(), traced(x).item()]
+        assert "transfer" not in [row.name for row in profile.table()]
+        return errors
+
+    assert run(moves=True) == run(moves=False)
+
+
+def test_companions_of_some_are_companions_of_all() -> None:
+    v, w = ef.Variable(1.0), ef.Variable(2.0)
+    first, second = ef.optim.Momentum([v], lr=0.1), ef.optim.Momentum([v, w], lr=0.1)
+    ef.move(v, "cpu:1")
+    both = [*first.state.values(), *second.state.values()]
+    assert {str(one.device) for one in both if "1" not in (one.name or "")} == {"cpu:1"}
+    assert w.device == "cpu:0"
+
+
+def test_an_optimiser_that_is_gone_holds_nobody_back() -> None:
+    v = ef.Variable([1.0, 2.0])
+    state = ref(ef.optim.Momentum([v], lr=0.1).state["count"].resource)
+    gc.collect()
+    assert state() is None
+    ef.move(v, "cpu:1")
+    assert v.device == "cpu:1"
+
+
+def test_a_device_that_holds_too_much_besides() -> None:
+    v, w = ef.Variable(ef.ones(8)), ef.Variable(ef.ones(8))
+    ef.hardware.limit_memory(64, "async:0")
+    try:
+        held = ef.ones(8, device="async:0")
+        with pytest.raises(OutOfMemoryError, match=r"move: out of memory .32 B more"):
+            ef.move([v, w], "async:0")
+        assert (v.device, w.device) == ("cpu:0", "cpu:0")
+        del held
+    finally:
+        ef.hardware.limit_memory(None, "async:0")
 
 
 def test_snapshots_of_several_are_traced_anew() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.errors import PlacementError, TraceError
+from eagerflow.errors import MoveWarning, PlacementError, TraceError
 from eagerflow.function import placing
 from eagerflow.runtime.scheduled import tier
 
@@ -230,9 +230,64 @@ def test_under_monitors_and_tapes_upon_tapes_it_runs_where_the_program_says() ->
         assert f(X).device == "cpu:0"
 
 
+# --- variables that cross -----------------------------------------------------------------------
+
+
+def _reading(*variables: ef.Variable) -> Any:
+    def f(x: Any) -> Any:
+        with ef.name_scope("a"):
+            for v in variables:
+                x = x * v
+        return x
+
+    return ef.trace(f)
+
+
+def test_variables_that_rules_let_cross_are_told_of_once() -> None:
+    v, w = ef.Variable(ef.ones(2), name="v"), ef.Variable(ef.ones((4, 2)), name="w")
+    f = _reading(v)
+    f(X)
+    with pytest.warns(MoveWarning) as told:
+        f.place({"a": "cpu:1"})
+    assert str(told[0].message) == (
+        "variable 'v' f32[2]@cpu:0 is read on cpu:1 in every step: 8 bytes cross each time; "
+        "ef.move(..., 'cpu:1') moves variables there"
+    )
+    assert told[0].filename == __file__
+    g = _reading(v, w)
+    with pytest.warns(MoveWarning, match="variable 'w'.* is read on cpu:2.* 32 bytes"):
+        g.place({"a": "cpu:2"})(X)
+    g.place({"a": "cpu:3"})(X)  # was said of both
+    f(X)
+
+
+def test_of_many_variables_that_cross_there_is_one_warning() -> None:
+    v, w = ef.Variable(ef.ones(2), name="v"), ef.Variable(ef.ones(2), name="w")
+    with pytest.warns(MoveWarning, match="'v'.* and 1 more variable are read.*: 16 bytes") as told:
+        _reading(v, w).place({"a": "cpu:1"})(X)
+    assert len(told) == 1
+
+
+def test_what_does_not_cross_because_of_rules_is_nothing_to_tell() -> None:
+    v = ef.Variable(ef.ones(2, device="cpu:1"))
+
+    def f(x: Any) -> Any:
+        with ef.name_scope("b"):
+            moved = v.value.to("cpu:0")  # the program says so
+        with ef.name_scope("a"):
+            return ef.sin(moved * x)
+
+    ef.trace(f).place({"a/sin": "cpu:2"})(X)
+    ef.move(v, "cpu:0")
+    g = _reading(v)
+    ef.move(v, "cpu:1")
+    g.place({"a": "cpu:1"})(X.to("cpu:1"))
+
+
 # --- explain ----------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 def test_explanation() -> None:
     v = ef.Variable([1.0, 2.0], name="v")
 
@@ -285,6 +340,7 @@ def test_what_crosses_in_loops_says_so() -> None:
     found = {(c.value.type.shape, c.when) for c in f.explain("placement").crossings}
     assert found == {
         ((4, 2), "in each iteration of &while_loop"), ((4, 2), "once for &while_loop"),
+        ((), "in each iteration of &while_loop"), ((4, 2), ""),
     }  # fmt: skip
 
 

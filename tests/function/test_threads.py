@@ -15,6 +15,7 @@ import eagerflow as ef
 from eagerflow.core import interpreter
 from eagerflow.core.interpreter import BASE
 from eagerflow.errors import TraceWarning
+from tests.messages import says
 
 # mypy: disable-error-code="no-untyped-def"
 
@@ -226,7 +227,7 @@ def test_errors_in_one_thread_do_not_disturb_the_others() -> None:
 
     def bad() -> None:
         for _ in range(20):
-            with pytest.raises(KeyError, match="no"):
+            with pytest.raises(KeyError, check=says("no")):
                 f(ef.ones(2), True)
 
     together(good, bad, good, bad)
@@ -262,6 +263,71 @@ def test_what_another_thread_reads_in_the_middle_of_a_trace() -> None:
     assert seen == (1.5, -0.5, True, [0.5], [0.5, 0.5], True, 0.5)
     assert len(known.traces) == 1
     assert f.traces[0].static == []
+
+
+def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number() -> None:
+    meeting, looked, ended = Meeting(), threading.Event(), threading.Event()
+
+    @ef.trace
+    def f(x):
+        y = x * RATE
+        meeting.now  # noqa: B018 - meets the other thread
+        return y
+
+    found = []
+
+    def look() -> None:
+        method = RATE.__add__
+        looked.set()
+        assert ended.wait(60), "deadlock"
+        found.append(method(1))
+
+    thread = threading.Thread(target=look)
+
+    def meanwhile() -> None:
+        thread.start()
+        assert looked.wait(60), "deadlock"
+
+    try:
+        y, _ = meeting.call(f, ef.ones(1), meanwhile=meanwhile)
+    finally:
+        ended.set()
+        thread.join()
+    assert (y.tolist(), found, type(RATE)) == ([0.5], [1.5], float)
+
+
+def test_what_another_thread_is_about_to_use_when_a_trace_ends() -> None:
+    reading, holding, ended = (threading.Event() for _ in range(3))
+
+    class Property:
+        @property
+        def now(self) -> int:
+            reading.set()
+            assert holding.wait(60), "deadlock"
+            return 0
+
+    meeting = Property()
+
+    @ef.trace
+    def f(x):
+        y = x * RATE
+        meeting.now  # noqa: B018 - meets the other thread
+        return y
+
+    def call() -> Any:
+        try:
+            return f(ef.ones(1)).item()
+        finally:
+            ended.set()
+
+    def look() -> Any:
+        assert reading.wait(60)
+        numbers, more = iter((RATE, RATE)), (rate for rate in [RATE])
+        holding.set()
+        assert ended.wait(60)
+        return [rate * 2 for rate in numbers], next(more) * 2
+
+    assert together(call, look) == [0.5, ([1.0, 1.0], 1.0)]
 
 
 def test_what_another_thread_sets_in_the_middle_of_a_trace_stays() -> None:

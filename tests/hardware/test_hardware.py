@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import threading
 from collections.abc import Iterator
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from eagerflow import errors, hardware
 from eagerflow.hardware import Device, as_device, registry
 from eagerflow_kernels import table
 from tests.hardware.fake_accelerator import FakeArray, FakeBackend
+from tests.messages import says
 
 
 @pytest.fixture
@@ -333,7 +336,7 @@ def test_variables_and_random_numbers_on_a_third_party_kind(fake) -> None:
 
 
 def test_devices_of_two_kinds_do_not_mix(fake) -> None:
-    with pytest.raises(errors.DeviceError, match="fake:0"):
+    with pytest.raises(errors.DeviceError, check=says("fake:0")):
         ef.ones(2, device="fake:0") + ef.ones(2)
 
 
@@ -365,8 +368,57 @@ def test_a_kind_registered_again_gets_new_devices(fake) -> None:
     assert new.device is not old.device
     assert new.device.backend is again
     assert isinstance(new.device, Device)
-    with pytest.raises(errors.DeviceError, match="different devices"):
+    with pytest.raises(errors.DeviceError, match="two devices called fake:0") as caught:
         old + new
+    assert "x.to('fake:0') brings what was made before" in str(caught.value)
+    assert (old.to("fake:0") + new).device is new.device
+
+
+def test_what_is_on_a_replaced_device_takes_kernels_that_are_registered_later(fake) -> None:
+    old = ef.ones(2, device="fake:0")
+    assert (old + old).tolist() == [2.0, 2.0]
+    hardware.register_backend(FakeBackend())
+    table.special("add", "fake")(lambda a, b: FakeArray(np.full(2, 42.0, np.float32)))
+    try:
+        assert (old + old).tolist() == [42.0, 42.0]
+    finally:
+        table.remove("add", "fake")
+    assert (old + old).tolist() == [2.0, 2.0]
+
+
+def test_a_backend_that_was_replaced_is_not_kept(fake) -> None:
+    backend = FakeBackend()
+    hardware.register_backend(backend)
+    x = ef.ones(2, device="fake:0")
+    (x + ef.exp(x)).numpy()
+    gone = ref(backend)
+    hardware.register_backend(FakeBackend())
+    del x, backend
+    gc.collect()
+    assert gone() is None
+
+
+def test_traces_do_not_outlive_their_devices(fake) -> None:
+    @ef.trace
+    def make() -> Any:
+        return ef.ones(2, device="fake:0") + 1
+
+    @ef.trace
+    def other(x: Any) -> Any:
+        return x * 2
+
+    make(), other(ef.ones(2))
+    hardware.register_backend(FakeBackend())
+    assert make().device is as_device("fake:0")
+    assert make.traces[-1].reason == "the backend of fake was registered anew"
+    other(ef.ones(2))
+    assert len(other.traces) == 1
+
+
+def test_a_backend_that_holds_nothing_may_be_registered_again() -> None:
+    before = as_device("cpu:0")
+    hardware.register_backend(hardware.CpuBackend())
+    assert as_device("cpu:0") is before
 
 
 @pytest.mark.parametrize("backend", [None, FakeBackend, object()])

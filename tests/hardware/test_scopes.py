@@ -146,7 +146,14 @@ def test_what_blocks_are_called() -> None:
     assert ef.zeros(1, device=ef.colocate(v)).device is v.device
 
 
-@pytest.mark.parametrize("x", ["cpu:0", 3, None, [1]])
+def test_colocation_with_a_queue_is_where_that_is() -> None:
+    queue = ef.Queue(1, ef.ones(2, device="cpu:2"))
+    with ef.colocate(queue):
+        queue.enqueue(ef.ones(2) + 1)
+        assert (queue.dequeue() * 2).device == "cpu:2"
+
+
+@pytest.mark.parametrize("x", ["cpu:0", 3, None, [1], ef.Mutex()])
 def test_colocation_needs_a_device(x) -> None:
     with pytest.raises(errors.DeviceError, match="colocate: this is on no device") as caught:
         ef.colocate(x)

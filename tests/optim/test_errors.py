@@ -8,6 +8,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import DeviceError, DTypeError, ShapeError, TensorIndexError, TensorValueError
+from tests.messages import says
 from tests.optim.common import CLASSES, content, make, some, two
 
 
@@ -157,7 +158,7 @@ def test_options_out_of_range(name: str, options: dict[str, Any]) -> None:
     ],
 )
 def test_errors_of_schedules_say_what_was_given(make_schedule: Any) -> None:
-    with pytest.raises(TensorValueError, match=r"Schedule|WarmUp") as caught:
+    with pytest.raises(TensorValueError, check=says(r"Schedule|WarmUp")) as caught:
         make_schedule()
     assert caught.value.given
     assert caught.value.expected

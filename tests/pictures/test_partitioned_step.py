@@ -20,10 +20,10 @@ def picture() -> Contents:
 
 
 def texts_of(picture: Contents) -> Counter[str]:
-    """All that a picture says, in whatever place."""
+    """All that a picture without types says, in whatever place."""
     boxes = [line for box in picture.boxes for line in box.lines]
     groups = [g.name for g in picture.root.walk() if g.open and g.kind == "device"]
-    return Counter([*boxes, *groups, *[edge.label for edge in picture.edges if edge.label]])
+    return Counter([*boxes, *groups, *[edge.label for edge in picture.edges if edge.moved]])
 
 
 def test_only_transfers_cross(picture: Contents) -> None:

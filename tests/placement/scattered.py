@@ -18,10 +18,12 @@ from eagerflow.placement.cut import Cut, cut
 from eagerflow.placement.placed import Choice, is_movable, placed
 from eagerflow.runtime.executable import spans_devices
 from eagerflow.runtime.rendezvous.rendezvous import Left
+from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.strands.strands import Strands
 from eagerflow.types import BYTES
 
-__all__ = ["CPUS", "cut_text", "nothing_left", "partition", "scattered"]
+__all__ = ["CPUS", "by_scheduler", "cut_text", "nothing_left", "partition", "scattered"]
 
 CPUS = ("cpu:0", "cpu:1", "cpu:2", "cpu:3")
 
@@ -68,14 +70,21 @@ def cut_text(text: str, **resources: Any) -> Cut:
 
 
 @contextmanager
+def by_scheduler() -> Iterator[None]:
+    """Executables that are made within leave all partitions to the scheduler."""
+    with patch.object(tier, "strands_of", lambda tier: None):
+        yield
+
+
+@contextmanager
 def nothing_left() -> Iterator[list[str]]:
     """Each step within that succeeds leaves nothing at its rendezvous.
 
-    Gives a list of how the steps ended.
+    Gives a list of how the steps ended. Strands look themselves whether something is left.
     """
     ended: list[str] = []
     left: list[Left] = []
-    end = ScheduledStep.end
+    end, run = ScheduledStep.end, Strands.run
 
     def noting(step: ScheduledStep) -> None:
         end(step)
@@ -83,6 +92,12 @@ def nothing_left() -> Iterator[list[str]]:
             ended.append(step.outcome)
             left.extend(step.left if step.outcome == "done" else ())
 
-    with patch.object(ScheduledStep, "end", noting):
+    def running(strands: Strands, *args: Any) -> tuple[Any, ...]:
+        ended.append("failed")
+        results = run(strands, *args)
+        ended[-1] = "done"
+        return results
+
+    with patch.object(ScheduledStep, "end", noting), patch.object(Strands, "run", running):
         yield ended
     assert left == []

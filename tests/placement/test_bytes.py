@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
@@ -30,9 +31,11 @@ from eagerflow.placement.demand import Demand
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.runtime.strands import strands
+from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.types import LIST
 from tests.exploring import examples
-from tests.placement.scattered import nothing_left, scattered
+from tests.placement.scattered import by_scheduler, nothing_left, scattered
 from tests.placement.test_cut import arguments, halving
 from tests.programs.language import Program
 from tests.programs.strategies import Call, calls, graph_of, programs
@@ -201,9 +204,10 @@ def _is_sized(value: Value) -> bool:
     return value.type.dtype is not LIST and not symbols(value.type.shape)
 
 
-def sent(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
-    """What partitions do send; nothing is left of it."""
-    tier = ScheduledTier(graph, whole=whole, partitioned=True)
+def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) -> Crossing:
+    """What partitions do send, as strands or by the scheduler; nothing is left of it."""
+    with by_scheduler() if scheduled else nullcontext():
+        tier = ScheduledTier(graph, whole=whole, partitioned=True)
     assert tier.cut is not None
     verify_cut(tier.cut)
     tensors = {
@@ -211,16 +215,35 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any]) -> Crossing:
         if end.inputs and not ("shape" in end.attrs or isinstance(end.inputs[0].type, NumberType))
     }  # fmt: skip
     counts, nbytes = Counter[str](), []
+
+    def count(edge: str, value: Any) -> None:
+        if edge in tensors:
+            counts[edge] += 1
+            nbytes.append(getattr(value, "nbytes", 0))  # lists have none
+
     send = Rendezvous.send
 
     def counting(rendezvous: Rendezvous, key: Key, value: Any = None, **options: Any) -> None:
-        if key.edge in tensors:
-            counts[key.edge] += 1
-            nbytes.append(getattr(value, "nbytes", 0))  # lists have none
+        count(key.edge, value)
         send(rendezvous, key, value, **options)
 
-    with patch.object(Rendezvous, "send", counting), nothing_left():
+    names = iter(tier.cut.pairs)
+
+    class Counted(EdgeQueue):  # type: ignore[misc]  # final for others
+        def __init__(self, route: RouteCount) -> None:
+            super().__init__(route)
+            self.name = next(names)
+
+        def send(self, value: Any) -> None:
+            count(self.name, value)
+            super().send(value)
+
+    with (
+        patch.object(Rendezvous, "send", counting), patch.object(strands, "EdgeQueue", Counted),
+        nothing_left() as ended,
+    ):  # fmt: skip
         tier.run(inputs)
+    assert ended == ["done"]
     return Crossing(counts, sum(nbytes))
 
 
@@ -233,10 +256,11 @@ def check(graph: Graph, inputs: Sequence[Any], reset: Callable[[], object] = lam
             want = least(graph, whole, raw)
         except EagerflowError:  # that of the program
             return
-        reset()
-        got = sent(graph, whole, raw)
-        assert got.counts == want.counts
-        assert want.nbytes in (got.nbytes, None)
+        for scheduled in (False, True):
+            reset()
+            got = sent(graph, whole, raw, scheduled=scheduled)
+            assert got.counts == want.counts
+            assert want.nbytes in (got.nbytes, None)
 
 
 @given(programs(), calls(1, 2, 3, count=1), st.integers(0, 3))

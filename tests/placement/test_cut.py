@@ -10,7 +10,8 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import DeviceError
 from eagerflow.graph.ir import Graph
-from eagerflow.placement.cut import Cut
+from eagerflow.graph.lowering import lower
+from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled import tier
 from tests.placement.scattered import cut_text, partition
@@ -49,6 +50,18 @@ def test_what_goes_over_a_third_device_goes_straight() -> None:
         }""")
     assert edges(cut) == ["x -> cpu:2"]
     assert [str(p.device) for p in cut.partitions] == ["cpu:0", "cpu:2"]
+
+
+def test_what_is_sent_and_received_says_why() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        return ef.exp(x.to("cpu:1"))
+
+    with ef.config(cpu_devices=2):
+        first, second = cut(lower(f.graph(ef.ones(2)))).partitions
+        reasons = {n.op: n.reason for n in (*first.graph.nodes, *second.graph.nodes)}
+    assert reasons["Send"] == "where what it sends is: x -> cpu:1"
+    assert reasons["Recv"] == "where what it receives is needed: x -> cpu:1"
 
 
 def test_constants_and_numbers_are_copied() -> None:

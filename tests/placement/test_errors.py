@@ -138,6 +138,11 @@ ROWS = {
         f"exp cannot run on small:1: operands and results take 256 bytes.* may hold {ROOM}",
         (OP, RULES, CPUS, "compute with less at a time"),
     ),
+    "no memory for all at once": Row(
+        lambda at: placed({"encoder": "small:1"}, lambda x: _in_encoder(_keeps_three, x), X[:2]),
+        "matmul cannot run on small:1: with what is held there at that time it takes 112 bytes, "
+        f"of {ROOM}", ("&encoder/matmul at .*ef.matmul", RULES, CPUS, "place less there"),
+    ),
     "no values there": Row(
         lambda at: placed({"encoder/layer0": "null:0"}),
         "exp cannot run on null:0: null:0 holds no values, so results could not come back",
@@ -172,6 +177,11 @@ ROWS = {
     "a graph of before a move": Row(lambda at: _graph_of_before(at), "the variable 'w' was moved",
                                     ("&read on cpu:0, and the variable on cpu:1", "trace again")),
 }  # fmt: skip
+
+
+def _keeps_three(x: Any) -> Any:
+    y, z, w = ef.exp(x), ef.sin(x), ef.cos(x)
+    return ef.matmul(ef.matmul(y, ef.permute_dims(z, (1, 0))), w)
 
 
 def _in_encoder(op: Callable[..., Any], *args: Any) -> Any:
@@ -213,6 +223,24 @@ def test_what_cannot_be_placed_leaves_all_as_it_was(world: World) -> None:
         assert str(f.explain("placement")) == str(before)
         assert f(X).numpy().tobytes() == want.numpy().tobytes()
     assert len(f.traces) == 1
+
+
+def test_what_cannot_be_placed_is_refused_also_when_state_has_just_moved(world: World) -> None:
+    def f(x: Any) -> Any:
+        return two_layers(x) * world.w.value[0].to("cpu:0")
+
+    g = ef.trace(f)
+    want = g(X)
+    ef.move(world.w, "cpu:1")
+    for rules in ({"nothing": "cpu:1"}, {"encoder/layer0": "small:1"}):
+        with pytest.raises(PlacementError):
+            g.place(rules)
+    assert g(X).numpy().tobytes() == want.numpy().tobytes()  # by no rule
+    ef.move(world.w, "cpu:0")
+    g.clear()
+    g.place({"nothing": "cpu:1"})  # of a function without a trace nothing is known
+    with pytest.raises(PlacementError, match="matches nothing"):
+        g(X)
 
 
 def test_a_first_call_that_cannot_be_placed_changes_nothing(world: World) -> None:

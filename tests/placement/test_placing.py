@@ -102,6 +102,7 @@ def test_constants_are_folded_where_they_are_placed() -> None:
     assert found == [("constant", "cpu:1"), ("multiply", "cpu:1")]
 
 
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 def test_state_stays_and_says_so() -> None:
     v = ef.Variable([1.0, 2.0], name="v")
 
@@ -155,6 +156,7 @@ def test_calls_of_one_graph_are_placed_alike() -> None:
     assert where == {"cpu:3"}
 
 
+@pytest.mark.filterwarnings("ignore::eagerflow.errors.MoveWarning")
 def test_modules_and_traced_functions_are_scopes() -> None:
     net = ef.nn.Sequential(ef.nn.Linear(2, 3), ef.nn.Linear(3, 1))
     inner = ef.trace(lambda x: ef.exp(x), name="inner")

@@ -21,7 +21,7 @@ from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.fakes.transport import FakeNetwork, FakeTransport
-from tests.placement.scattered import CPUS, nothing_left, scattered
+from tests.placement.scattered import CPUS, by_scheduler, nothing_left, scattered
 
 __all__ = ["COLUMNS", "MIXED", "QUANTITIES", "Column", "Quantity", "partitioned", "renew"]
 
@@ -103,7 +103,8 @@ class Scattered(NamedTuple):
 
 @contextmanager
 def partitioned(
-    devices: Sequence[str] = CPUS, *, by_network: bool = False
+    devices: Sequence[str] = CPUS, *, scheduled: bool = False, by_network: bool = False,
+    salt: int = 0,
 ) -> Iterator[Scattered]:  # fmt: skip
     """Nodes are on several devices, so that graphs are cut; no step leaves what was sent in it."""
     with ExitStack() as stack:
@@ -111,12 +112,14 @@ def partitioned(
         seen = Scattered([], stack.enter_context(nothing_left()))
 
         def change(graph: Graph) -> Graph:
-            seen.graphs.append(scattered(optimise(graph, DEFAULT)[0], devices))
+            seen.graphs.append(scattered(optimise(graph, DEFAULT)[0], devices, salt))
             return seen.graphs[-1]
 
         stack.enter_context(graphs(change))
+        if scheduled or by_network:
+            stack.enter_context(by_scheduler())
         if by_network:
-            network = FakeNetwork(seed=len(devices))
+            network = FakeNetwork(seed=len(devices) + salt)
             made = partial(Rendezvous, transport=FakeTransport(network))
             stack.enter_context(patch.object(step, "Rendezvous", made))
             stack.enter_context(network.running())
@@ -154,6 +157,7 @@ COLUMNS: dict[str, Column] = {
     "scheduled": Column(within=scheduled),
     "scheduled node by node": Column(within=lambda: scheduled(lambda node: False)),
     "partitioned": Column(within=partitioned),
+    "partitioned, by the scheduler": Column(within=lambda: partitioned(scheduled=True)),
     "partitioned, by the worst network": Column(within=lambda: partitioned(by_network=True)),
     "partitioned, late and in pieces": Column(within=lambda: partitioned(MIXED)),
     "placed by a rule": Column(ruled, within=on_several_devices),

@@ -19,7 +19,7 @@ import eagerflow as ef
 from tests.programs.source import function_of, indented
 
 __all__ = ["FIXED", "Named", "Program", "State", "Statement", "Trait", "Writer", "kinds", "rule",
-           "statement"]  # fmt: skip
+           "statement", "true_rule"]  # fmt: skip
 
 Kind = tuple[str, ...]
 Statement = tuple[Any, ...]
@@ -231,6 +231,15 @@ def rule(x: Any) -> Any:
 
 # it is not the derivative: to be ignored would be seen
 rule.defvjp(lambda x: (ef.sin(x) * 0.9, x), lambda x, g: (0.3 * g * ef.cos(x),))
+
+
+@ef.custom_vjp
+def true_rule(x: Any) -> Any:
+    """What has a second derivative, the same in all ways to compute it."""
+    return ef.sin(x) * 0.9
+
+
+true_rule.defvjp(lambda x: (ef.sin(x) * 0.9, x), lambda x, g: (0.9 * g * ef.cos(x),))
 
 #: the globals of programs
 NAMES: dict[str, Any] = {

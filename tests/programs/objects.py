@@ -39,6 +39,14 @@ class Config:
     parts: list[Any] = field(default_factory=lambda: [1, 2.0])
 
 
+class Made:
+    """An object of a class that no run of a graph can make."""
+
+    def __init__(self, n: Any, parts: Any) -> None:
+        self.n = n
+        self.parts = parts
+
+
 class World:
     """What a program can reach: attributes that hold containers, records, numbers and tensors."""
 
@@ -59,6 +67,7 @@ class World:
         self.twin = self.weight
         self.pair: Any = (1.0, [2.0])
         self.total: Any = 0.0
+        self.made = Made(1.0, [2.0])
 
 
 #: expressions that give a number or a tensor that fits ``x``
@@ -98,6 +107,10 @@ WRITES = (
     "world.weight += y", "world.weight = world.weight + 1", "world.twin = world.weight",
     "world.twin *= 2", "world.pair[1].append(y.sum())", "world.pair = (world.total, [1.0])",
     "world.total += 1.5", "world.total = y.sum()", "world.box = dict(world.box, n=5)",
+    "world.made = Made(y.sum(), world.items)", "world.box['made'] = Made(y, [y, y])",
+    "world.made.parts.append(y)", "world.same = world.made.parts",
+    "world.made = Made(world.total, (world.weight, world.made))", "world.made.n = y",
+    "world.other.parts = [world.made, y]", "world.total = world.made.n",
 )  # fmt: skip
 #: what may happen between calls besides
 CHANGES = (
@@ -109,8 +122,8 @@ CHANGES = (
     "world.items[:] = [2.0, 1, ef.tensor([1.0, 1.0])]", "world.space.scale = 3",
 )  # fmt: skip
 _NAMES: dict[str, Any] = {
-    "AttributeDict": AttributeDict, "Config": Config, "bisect": bisect, "copy": copy, "ef": ef,
-    "heapq": heapq,
+    "AttributeDict": AttributeDict, "Config": Config, "Made": Made, "bisect": bisect, "copy": copy,
+    "ef": ef, "heapq": heapq,
 }  # fmt: skip
 
 

@@ -20,6 +20,7 @@ TIERS = {
     "scheduled": "scheduled",
     "scheduled node by node": "scheduled",
     "partitioned": "partitioned",
+    "partitioned, by the scheduler": "partitioned",
     "partitioned, by the worst network": "partitioned",
     "partitioned, late and in pieces": "partitioned",
     "replayed": None,

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -52,13 +52,13 @@ def run(
         except TraceError as error:
             refused: Any = ("refused", str(error))
             return [*seen, refused if portrait(world) == before else ("damaged", str(error))]
-        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             result = type(error).__name__, str(error)
         seen.append((result, portrait(world)))
         for what in changes[call] if call < len(changes) else ():
             try:
                 change(world, what)
-            except (LookupError, TypeError):  # there is no such item any more
+            except (AttributeError, LookupError, TypeError):  # there is no such item any more
                 continue
     return seen
 
@@ -77,12 +77,17 @@ def check(program: Sequence[Line], changes: Sequence[Sequence[int]], fails: bool
     return len(got)
 
 
+@example(program=[Line(what=55, guard=0), Line(what=26, guard=0)], changes=[[], [], [10]])
+@example(program=[Line(what=80, guard=0), Line(what=79, guard=0)], changes=[[], [], []])
+@example(program=[Line(what=80, guard=6)], changes=[[], [], [2]])
 @given(_LINES, _CHANGES)
 @settings(max_examples=examples(60))
 def test_programs(program: list[Line], changes: list[list[int]]) -> None:
     check(program, changes)
 
 
+@example(program=[Line(what=74, guard=6)], changes=[[], [], []])
+@example(program=[Line(what=62, guard=6)], changes=[[], [], []])
 @given(_LINES, _CHANGES)
 @settings(max_examples=examples(30))
 def test_programs_that_fail(program: list[Line], changes: list[list[int]]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -17,7 +17,7 @@ from eagerflow.errors import EagerflowError, TraceError, TraceWarning
 from tests.exploring import examples
 from tests.function.expectations.program import picture
 from tests.programs.columns import COLUMNS, QUANTITIES, Column, renew
-from tests.programs.language import Program, State, Trait
+from tests.programs.language import Program, State, Trait, true_rule
 from tests.programs.plain import JumpError, plain
 from tests.programs.source import show
 from tests.programs.strategies import Call, calls, programs
@@ -95,19 +95,36 @@ def compare(got: Sequence[Any], want: Sequence[Any]) -> None:
     assert len(got) == len(want)
 
 
+def values(program: Program, state: State, quantity: str) -> tuple[Any, Any]:
+    """A program as a function of its arguments: as columns run it, and as ways to derivatives do.
+
+    A rule that gives no derivative makes slopes of which the second derivative depends on the way:
+    as forward over reverse sees it, it is the transposed one of what reverse over reverse sees. Of
+    `remat`, tapes see the rule, or the ops in it.
+    """
+
+    def of(function: Any) -> Any:
+        def value(tensors: Any, numbers: Any) -> Any:
+            return function(state, tensors, numbers)
+
+        return value
+
+    second = bool(quantity) and QUANTITIES[quantity].order > 1 and "of_rule" in program.kinds()
+    function = program.function()
+    true = program.function(rule=true_rule) if second else function
+    if "remat" in program.kinds():
+        function = true
+    return of(function), of(true)
+
+
 def check(
     program: Program, made: Sequence[Call], names: Sequence[str] = tuple(COLUMNS),
-    quantity: str = "",
+    quantity: str = "", columns: Mapping[str, Column] = COLUMNS,
 ) -> None:  # fmt: skip
     """Compare columns with the eager run, in results or in derivatives."""
-    if quantity and QUANTITIES[quantity].order > 1 and {"remat", "of_rule"} <= program.kinds():
-        return  # what is no derivative has no second one: tapes see the rule, or the ops in it
     show(f"reproduce: check({program!r}, {made!r}, {names!r}, {quantity!r})")
     state = State.fresh("float64" if quantity else "float32")
-    function = program.function()
-
-    def value(tensors: Any, numbers: Any) -> Any:
-        return function(state, tensors, numbers)
+    value, true = values(program, state, quantity)
 
     def runs_as(column: Column) -> Any:
         if column.inner:
@@ -121,10 +138,11 @@ def check(
         warnings.simplefilter("ignore", RuntimeWarning)  # of variables that are assigned on a tape
         first = want = history(runs_as(eager), state, made)
         if quantity and QUANTITIES[quantity].same_as:
-            other = derived(value, QUANTITIES[quantity].same_as, state)
-            compare(history(other, state, made), want)
+            ways = (quantity, QUANTITIES[quantity].same_as)
+            one, other = (history(derived(true, way, state), state, made) for way in ways)
+            compare(other, one)
         for name in names:
-            column = COLUMNS[name]
+            column = columns[name]
             key = column.run, column.inner
             run = runs[key] = runs.get(key) or runs_as(column)
             want = first
@@ -263,7 +281,13 @@ def test_sizes_that_branches_know_by_another_name(quantity: str) -> None:
             check(program, made, ("traced", "traced inside", "under a tape"), quantity)
 
 
+#: its slope has no second derivative, since what its rule gives is none
+_OF_A_RULE = Program([("list", 0, 1, 0, [("list", 0, 1, 0, [("of_rule", 0, 0, 0)])]),
+                      ("mixed", 1, 0, 0)])  # fmt: skip
+
+
 @given(programs(Trait.SMOOTH), calls(1, 2, 3, count=1), _QUANTITY)
+@example(_OF_A_RULE, [Call(1, 2)], "hessian")
 @settings(max_examples=examples(60))
 def test_ways_to_derivatives(program: Program, made: list[Call], quantity: str) -> None:
     check(program, made, (), quantity)

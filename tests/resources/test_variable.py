@@ -11,6 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.core.op import get_op
+from tests.messages import says
 
 # --- a variable is a tensor -------------------------------------------------------------------
 
@@ -126,12 +127,16 @@ WRONG = [
     (lambda v: v.assign([1.0]), errors.ShapeError, r"assign: a variable keeps its shape"),
     (lambda v: v.assign(1.0), errors.ShapeError, r"expected: \(2,\)"),
     (lambda v: v.assign_add(ef.ones((3, 2))), errors.ShapeError, "keeps its shape"),
-    (lambda v: v.assign_sub(ef.ones(3)), errors.ShapeError, "broadcast"),
+    (
+        lambda v: v.assign_sub(ef.ones(3)),
+        errors.ShapeError,
+        "assign_sub: a variable keeps its shape",
+    ),
     (lambda v: v.assign(ef.tensor([1, 2])), errors.DTypeError, "keeps its dtype"),
     (lambda v: v.assign(np.ones(2)), errors.DTypeError, r"value=f64\[2\]@cpu:0"),
     (lambda v: v.assign_add(ef.tensor(1)), errors.DTypeError, "astype"),
     (lambda v: v.assign([1j, 2.0]), errors.DTypeError, "cannot hold c64"),
-    (lambda v: v.assign("ab"), errors.DTypeError, "not an array"),
+    (lambda v: v.assign("ab"), errors.DTypeError, "text cannot be a tensor"),
     (lambda v: ef.Variable(1).assign(2.5), errors.DTypeError, "cannot hold f32"),
     (lambda v: ef.Variable(True).assign(1), errors.DTypeError, "cannot hold i64"),
     (lambda v: ef.Variable(True).assign_sub(True), errors.DTypeError, "no rule for bool"),
@@ -173,7 +178,7 @@ WRONG = [
 def test_wrong_assignments_are_named_and_change_nothing(call, kind, words) -> None:
     v = ef.Variable([1.0, 2.0])
     v.assign_add(0.0)  # so that a kernel could write in place
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, check=says(words)):
         call(v)
     assert v.tolist() == [1.0, 2.0]
 

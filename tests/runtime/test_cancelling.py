@@ -14,11 +14,13 @@ import pytest
 from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.scheduled.scheduler import rerun
-from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
+from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
+from tests.messages import says
 from tests.runtime.graphs import by_scheduler, scheduled
 from tests.runtime.scheduled.scheduled_graphs import Ops, X, chain, fan, heavy, open_up, ops
 
@@ -187,7 +189,7 @@ def test_it_ends_while_a_scheduled_node_is_about_to_wait(
     if end == "leave":
         step.end()
     else:
-        with pytest.raises(errors.EagerflowError, match=r"the cell was closed|as planned"):
+        with pytest.raises(errors.EagerflowError, check=says(r"the cell was closed|as planned")):
             step.take_result()
     assert sorted(stopped) == sorted(begun)
     assert not step._waits
@@ -209,7 +211,7 @@ def test_somebody_else_cancels(ops: Ops) -> None:
     ops.wait("test_wait", begin)
     runner = by_scheduler(chain("exp", "test_wait", "sin"), open_up)
     steps.append(scheduled(runner).step(log=True))
-    with pytest.raises(errors.CancelledError, match="the cell was closed"):
+    with pytest.raises(errors.CancelledError, check=says("the cell was closed")):
         steps[0].run([np.ones(2, np.float32)])
     assert rerun(scheduled(runner).plan, steps[0].log or []).outcome == "cancelled"
 
@@ -228,6 +230,6 @@ def test_a_step_that_is_cancelled_on_the_way_to_a_wait(
 
     monkeypatch.setattr(ScheduledStep, "_begin", begin)
     step = scheduled(by_scheduler(chain("exp", "test_wait", "sin"), open_up)).step(log=True)
-    with pytest.raises(errors.CancelledError, match="the cell was closed"):
+    with pytest.raises(errors.CancelledError, check=says("the cell was closed")):
         step.run([np.ones(2, np.float32)])
     assert begun == []

@@ -214,6 +214,7 @@ class Branches:
         self._refused: dict[Any, TraceError] = {}
         self._like: dict[Any, Any] = {}  # the value of a name in the other branch, to fill it in
         self._raw: list[dict[Any, Any]] = [{}, {}]  # the values of the locations after each branch
+        self._added: list[list[Any]] = [[], []]  # the new items of dicts, in their order
         self._made: list[Any] = [None, None]  # and the results of the branches
         self._texts: dict[Any, str] = {}  # the names of the locations among the outputs
         cells = cells_of(*self._roots)
@@ -277,10 +278,13 @@ class Branches:
 
     def _results(self, i: int, result: Any, changes: Found) -> Any:
         """The outputs of a branch: its result, and the value of each location."""
-        new = changes.keys() - self._locations.keys()
+        new = [key for key in changes if key not in self._locations]  # in their order
         self._locations.update((key, changes[key][0]) for key in new)
         for key in new:
             note_read(changes[key][0])
+        self._added[i] = [k for k in changes if k[0] == "item" and changes[k][0].get() is GONE]
+        if i == 1:
+            self._check_order()
         self._raw[i], self._texts = {}, {}
         outputs: dict[str, Any] = {"": result}
         for key, location in self._locations.items():
@@ -300,6 +304,24 @@ class Branches:
             if new:
                 raise Again
         return outputs
+
+    def _check_order(self) -> None:
+        """Refuse branches that put the same keys into a dict in another order."""
+        common = set(self._added[0]).intersection(self._added[1])
+        for key in common:
+            first, second = (
+                [k for k in added if k in common and k[1] == key[1]] for added in self._added
+            )
+            if first != second:
+                lines = self._lines(None)
+                texts = [
+                    ", ".join(self._locations[k].text for k in keys) for keys in (first, second)
+                ]
+                raise TraceError(
+                    "the branches of an `if` on a tensor put keys into a dict in another order",
+                    given=f"{texts[0]} from {lines[0]}\n    and {texts[1]} from {lines[1]}",
+                    hint="set them in one order in both, or before the `if`",
+                )
 
     def _compare(self) -> None:
         """Find locations that cannot become values of the graph."""

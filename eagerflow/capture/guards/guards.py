@@ -6,7 +6,7 @@ Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.guards.kinds import Guard
 from eagerflow.capture.guards.writer import Writer
@@ -18,6 +18,10 @@ from eagerflow.core.tensor import AbstractArray, Tensor
 if TYPE_CHECKING:
     from eagerflow.capture.border import Store
     from eagerflow.capture.modules.structure import Structures
+
+
+#: kinds that say more than ``"number"``, ``"tensor"`` and ``"array"`` do
+_OF_VALUES: Final = frozenset({"value", "identity", "content", "array"})
 
 
 @final
@@ -99,9 +103,9 @@ class Guards:
         self._renew()
 
     def add(self, read: Read) -> None:
-        """Another guard; it replaces those for numbers, tensors and arrays there."""
+        """Another guard; one for a value replaces those for numbers, tensors and arrays there."""
         new = Guard(read)
-        for i, guard in enumerate(self._guards):
+        for i, guard in enumerate(self._guards if read.kind in _OF_VALUES else ()):
             if guard.path is read.path and guard.kind in ("number", "tensor", "array"):
                 self._guards[i] = new
                 break

@@ -22,6 +22,7 @@ A guard is an access path, a kind and what is expected there:
 ``content``     an array with equal elements
 ``absent``      no such global name, or an enclosing name that is not bound
 ``unshadowed``  no names of these in an instance
+``bare``        a partial without attributes
 ==============  ===============================================================================
 """
 
@@ -147,6 +148,7 @@ KINDS: Final = {
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
     "unshadowed": _Kind("not {x}.keys().isdisjoint({e})"),
+    "bare": _Kind("not is_bare({x})", lambda _: None, "has attributes"),
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Levels: how many cuts lie before a node of a lowered graph.
 
-A cut is what lies between two nodes that cannot run together: another frame path, or a node that
-steers tokens, waits or has an effect of its own. Pure nodes of one level and frame path may run as
+A cut is what lies between two nodes that cannot run together: another frame path, a value that the
+host reads when it has come from its device, or a node that steers tokens, waits or has an effect of
+its own. Pure nodes of one level and frame path may run as
 one; as each cut leads to a higher level, no two such regions wait for each other.
 """
 
@@ -12,6 +13,7 @@ from typing import final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering.frame_paths import FramePath, loop_of
+from eagerflow.graph.lowering.late_reads import late_reads
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
 
@@ -40,9 +42,12 @@ class Levels:
             self.single.add(node)
         alone, single, levels = node in self.single, self.single, self.of
         level = int(node.attrs.get("level", 0)) if alone else 0
+        late = {node.inputs[i].node for i in late_reads(node)}
         for other in before:
             if other in levels:
-                apart = not alone and (other in single or self._paths[other] != path)
+                apart = not alone and (
+                    other in single or other in late or self._paths[other] != path
+                )
                 level = max(level, levels[other] + apart)
         if node.op == "Exit":  # what leaves a loop has waited for its whole carry
             level = max(level, self._loops[_frames(loop_of(path))])

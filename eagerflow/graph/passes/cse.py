@@ -43,6 +43,7 @@ def cse(graph: Graph) -> tuple[Graph, Report]:
             keys.attrs(form.attrs) if form is not None else (),
             node.device,
             node.because,
+            node.leeway,
             frozenset([kept.get(n, n) for n in before]) if before else None,
         )
         first = known.setdefault(key, node)
@@ -183,7 +184,8 @@ def _numbers(
         same, inputs = node, tuple([numbers[v] for v in node.inputs])
         if node.outputs and not node.control_inputs and is_pure(node):
             types = tuple([str(v.spec) for v in node.outputs])
-            key = node.op, inputs, attrs_key(node.attrs), node.device, node.because, types
+            where = node.device, node.because, node.leeway
+            key = node.op, inputs, attrs_key(node.attrs), where, types
             same = known.setdefault(key, node)
         pairs = zip(node.outputs, same.outputs, strict=True)
         numbers.update((v, numbers.get(first, first)) for v, first in pairs)

@@ -274,6 +274,7 @@ def _make(
         new = Node(
             op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
             node.device, node.because, node.scope, node.source, forward=node.forward,
+            leeway=node.leeway,
         )  # fmt: skip
         outputs = (own[i],) if several else own
         # an output that gets another number keeps the name that it had

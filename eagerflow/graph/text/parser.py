@@ -15,6 +15,8 @@ from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.text.constants import from_bytes, from_numbers
 from eagerflow.graph.text.cursor import WORD, Cursor
 from eagerflow.hardware import Device, as_device
+from eagerflow.hardware.names import DeviceName
+from eagerflow.hardware.registry import known_name
 from eagerflow.types import BYTES, DTYPES, LIST, DType, TensorSpec, TensorType
 
 _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d+)?(?:e[-+]?\d+)?|inf\b|nan\b)")
@@ -180,7 +182,7 @@ class _Parser:
         """What stands behind the types; gives the device behind ``on``."""
         on = None
         # most nodes have none of these words
-        if self.at.text.startswith(("a", "i", "o"), self.at.skip()):
+        if self.at.text.startswith(("a", "i", "o", "w"), self.at.skip()):
             if self.at.word("after"):
                 node.control_inputs = tuple(self.at.listed(lambda: self.label(scope)))
             if self.at.word("into"):
@@ -189,6 +191,8 @@ class _Parser:
                 on = _device(self.at.string())
                 if self.at.word("because"):
                     node.because = self.at.string()
+            if self.at.word("within"):
+                node.leeway = self.pattern()
             if self.at.word("in"):
                 node.scope = self.at.string()
         source = _SOURCE.match(self.at.text, self.at.position)
@@ -204,6 +208,13 @@ class _Parser:
         if value not in node.inputs:
             self.at.fail("an input of the node", position)
         return node.inputs.index(value)
+
+    def pattern(self) -> DeviceName:
+        position = self.at.skip()
+        try:
+            return known_name(self.at.string())
+        except DeviceError as error:
+            self.at.fail(error.expected or "a device name", position)
 
     def label(self, scope: _Scope) -> Node:
         position = self.at.skip()

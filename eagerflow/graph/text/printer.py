@@ -15,6 +15,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import Reference
 from eagerflow.graph.text.constants import content_name, has_values, numbers
 from eagerflow.hardware import Device
+from eagerflow.hardware.names import DeviceName
 from eagerflow.resources.kinds import kind_name
 from eagerflow.types import DType, text_of
 
@@ -133,6 +134,8 @@ class Printer:
             text += f" on {quote(str(node.device))}"
             if node.because:
                 text += f" because {quote(node.because)}"
+        if isinstance(node.leeway, DeviceName):
+            text += f" within {quote(str(node.leeway))}"
         if node.scope:
             text += f" in {quote(node.scope)}"
         if self.sources and node.source is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
 
@@ -32,7 +33,7 @@ from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
-from eagerflow.resources.variable import VariableState
+from eagerflow.resources.variable import Companions, VariableState
 from eagerflow.types import DType, Shape, TensorType
 
 if TYPE_CHECKING:
@@ -409,11 +410,38 @@ class Variable(AbstractArray):
         return Variable(self, trainable=self.trainable, name=self.name)
 
     def __deepcopy__(self, memo: Any) -> Variable:
-        return self.__copy__()  # values are immutable, so there is nothing deeper
+        # values are immutable, so there is nothing deeper but who moves with whom
+        companions = deepcopy(self.resource.companions, memo)
+        return _restore(self.value, self.trainable, self.name, companions)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self.value, self.trainable, self.name))
+        return (_restore, (self.value, self.trainable, self.name, self.resource.companions))
 
 
-def _restore(value: Tensor, trainable: bool, name: str | None) -> Variable:
-    return Variable(value, trainable=trainable, name=name)
+def _restore(
+    value: Tensor, trainable: bool, name: str | None, companions: Companions | None = None
+) -> Variable:
+    made = Variable(value, trainable=trainable, name=name)
+    if companions is not None:
+        companions.join(made.resource)
+    return made
+
+
+def keep_together(variable: Variable, *others: Variable) -> None:
+    """Let variables move together: `eagerflow.move` of one of them moves them all.
+
+    Args:
+        variable: a variable, such as a parameter.
+        others: what is kept beside it, such as running means of its gradients.
+
+    >>> from eagerflow.extending import keep_together
+    >>> v, mean = ef.Variable([1.0, 2.0]), ef.Variable([0.0, 0.0])
+    >>> keep_together(v, mean)
+    >>> with ef.config(cpu_devices=2):
+    ...     ef.move(v, "cpu:1")
+    ...     mean.device
+    Device('cpu:1')
+    """
+    companions = variable.resource.companions or Companions()
+    for one in (variable, *others):
+        companions.join(one.resource)

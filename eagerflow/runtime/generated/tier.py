@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from threading import get_ident
-from time import monotonic, perf_counter
+from time import perf_counter
 from types import FrameType, FunctionType
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
 
 from eagerflow.core.op import find_op
-from eagerflow.errors import CancelledError, DeadlineError
+from eagerflow.errors import CancelledError
 from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
@@ -22,12 +22,10 @@ from eagerflow.resources.mutex import this_thread
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
-from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.observation import Observation
-from eagerflow.runtime.threads import deadline
-from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
 
 
@@ -283,33 +281,10 @@ class GeneratedTier:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        end = deadline.moment() if blocks.count and deadline.active() else None
-        around = step_of.stopped
         held = [(mutex, mutex.holds) for mutex in self._region.mutexes]
-
-        def stopped() -> bool:
-            late = end is not None and monotonic() >= end
-            return late or (around is not None and around())
-
-        if end is not None:
-            if stopped():
-                raise deadline.too_late()
-            step_of.stopped = stopped
-        token = error_state.set(QUIET)
         try:
-            return self._region.run([*reversed(inputs)])
-        except DeadlineError:
-            raise
-        except CancelledError as error:
-            if end is None or monotonic() < end:
-                raise
-            failed = deadline.too_late()
-            for note in getattr(error, "__notes__", ()):
-                failed.add_note(note)
+            return run_in_time(partial(self._region.run, [*reversed(inputs)]))
         finally:
-            error_state.reset(token)
-            step_of.stopped = around
             for mutex, before in held:  # if it has failed in between
                 mutex.drop_held_by(this_thread(), before)
             del inputs
-        raise failed

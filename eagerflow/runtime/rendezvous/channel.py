@@ -10,7 +10,7 @@ instructions are plain tuples::
                   | ("drop", step)            # the values of a step are not to be sent any more
                   | ("forget", step)          # there are no more; nor is what is wanted of it
                   | ("arrived", packet)
-                  | ("taken",)                # a value that was delivered has its receiver
+                  | ("taken", nbytes)         # a value that was delivered has its receiver
                   | ("tick",)                 # it may be the time that was asked for
     instruction ::= ("put", packet)           # on the wire
                   | ("sent", message)         # it is on the wire for the first time
@@ -20,8 +20,9 @@ instructions are plain tuples::
                   | ("wake", time)            # when the next tick is wanted, inf for never
 
 A value needs credit: the other end grants it up to a number, with each packet that it sends, for so
-many as may lie there without a receiver. A value that a receiver waits for needs none: it is sent
-as an urgent message, once the other end has told that it is wanted.
+many as may lie there without a receiver, and as long as these have fewer than so many bytes. A
+value that a receiver waits for needs none: it is sent as an urgent message, once the other end has
+told that it is wanted.
 
 What was lost is sent again, after longer and longer times; nothing is ever given up. Who knows
 that the other end has gone drops the channel.
@@ -34,7 +35,7 @@ from math import inf
 from typing import Any, Final, NoReturn, final
 
 from eagerflow.errors import RendezvousError
-from eagerflow.runtime.rendezvous.credits import CREDIT
+from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES
 from eagerflow.runtime.rendezvous.incoming import Incoming
 from eagerflow.runtime.rendezvous.outgoing import Outgoing
 from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Packet
@@ -53,6 +54,7 @@ class Channel:
 
     Args:
         credit: how many values may lie at an end without a receiver; the same at both.
+        credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: how long it waits.
         log: whether to keep what happened, for `rerun`.
 
@@ -76,12 +78,13 @@ class Channel:
     __slots__ = ("_credit", "_incoming", "_outgoing", "_timing", "_wake", "log")
 
     def __init__(
-        self, credit: int = CREDIT, timing: ChannelTiming = TIMING, *, log: bool = False
-    ) -> None:
+        self, credit: int = CREDIT, timing: ChannelTiming = TIMING, *,
+        credit_bytes: int = CREDIT_BYTES, log: bool = False,
+    ) -> None:  # fmt: skip
         self._credit = credit
         self._timing = timing
-        self._outgoing = Outgoing(credit, timing)
-        self._incoming = Incoming(credit, timing)
+        self._outgoing = Outgoing(credit, credit_bytes, timing)
+        self._incoming = Incoming(credit, credit_bytes, timing)
         self._wake = inf
         self.log: ChannelLog | None = [] if log else None
 
@@ -109,7 +112,7 @@ class Channel:
         elif kind == "arrived":
             self._arrived(event[1], now, out)
         elif kind == "taken":
-            self._incoming.taken(now)
+            self._incoming.taken(event[1], now)
         elif kind == "want":
             self._outgoing.want(event[1], event[2], now, out)
         elif kind == "tick":
@@ -157,14 +160,14 @@ class Channel:
 
 def rerun(
     log: Sequence[tuple[float, ChannelEvent, tuple[ChannelInstruction, ...]]],
-    credit: int = CREDIT, timing: ChannelTiming = TIMING,
+    credit: int = CREDIT, timing: ChannelTiming = TIMING, credit_bytes: int = CREDIT_BYTES,
 ) -> Channel:  # fmt: skip
     """An end that goes through the events of ``log``; its instructions must be the same.
 
     Raises:
         RendezvousError: they are not.
     """
-    channel = Channel(credit, timing, log=True)
+    channel = Channel(credit, timing, credit_bytes=credit_bytes, log=True)
     for number, (now, event, expected) in enumerate(log):
         instructions = channel.handle(event, now)
         if tuple(instructions) != expected:

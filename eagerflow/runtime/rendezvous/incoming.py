@@ -16,20 +16,25 @@ class Incoming:
 
     Args:
         credit: how many values may lie here that nobody has taken.
+        credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: how long it waits with an answer.
     """
 
-    __slots__ = ("_answer", "_credit", "_early", "_early_urgent", "_limit", "_next",
-                 "_next_urgent", "_taken", "_timing", "_told_limit")  # fmt: skip
+    __slots__ = ("_answer", "_bytes", "_credit", "_credit_bytes", "_early", "_early_urgent",
+                 "_limit", "_limit_bytes", "_next", "_next_urgent", "_taken", "_taken_bytes",
+                 "_timing", "_told_bytes", "_told_limit")  # fmt: skip
 
-    def __init__(self, credit: int, timing: ChannelTiming) -> None:
+    def __init__(self, credit: int, credit_bytes: int, timing: ChannelTiming) -> None:
         self._credit = credit
+        self._credit_bytes = credit_bytes
         self._timing = timing
         self._next = self._next_urgent = 1  # the first that has not come
-        self._early: dict[int, Message | None] = {}  # that came before it
+        self._early: dict[int, tuple[Message | None, int]] = {}  # that came before it
         self._early_urgent: set[int] = set()
         self._taken = 0
         self._limit = self._told_limit = credit
+        self._bytes = self._taken_bytes = 0  # of all values that came in order, and were taken
+        self._limit_bytes = self._told_bytes = credit_bytes
         self._answer = inf  # when the other end has to be told
 
     @property
@@ -40,7 +45,7 @@ class Incoming:
     @property
     def exhausted(self) -> bool:
         """Whether the other end has no credit left."""
-        return self._limit < self._next
+        return self._limit < self._next or self._limit_bytes <= self._bytes
 
     @property
     def wake(self) -> float:
@@ -65,14 +70,16 @@ class Incoming:
         if number < self._next or number in self._early:
             self._answer = now  # the other end does not know that it came
             return
-        self._early[number] = packet.message
+        self._early[number] = packet.message, packet.nbytes
         if number != self._next:
             self._answer = now  # one before it may be lost
         while self._next in self._early:
-            message = self._early.pop(self._next)
+            message, nbytes = self._early.pop(self._next)
             self._next += 1
+            self._bytes += nbytes
             if message is None:
                 self._taken += 1
+                self._taken_bytes += nbytes
             else:
                 out.append(("deliver", message))
         self._grant(now)
@@ -90,24 +97,30 @@ class Incoming:
         if packet.message is not None:
             out.append(("bring", packet.message))
 
-    def taken(self, now: float) -> None:
+    def taken(self, nbytes: int, now: float) -> None:
         """A value that was delivered has been taken by its receiver."""
         self._taken += 1
+        self._taken_bytes += nbytes
         self._grant(now)
 
     def _grant(self, now: float) -> None:
         """Give credit for what was taken; tell it at once if it matters."""
         limit = self._taken + self._credit
+        limit_bytes = self._taken_bytes + self._credit_bytes
         if limit > self._limit:
-            self._limit = limit
-            if self._told_limit < self._next or 2 * (limit - self._told_limit) >= self._credit:
+            self._limit, self._limit_bytes = limit, limit_bytes
+            if (
+                self._told_limit < self._next or self._told_bytes <= self._bytes
+                or 2 * (limit - self._told_limit) >= self._credit
+                or 2 * (limit_bytes - self._told_bytes) >= self._credit_bytes
+            ):  # fmt: skip
                 self._answer = now
 
     def tells(self, packet: Packet) -> Packet:
         """A packet that tells the other end what has come."""
         self._answer = inf
-        self._told_limit = self._limit
+        self._told_limit, self._told_bytes = self._limit, self._limit_bytes
         return packet._replace(
             upto=self._next - 1, early=tuple(sorted(self._early)), limit=self._limit,
-            urgent_upto=self._next_urgent - 1,
+            limit_bytes=self._limit_bytes, urgent_upto=self._next_urgent - 1,
         )  # fmt: skip

@@ -16,14 +16,16 @@ class _Flight:
 
     Attributes:
         message: the message; None if it was dropped since.
+        nbytes: what it counts for.
         due: when it is sent again.
         tries: how often it was sent.
     """
 
-    __slots__ = ("due", "message", "tries")
+    __slots__ = ("due", "message", "nbytes", "tries")
 
     def __init__(self, message: Message, due: float) -> None:
         self.message: Message | None = message
+        self.nbytes = message.nbytes
         self.due = due
         self.tries = 1
 
@@ -36,15 +38,18 @@ class Outgoing:
 
     Args:
         credit: up to which number values may be sent at first.
+        credit_bytes: as long as fewer bytes were sent, at first.
         timing: when they are sent again.
     """
 
-    __slots__ = ("_limit", "_next", "_next_urgent", "_probe", "_probes", "_queue", "_timing",
-                 "_urgent", "_values", "_wanted")  # fmt: skip
+    __slots__ = ("_bytes", "_limit", "_limit_bytes", "_next", "_next_urgent", "_probe", "_probes",
+                 "_queue", "_timing", "_urgent", "_values", "_wanted")  # fmt: skip
 
-    def __init__(self, credit: int, timing: ChannelTiming) -> None:
+    def __init__(self, credit: int, credit_bytes: int, timing: ChannelTiming) -> None:
         self._timing = timing
         self._limit = credit
+        self._limit_bytes = credit_bytes
+        self._bytes = 0  # of all values that got a number
         self._queue: dict[Key | None, Message] = {}  # without credit, the oldest first
         self._wanted: set[Key] = set()  # that a receiver waits for, and were not sent yet
         self._values: dict[int, _Flight] = {}  # by number
@@ -78,7 +83,7 @@ class Outgoing:
         """A message that needs no credit, and overtakes values."""
         number, self._next_urgent = self._next_urgent, self._next_urgent + 1
         self._urgent[number] = _Flight(message, now + self._timing.resend)
-        out.append(("put", Packet("urgent", number, message)))
+        out.append(("put", Packet("urgent", number, message, message.nbytes)))
 
     def want(self, key: Key, comes: bool, now: float, out: list[Any]) -> None:
         """A receiver waits for a value, which needs no credit then, now or when it is sent."""
@@ -116,7 +121,7 @@ class Outgoing:
         self._arrived(self._values, packet.upto, packet.early, out)
         self._arrived(self._urgent, packet.urgent_upto, (), out)
         if packet.limit > self._limit:
-            self._limit = packet.limit
+            self._limit, self._limit_bytes = packet.limit, packet.limit_bytes
             self._probes = 0
             self._probe = inf
         self._release(now, out)
@@ -132,11 +137,13 @@ class Outgoing:
 
     def _release(self, now: float, out: list[Any]) -> None:
         """Send what there is credit for."""
-        while self._queue and self._next <= self._limit:
+        while self._queue and self._next <= self._limit and self._bytes < self._limit_bytes:
             message = self._queue.pop(next(iter(self._queue)))
             number, self._next = self._next, self._next + 1
             self._values[number] = _Flight(message, now + self._timing.resend)
-            out += (("put", Packet("value", number, message)), ("sent", message))
+            self._bytes += message.nbytes
+            packet = Packet("value", number, message, message.nbytes)
+            out += (("put", packet), ("sent", message))
         if not self._queue:
             self._probe = inf
         elif self._probe == inf:
@@ -149,7 +156,8 @@ class Outgoing:
                 if flight.due <= now:
                     flight.due = now + self._patience(flight.tries)
                     flight.tries += 1
-                    out.append(("put", Packet(kind, number, flight.message)))
+                    packet = Packet(kind, number, flight.message, flight.nbytes)
+                    out.append(("put", packet))
         if self._probe <= now:
             self._probes += 1
             self._probe = now + self._patience(self._probes)

@@ -16,6 +16,7 @@ class Message(NamedTuple):
         key: of the value, else None.
         value: the value, the error, or the keys of the values that are wanted.
         dead: whether there is no value.
+        nbytes: what a value counts for.
     """
 
     kind: str
@@ -23,6 +24,7 @@ class Message(NamedTuple):
     key: Key | None
     value: Any
     dead: bool = False
+    nbytes: int = 0
 
 
 class Packet(NamedTuple):
@@ -34,18 +36,22 @@ class Packet(NamedTuple):
         kind: ``"value"``, ``"urgent"``, ``"ack"`` or ``"probe"``, which asks for an answer.
         number: of the message among those of its kind, from 1 on; 0 if there is none.
         message: None if it was dropped after it had got its number.
+        nbytes: what it counts for, though it was dropped.
         upto: all values with numbers up to this one have come.
         early: the numbers of those that have come besides.
         limit: up to which number there is credit.
+        limit_bytes: as long as fewer bytes were sent, of all values together, there is credit.
         urgent_upto: all urgent messages up to this one have come.
     """
 
     kind: str
     number: int = 0
     message: Message | None = None
+    nbytes: int = 0
     upto: int = 0
     early: tuple[int, ...] = ()
     limit: int = 0
+    limit_bytes: int = 0
     urgent_upto: int = 0
 
 

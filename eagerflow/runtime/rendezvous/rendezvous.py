@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, final
 
 from eagerflow.errors import RendezvousError
-from eagerflow.runtime.rendezvous.credits import CREDIT, Credits, Sent
+from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Credits, Sent, nbytes_of
 from eagerflow.runtime.rendezvous.keys import Key, KeySet, Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 
@@ -96,6 +96,7 @@ class Rendezvous:
         routes: by the name of each edge, from where to where it goes.
         transport: brings values to where they are wanted.
         credit: how many values of one route may lie here before their senders wait.
+        credit_bytes: from how many bytes of them on the next one waits.
 
     Attributes:
         step: the same.
@@ -117,7 +118,7 @@ class Rendezvous:
 
     def __init__(
         self, step: int, routes: Mapping[str, Route], *, transport: Transport = IN_PROCESS,
-        credit: int = CREDIT,
+        credit: int = CREDIT, credit_bytes: int = CREDIT_BYTES,
     ) -> None:  # fmt: skip
         self.step = step
         self.routes = routes
@@ -126,7 +127,7 @@ class Rendezvous:
         self._values: dict[Key, _Put] = {}
         self._receivers: dict[Key, _Receiver] = {}
         self._answered = KeySet()
-        self._credits = Credits(credit)
+        self._credits = Credits(credit, credit_bytes)
         self._open = True
         self._error: Exception | None = None
         self._others_know = False  # the other ends, of the error
@@ -177,7 +178,7 @@ class Rendezvous:
         """
         put: _Put | None = None
         receiver: _Receiver | None = None
-        sent: Sent | None = None
+        sent: list[Sent] = []
         try:
             with self._lock:
                 if self._open:
@@ -186,10 +187,11 @@ class Rendezvous:
                         receiver = self._keep_receiver(key, done)
                     else:
                         self._answered.add(key)
-                        sent = put[3]
+                        if put[3] is not None:
+                            sent += (put[3],)
                         del self._values[key]
                         if put[2] is not None:
-                            sent = self._credits.give(put[2], key)
+                            self._credits.give(put[2], key, sent)
             if receiver is not None:
                 self._transport.wanted(self, self.routes[key[1]], key)
                 return receiver
@@ -198,8 +200,7 @@ class Rendezvous:
             else:
                 self._tell(done, put[0], put[1], sent)
         except KeyboardInterrupt:
-            if sent is not None:
-                self._due += (sent,)
+            self._due += sent
             raise
         return _nothing
 
@@ -232,7 +233,7 @@ class Rendezvous:
                         done = receiver.done
                         del self._receivers[key]
             if done is not None:
-                self._tell(done, value, dead, sent)
+                self._tell(done, value, dead, () if sent is None else (sent,))
             elif sent is not None and not waits:
                 sent(None if self._open else self._failure())
         except KeyboardInterrupt:
@@ -240,13 +241,13 @@ class Rendezvous:
                 self._due += (partial(done, None, False),)
             raise
 
-    def _tell(self, done: Done, value: Any, dead: bool, sent: Sent | None) -> None:
-        """Tell a receiver, and the sender that can go on."""
+    def _tell(self, done: Done, value: Any, dead: bool, sent: Iterable[Sent]) -> None:
+        """Tell a receiver, and the senders that can go on."""
         try:
             done(value, dead, None)
         finally:
-            if sent is not None:
-                sent(None)
+            for one in sent:
+                one(None)
 
     # --- the tables; the lock is held ---
 
@@ -264,7 +265,7 @@ class Rendezvous:
         """Let a value lie there; whether its sender can go on."""
         if key in self._values or key in self._answered:
             raise twice(key, "sent")
-        goes_on = route is not None and self._credits.take(route, key, sent)
+        goes_on = route is not None and self._credits.take(route, key, nbytes_of(value), sent)
         self._values[key] = _Put(value, dead, route, sent if route is None else None)
         return goes_on
 
@@ -331,7 +332,7 @@ class Rendezvous:
             ]
             due += [put.taken for put in self._values.values() if put.taken is not None]
             due += self._credits.waiting()
-            credits = Credits(self._credits.credit)
+            credits = Credits(self._credits.credit, self._credits.credit_bytes)
             if self._open:
                 self._error = error
             # no call from here on: Ctrl-C comes before or after

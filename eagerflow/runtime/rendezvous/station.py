@@ -17,7 +17,7 @@ from eagerflow import events
 from eagerflow.errors import RendezvousError
 from eagerflow.events import TransferEvent
 from eagerflow.runtime.rendezvous.channel import Channel
-from eagerflow.runtime.rendezvous.credits import CREDIT, Sent
+from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, Sent, nbytes_of
 from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.packets import TIMING, ChannelTiming, Message, Packet
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous, twice
@@ -59,6 +59,7 @@ class Station:
         put: puts a packet on the wire to an end; called by the owner, blocks nothing.
         ring: tells the owner that there is something in the inbox; called by any thread.
         credit: how many values may lie at an end without a receiver, from each other one.
+        credit_bytes: from how many bytes of them on there is no credit for another one.
         timing: of the channels.
         log: whether the channels keep what happened.
 
@@ -71,7 +72,7 @@ class Station:
     def __init__(
         self, name: str, end_of: Callable[[str], str], put: Callable[[str, Packet], object],
         ring: Callable[[], object], *, credit: int = CREDIT, timing: ChannelTiming = TIMING,
-        log: bool = False,
+        credit_bytes: int = CREDIT_BYTES, log: bool = False,
     ) -> None:  # fmt: skip
         self.name = name
         self.channels: dict[str, Channel] = {}
@@ -79,7 +80,9 @@ class Station:
         self._end_of = end_of
         self._put = put
         self._ring = ring
-        self._make: Callable[[], Channel] = partial(Channel, credit, timing, log=log)
+        self._make: Callable[[], Channel] = partial(
+            Channel, credit, timing, credit_bytes=credit_bytes, log=log
+        )
         self._inbox: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._now = 0.0
         self._wakes: dict[str, float] = {}
@@ -118,7 +121,7 @@ class Station:
                 events.end(event)
             rendezvous.put(key, value, dead, sent, route)
         else:
-            message = Message("value", key.step, key, value, dead)
+            message = Message("value", key.step, key, value, dead, nbytes_of(value))
             self._ask(self._send, rendezvous, end, message, sent, event)
 
     def wanted(self, rendezvous: Rendezvous, route: Route, key: Key, /) -> None:
@@ -229,7 +232,7 @@ class Station:
         elif step not in self._over and step not in self._failed:
             self._early.setdefault(step, []).append((end, message, owes))
         elif owes:
-            self._ask(self._handle, end, ("taken",))
+            self._ask(self._handle, end, ("taken", message.nbytes))
         if self.channels[end].exhausted:
             self._want(end, [key for one in self._open.values() for key in self._from(one, end)])
 
@@ -241,7 +244,7 @@ class Station:
             nonlocal owes
             if owes:
                 owes = False
-                self._ask(self._handle, end, ("taken",))
+                self._ask(self._handle, end, ("taken", message.nbytes))
 
         try:
             rendezvous.put(message.key, message.value, message.dead, taken)
@@ -305,9 +308,9 @@ class Station:
             self._handle(end, ("drop", step))
         for key in [key for key in self._sending if key.step == step]:
             self._settle(self._sending.pop(key), error)
-        for end, _, owes in self._early.pop(step, ()):
+        for end, message, owes in self._early.pop(step, ()):
             if owes:
-                self._ask(self._handle, end, ("taken",))
+                self._ask(self._handle, end, ("taken", message.nbytes))
 
     def _remember(self, steps: OrderedDict[int, Any], step: int, what: Any) -> None:
         steps[step] = what

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
+from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.python_control import choose_branch
@@ -43,6 +44,8 @@ class Action:
         begin: of an op that waits without a thread, what starts it.
         stays: whether its input stays where it is: it goes into all iterations of a loop.
         writes: what it has written when it is done; None for nothing.
+        late: the positions of inputs that it reads in the memory of the host, and that may come
+            late, each with the backend of its device.
         region: its code, whose errors tell where they were raised; None for what steers tokens.
     """
 
@@ -56,6 +59,7 @@ class Action:
     begin: Callable[..., Callable[[], object] | None] | None = None
     stays: bool = False
     writes: Written | None = None
+    late: Sequence[tuple[int, Backend]] = ()
     region: RegionCode | None = None
 
     def read(self, slots: Sequence[int]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import GraphError
-from eagerflow.graph.edit import copy_node, size_places, sizes_named_by
+from eagerflow.graph.edit import size_places, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.lowering.frame_paths import (
@@ -18,9 +18,12 @@ from eagerflow.graph.lowering.frame_paths import (
     find_size_values,
     is_pivot,
 )
+from eagerflow.graph.lowering.late_reads import late_reads
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.hardware import Backend, as_device
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.region_graphs import is_constant, readers_of, region_graph
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,
@@ -156,11 +159,7 @@ class ScheduledNodes:
         self.next_slots: dict[str, int] = {}  # where NextIteration leaves its value, by its name
         self._find_frames()
         self.size_values = find_size_values(graph, self.paths)
-        #: the nodes that take a value, None for the step
-        self.readers: dict[Value, list[Node | None]] = {v: [None] for v in graph.outputs}
-        for node in graph.nodes:
-            for value in (*node.inputs, *self.size_values.get(node, ())):
-                self.readers.setdefault(value, []).append(node)
+        self.readers = readers_of(graph, self.size_values)
 
     # --- frames and slots ---
 
@@ -232,11 +231,11 @@ class ScheduledNodes:
 
     def _make(self, value: Value) -> None:
         """A constant has a scheduled node only where no region takes it."""
-        if _is_constant(value) and value.node is not None and value.node not in self.maker:
+        if is_constant(value) and value.node is not None and value.node not in self.maker:
             self._region([value.node])
 
     def _region(self, nodes: Sequence[Node]) -> None:
-        graph, inputs, outputs = self._cut_out(nodes)
+        graph, inputs, outputs = region_graph(self.graph, nodes, self.size_values, self.readers)
         code = RegionCode(
             graph, self.number, self.graph.name, len(self.builder.nodes) + len(self.records),
             is_part=True,
@@ -244,6 +243,7 @@ class ScheduledNodes:
         action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
+        action.late = _late(nodes, inputs)
         if any(effect_of(n) in _FENCES for n in nodes):
             action.queue = HERE
         elif code.checked and sum(map(self.seconds, nodes)) >= HEAVY_SECONDS:
@@ -268,6 +268,7 @@ class ScheduledNodes:
                 outputs = [slot for slot in outputs if slot >= 0]
             action = Action(node, None if call_of is None else call_of(node), outputs)
             action.chooses = kind == SWITCH
+            action.late = _late([node], node.inputs)
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
                 frame = self.frames[self.frame(self.paths.values[node.outputs[0]])]
@@ -281,30 +282,6 @@ class ScheduledNodes:
             self._record(kind, [node], action, node.inputs)
             return
         self._region([node])
-
-    def _cut_out(self, nodes: Sequence[Node]) -> tuple[Graph, list[Value], list[Value]]:
-        """Nodes as a graph of their own, what it takes, and what it gives."""
-        inside = set(nodes)
-        outer = list(dict.fromkeys(v for n in nodes for v in n.inputs if v.node not in inside))
-        inputs = [v for v in outer if not _is_constant(v)]
-        sizes = dict.fromkeys(v for n in nodes for v in self.size_values.get(n, ()))
-        inputs += [v for v in sizes if v.node not in inside and v not in inputs]
-        result = Graph(self.graph.name)
-        result.resources = dict(self.graph.resources)
-        values = {v: result.add_input(v.type, v.name, v.device) for v in inputs}
-        for value in outer:
-            if _is_constant(value) and value.node is not None:
-                values[value] = copy_node(result, value.node, ()).outputs[0]
-        for node in nodes:
-            made = copy_node(result, node, [values[v] for v in node.inputs])
-            values.update(zip(node.outputs, made.outputs, strict=True))
-        outputs = [v for n in nodes for v in n.outputs if self._is_wanted(v, inside)]
-        result.outputs = [values[v] for v in outputs]
-        return result, inputs, outputs
-
-    def _is_wanted(self, value: Value, inside: set[Node]) -> bool:
-        """Whether a value has a reader outside."""
-        return any(n not in inside for n in self.readers.get(value, ()))
 
     # --- edges ---
 
@@ -405,6 +382,12 @@ class ScheduledNodes:
             self.frames[frame].actions.append(record.action)
 
 
+def _late(nodes: Sequence[Node], inputs: Sequence[Value]) -> list[tuple[int, Backend]]:
+    """Which inputs nodes have to wait for, as the host reads them, and whose arrays they are."""
+    read = dict.fromkeys(n.inputs[i] for n in nodes for i in late_reads(n))
+    return [(inputs.index(v), as_device(v.device).backend) for v in read if v in inputs]
+
+
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:
     """What starts an op that names sizes, which are read off its inputs and off more values."""
     places = size_places(types)
@@ -418,7 +401,3 @@ def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[...
         return begin(known, given[: len(node.inputs)], completion)
 
     return begin_with_sizes
-
-
-def _is_constant(value: Value) -> bool:
-    return value.node is not None and value.node.op == "constant"

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.errors import CancelledError, EagerflowError, relocate
 from eagerflow.events import AbstractEvent, next_step, step_of
+from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -25,6 +26,8 @@ from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
+from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.late_values import LateValue
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -59,14 +62,14 @@ class ScheduledStep:
         clock: tells the time.
         helpers: how many threads of the pool may help; all steps together have no more.
         checked: whether the code of regions asks between ops whether to go on.
-        number: of the step, for events.
+        number: of the step, for events and at its rendezvous; another one if 0.
         wake: called, with the lock held, when there is work and no thread does it; such a
             step is run by calls of `serve`, and not by `run`.
 
     Attributes:
         log: what the scheduler was told and said; None if it is not kept.
         rendezvous: where what is sent meets those that receive it; None where nothing is sent.
-        left: what was left there when the step ended: nothing, unless it was broken off.
+        left: what was left there when the step had come to its end: nothing.
     """
 
     def __init__(
@@ -75,11 +78,12 @@ class ScheduledStep:
         checked: bool = False, number: int = 0, wake: Callable[[], object] | None = None,
     ) -> None:  # fmt: skip
         self._tier = tier
+        self._number = number or next_step()  # of its own: what comes late is for no other step
         self.rendezvous: Rendezvous | None = None
-        if tier.routes is not None:  # of a number of its own: what comes late is for no other step
-            self.rendezvous = Rendezvous(number or next_step(), tier.routes)
+        if tier.routes is not None:
+            self.rendezvous = Rendezvous(self._number, tier.routes)
         self.left: list[Left] = []
-        self._number = number
+        self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)
         self._deadline = deadline
         self._clock = clock
@@ -107,6 +111,7 @@ class ScheduledStep:
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
+        self._stuck: list[Node] = []  # those that waited when the step was stopped
         self._inside = Interruptible()  # waits within a node: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
@@ -139,7 +144,8 @@ class ScheduledStep:
         token, around, frames = error_state.set(QUIET), step_of.stopped, step_of.frames
         self._caller = step_of.caller or threading.get_ident()
         self._observation = step_of.observation
-        outside = self._inside.enter(self)
+        outside, number = self._inside.enter(self), step_of.step
+        step_of.step = self._number
         if self._checked:
             step_of.stopped = self._is_stopped
         try:
@@ -160,7 +166,7 @@ class ScheduledStep:
                 except KeyboardInterrupt as error:  # first the end, then this
                     late = error
             self._inside.leave(outside)
-            step_of.stopped = around
+            step_of.stopped, step_of.step = around, number
             step_of.frames = frames  # set if an instrument listens, perhaps since a moment ago
             error_state.reset(token)
             if late is not None:
@@ -236,6 +242,8 @@ class ScheduledStep:
                 continue
             if AbstractEvent.listeners:
                 step_of.frames = self._held.loops(tag)
+            if action.late and self._is_late_for(tag, node, action, given):
+                continue
             if action.begin is not None:
                 self._begin(tag, node, action, given)
                 continue
@@ -298,8 +306,14 @@ class ScheduledStep:
         error, self._error = self._error, None
         if error is None:
             error = broken_off(self._scheduler.reason)
+            # what waits for another partition waits for what waits there
+            stuck = min(self._stuck, key=lambda node: node.op == "Recv", default=None)
+            if stuck is not None:
+                relocate(error, stuck.source)
+                error.add_note(node_note(stuck))
         if isinstance(error, Exception):
             self._written.note(error)
+            self._broken = error
         try:
             raise error
         finally:
@@ -317,11 +331,22 @@ class ScheduledStep:
                 self._stops += [stop for stop in self._waits.values() if stop is not None]
                 self._waits.clear()
         self._held.clear()
-        if self.rendezvous is not None:
-            self.left += self.rendezvous.end()
+        self._leave()
         while self._stops:
             with suppress(Exception):
                 self._stops.pop()()
+
+    def _leave(self) -> None:
+        """Leave the rendezvous; where the step was broken off, its other ends are told why."""
+        meeting = self.rendezvous
+        if meeting is None:
+            return
+        if self._scheduler.outcome != "done":
+            why = self._broken or broken_off(self._scheduler.reason or "it was interrupted")
+            self._broken = None  # its traceback refers to the step
+            with suppress(Exception):  # of a callback: those of the step listen no more
+                meeting.abort(why)
+        self.left += meeting.end()
 
     # --- helpers ---
 
@@ -465,6 +490,35 @@ class ScheduledStep:
             elif stop is not None and not completion.answered:  # it was stopped before we had this
                 self._stops.append(stop)
 
+    def _is_late_for(self, tag: int, node: int, action: Action, given: list[Any]) -> bool:
+        """Whether a node reads, in the memory of the host, what is not there yet; it waits then."""
+        for position, backend in action.late:
+            value = given[-1 - position]
+            if type(value) is backend.array_type and not backend.ready(value):
+                break
+        else:
+            return False
+        late = LateValue(self, (tag, node, given))
+        with self._lock:
+            if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
+                self._tell(failed(tag, node))
+                return True
+            self._waits[tag, node] = late.stop
+        backend.when_ready(value, late.ready)
+        return True
+
+    def go_on(self, job: Job) -> None:
+        """A node can be run, as what it reads is there."""
+        tag, node, _ = job
+        with self._lock:
+            if self._ended or self._waits.pop((tag, node), None) is None:
+                return
+            self._queues[self._values[tag].actions[node].queue].append(job)
+            if self._heavy:
+                self._call_help()
+            if self._sleeping:
+                self._ring()
+
     def complete(
         self, tag: int, node: int, values: tuple[Any, ...], error: BaseException | None
     ) -> bool:
@@ -519,62 +573,7 @@ class ScheduledStep:
                     return
         if (tag, node) in self._waits:
             stop = self._waits.pop((tag, node))
+            self._stuck.append(self._values[tag].actions[node].node)
             if stop is not None:
                 self._stops.append(stop)
             self._answers.append(failed(tag, node))
-
-
-@final
-class Completion:
-    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once.
-
-    What comes later than the first answer, or after the step was stopped, is ignored.
-
-    Attributes:
-        tier: that the node belongs to.
-    """
-
-    __slots__ = ("_node", "_step", "_tag", "_tidy", "tier")
-
-    def __init__(self, step: ScheduledStep, tag: int, node: int, tier: ScheduledTier) -> None:
-        self.tier = tier
-        self._step: ScheduledStep | None = step
-        self._tidy = step.at_end
-        self._tag = tag
-        self._node = node
-
-    @property
-    def rendezvous(self) -> Rendezvous:
-        """Where the partitions of the step meet."""
-        assert self._step is not None  # the node was not answered for
-        assert self._step.rendezvous is not None
-        return self._step.rendezvous
-
-    def path(self) -> tuple[tuple[str, int], ...]:
-        """The frames around the node, with the numbers of their iterations."""
-        return () if self._step is None else self._step.path(self._tag)
-
-    @property
-    def answered(self) -> bool:
-        """Whether there was an answer."""
-        return self._step is None
-
-    def done(self, *values: Any) -> None:
-        """The results are there: raw arrays and numbers."""
-        self._answer(values, None)
-
-    def failed(self, error: BaseException) -> bool:
-        """There will be none; whether this was the first answer."""
-        return self._answer((), error)
-
-    def end(self, error: BaseException | None, *values: Any) -> bool:
-        """The one or the other; whether this was the first answer."""
-        return self._answer(values if error is None else (), error)
-
-    def at_end(self, action: Callable[[], object]) -> None:
-        """Call ``action`` when the step ends, however it does."""
-        self._tidy(action)
-
-    def _answer(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
-        step, self._step = self._step, None
-        return step is not None and step.complete(self._tag, self._node, values, error)

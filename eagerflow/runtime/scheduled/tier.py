@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, final
 
-from eagerflow.errors import SchedulerError
+from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.lowering import is_on_one_device, lower
+from eagerflow.graph.lowering import is_on_one_device, is_steering, lower
+from eagerflow.graph.lowering.late_reads import reads_late
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.hardware import is_ready_at_once
 from eagerflow.placement.cut import Cut, cut
+from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
+from eagerflow.runtime.sent_values import SentValues
+from eagerflow.runtime.strands.strands import Strands
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.clock import AbstractClock
 
 
 def waits_nowhere(node: Node) -> bool:
     """Whether a branch or a loop can be one scheduled node: all in it runs on, on one device."""
-    return is_on_one_device(node) and effect_of(node) != "blocks"
+    return is_on_one_device(node) and effect_of(node) != "blocks" and not reads_late(node)
 
 
 def _routes(cut: Cut) -> dict[str, Route]:
@@ -33,6 +40,30 @@ def _routes(cut: Cut) -> dict[str, Route]:
         edge: Route(str(sent.device), str(received.device))
         for edge, (sent, received) in cut.pairs.items()
     }
+
+
+def strands_of(tier: ScheduledTier) -> Strands | None:
+    """The partitions of a tier as strands; None if they may have to wait for something else."""
+    assert tier.cut is not None
+    assert tier.routes is not None
+    for partition in tier.cut.partitions:
+        nodes = [n for n in partition.graph.nodes if not is_steering(n.op)]
+        if not is_ready_at_once(partition.device) or any(effect_of(n) == "blocks" for n in nodes):
+            return None
+    try:
+        return Strands(tier.cut, tier.routes, tier.number, tier.sent.mover)
+    except GraphError:  # a graph from text may have loops of other forms
+        return None
+
+
+def _run_noting(strands: Strands, inputs: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """Run a step; its error says what it has written."""
+    written = Written()
+    try:
+        return strands.run(inputs, written)
+    except Exception as error:
+        written.note(error)
+        raise
 
 
 @final
@@ -62,6 +93,8 @@ class ScheduledTier:
         lanes: for each output its lane, or None for a number.
         parallel: whether some scheduled nodes are worth a thread of their own.
         branches: whether some of those could run at once.
+        strands: what runs the steps that a caller waits for; None if the scheduler does.
+        sent: moves values from device to device.
 
     Raises:
         GraphError: something in the graph cannot run.
@@ -106,6 +139,8 @@ class ScheduledTier:
             action.queue == HEAVY for frame in self.frames for action in frame.actions
         )
         self.branches = any(nodes.branches for nodes in made.values())
+        self.sent = SentValues(number, graph.name)
+        self.strands = None if self.cut is None or self.parallel else strands_of(self)
 
     def feed(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """What the inputs of the partitions get."""
@@ -118,7 +153,13 @@ class ScheduledTier:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        return self.step().run(inputs)
+        strands = self.strands
+        if strands is None:
+            return self.step().run(inputs)
+        assert self.cut is not None
+        given = [[inputs[i] for i in partition.inputs] for partition in self.cut.partitions]
+        del inputs
+        return run_in_time(partial(_run_noting, strands, given))
 
     def step(
         self, *, log: bool = False, seconds: float | None = None,

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from threading import get_ident
-from time import perf_counter
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
-from eagerflow import events
-from eagerflow.events import NodeEvent, TransferEvent, step_of, told
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import Backend, NullArray, as_device, copied
-from eagerflow.runtime.generated.instructions import line_of
+from eagerflow.hardware import NullArray, as_device
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.scheduled.step import Completion
+from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.sent_values import asked
 from eagerflow.types import TensorType
 
 
-def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
+def _send(
+    node: Node, inputs: Sequence[Any], completion: Completion
+) -> Callable[[], object] | None:  # fmt: skip
     """Send a value when it is there, or that a node has run; holds no thread until then."""
     data: Any = None
     if inputs:
@@ -29,70 +26,48 @@ def _send(node: Node, inputs: Sequence[Any], completion: Completion) -> None:
         elif isinstance(node.inputs[0].type, TensorType):
             backend = as_device(node.device).backend
             if backend is not node.attrs["to"].backend:
-                _send_when_ready(backend, data, node, completion)
-                return
-            data = _move(data, node, completion, _asked())  # no one waits for the values here
+                later = _Later(node, data, completion)
+                backend.when_ready(data, later.ready)
+                return later.stop
+            data = completion.tier.sent.move(data, node, asked())  # no one waits for values here
     completion.rendezvous.send(_key(node, completion), data, sent=completion.end)
+    return None
 
 
-def _send_when_ready(backend: Backend, data: Any, node: Node, completion: Completion) -> None:
-    asked = _asked()
+@final
+class _Later:
+    """Sends a value when its device has made it. It lets go of the step when that ends."""
 
-    def ready(error: Exception | None) -> None:
+    __slots__ = ("_asked", "_held", "_node")
+
+    def __init__(self, node: Node, data: Any, completion: Completion) -> None:
+        self._node = node
+        self._asked = asked()
+        self._held: tuple[Any, Completion] | None = data, completion
+
+    def stop(self) -> None:
+        """Nobody wants the value any more."""
+        self._held = None
+
+    def ready(self, error: Exception | None) -> None:
+        held, self._held = self._held, None
+        if held is None:
+            return
+        data, completion = held
         if error is not None or completion.answered:
             completion.end(error)
             return
         try:
-            moved = _move(data, node, completion, asked)
-            completion.rendezvous.send(_key(node, completion), moved, sent=completion.end)
+            moved = completion.tier.sent.move(data, self._node, self._asked)
+            key = _key(self._node, completion)
+            completion.rendezvous.send(key, moved, sent=completion.end)
         except Exception as failure:
             completion.end(failure)
-
-    backend.when_ready(data, ready)
 
 
 def _key(node: Node, completion: Completion) -> Key:
     """What is sent, and in which iteration."""
     return Key(completion.rendezvous.step, node.attrs["edge"], completion.path())
-
-
-def _is_told() -> bool:
-    """Whether somebody wants to hear of transfers."""
-    return bool(TransferEvent.listeners or NodeEvent.listeners)
-
-
-def _asked() -> Mapping[str, Any]:
-    """What events of a transfer say of who asks for it, as another thread may do it later."""
-    if not _is_told():
-        return {}
-    return {
-        "caller": 0 if step_of.runner else step_of.caller or get_ident(),
-        "runner": step_of.runner, "step": step_of.step, "frames": step_of.frames,
-    }  # fmt: skip
-
-
-def _move(data: Any, node: Node, completion: Completion, asked: Mapping[str, Any]) -> Any:
-    """The value on the device that it is sent to; told as a transfer and, as eagerly, as an op."""
-    source, device = as_device(node.device), node.attrs["to"]
-    if not _is_told():
-        return copied(data, source, device)
-    kind = node.inputs[0].type
-    assert isinstance(kind, TensorType)
-    spec = kind.like(shape=data.shape).on(device)
-    known = {
-        **asked, "name": "transfer", "device": str(device), "nbytes": spec.nbytes,
-        "executable": completion.tier.number, "node": node.name, "source": line_of(node),
-    }  # fmt: skip
-    if known.get("caller") == get_ident():
-        known["caller"] = 0
-    start = perf_counter()
-    moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
-    with nullcontext() if moves is None else told(moves):
-        made = copied(data, source, device)
-    if NodeEvent.listeners:
-        known |= {"graph": completion.tier.graph.name, "scope": node.scope, "detail": str(spec)}
-        events.end(NodeEvent(**known, start=start, stop=perf_counter()))
-    return made
 
 
 def _receive(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:

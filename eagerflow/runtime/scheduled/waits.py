@@ -21,7 +21,7 @@ from eagerflow.resources.attempt_events import begin_told
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.scheduled.step import Completion
+from eagerflow.runtime.scheduled.completions import Completion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting

@@ -243,6 +243,9 @@ class AsyncBackend:
         """
         if type(data) is np.ndarray:
             return data
+        # a copy that waited in the stream would hold up those behind it, for which a callback of
+        # the very work that it waits for may be waiting
+        data.work.wait()
         made: list[HostArray] = []
         work = Work(_pieces(data.elements, made.append), [data.work])
         self.stream(index, "out").issue(work)

@@ -9,6 +9,7 @@ import itertools
 import pytest
 
 import eagerflow as ef
+from tests.messages import points_at
 
 xs = ef.tensor([1.0, 2.0, 3.0])
 order = ef.tensor([0, 2, 1])
@@ -184,7 +185,7 @@ def test_a_python_list_by_a_tensor_is_an_error() -> None:
     def f():
         return [names[i] for i in order]  # the culprit
 
-    with pytest.raises(ef.errors.TraceError, match="the culprit"):
+    with pytest.raises(ef.errors.TraceError, check=points_at("the culprit")):
         f()
 
 

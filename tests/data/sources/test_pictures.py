@@ -16,6 +16,7 @@ from PIL import Image, PngImagePlugin
 
 from eagerflow_kernels.pictures import _plain_png, pixels
 from eagerflow_kernels.records import DamagedError
+from tests.messages import says
 
 MODES = {"L": (), "RGB": (3,), "RGBA": (4,)}
 
@@ -119,7 +120,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "empty.png"):
         with pytest.raises(DamagedError):
             pixels(str(path), None, None)
-    with pytest.raises(FileNotFoundError, match=r"missing\.png"):
+    with pytest.raises(FileNotFoundError, check=says(r"missing\.png")):
         pixels(str(tmp_path / "missing.png"), None, None)
 
 

@@ -1,6 +1,7 @@
 """Programs as users write them, and what they expect of a trace: `PROGRAMS`."""
 
 from tests.function.expectations import (
+    aftermath,
     aliases,
     arguments,
     arrays,
@@ -24,7 +25,7 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "aliases", "arguments", "arrays", "captured", "changes", "errors", "escaping",
-    "exact_numbers", "gradients", "hidden", "identity", "instances", "language", "lengths",
-    "numbers", "objects", "remains", "sizes", "state",
+    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "errors",
+    "escaping", "exact_numbers", "gradients", "hidden", "identity", "instances", "language",
+    "lengths", "numbers", "objects", "remains", "sizes", "state",
 ]  # fmt: skip

@@ -231,3 +231,38 @@ def arguments_in_a_named_tuple(trace: Trace) -> Steps:
 
     yield f(w, b), held.weights
     yield f(b, w), held.weights
+
+
+@program(traces=2)
+def one_object_stored_where_it_was(trace: Trace) -> Steps:
+    world = SimpleNamespace(items=[1.0], same=None, weight=x, twin=x)
+    world.same = world.items
+
+    @trace
+    def f(u):
+        world.twin = world.weight
+        world.weight = world.weight + 1
+        world.same = world.items
+        world.items = [u]
+        return u * 2
+
+    for k in range(4):
+        yield f(x * k), world.twin, world.weight, world.twin is world.weight
+        yield world.same, world.items, world.same is world.items
+
+
+@program(traces=2)
+def tensors_that_a_number_replaces(trace: Trace) -> Steps:
+    items = [x, 2, x + 1]
+    world = SimpleNamespace(items=items, same=items)
+
+    @trace
+    def f(u):
+        world.items[0] = u
+        return u * (2.0 if world.items is world.same else 3.0)
+
+    for k in range(2):
+        yield f(x * k), world.items
+    world.items[:] = [2.0, 1, x]
+    for k in range(2):
+        yield f(x * k), world.items

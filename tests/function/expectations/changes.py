@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import eagerflow as ef
+from eagerflow.errors import TraceError
 from tests.function.expectations.program import Steps, Trace, program
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -225,3 +226,57 @@ def sizes_as_keys_of_dicts_that_are_made(trace: Trace) -> Steps:
     for n in (1, 2, 2):
         given: dict[str, Any] = {}
         yield f(ef.ones(n), given), box, given
+
+
+@program(traces=0, error=TraceError, words=("table is changed under a condition", "a dict"))
+def keys_moved_under_a_condition(trace: Trace) -> Steps:
+    table = {"p": 1.0, "q": 2.0}
+
+    @trace
+    def f(x):
+        if x.sum() > 0:
+            table["p"] = table.pop("p")
+        return x
+
+    f(x)
+    yield list(table)
+
+
+@program(traces=0, error=TraceError, words=("keys into a dict in another order", "table['b']"))
+def keys_in_another_order_by_a_condition(trace: Trace) -> Steps:
+    table: dict[str, Any] = {}
+
+    @trace
+    def f(x):
+        if x.sum() > 0:
+            table["a"] = x
+            table["b"] = x * 2
+        else:
+            table["b"] = x
+            table["a"] = x * 3
+        return x
+
+    f(x)
+    yield list(table)
+
+
+@program(traces=1)
+def keys_in_one_order_by_a_condition(trace: Trace) -> Steps:
+    table: dict[str, Any] = {}
+    other: dict[str, Any] = {}
+
+    @trace
+    def f(x):
+        if x.sum() > 0:
+            table["a"] = x
+            other["c"] = x
+            table["b"] = x * 2
+        else:
+            other["c"] = x * 2
+            table["a"] = x * 3
+            table["b"] = x
+        return x
+
+    for k in (1.0, -1.0):
+        f(x * k)
+        yield table, other

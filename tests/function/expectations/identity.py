@@ -193,3 +193,57 @@ def list_of_an_argument_within_a_result(trace: Trace) -> Steps:
         items: list[Any] = []
         point, table = f(items, x)
         yield point.w is items, table["a"] is items, items
+
+
+@program(traces=2)
+def tensor_that_a_branch_stores(trace: Trace) -> Steps:
+    state = SimpleNamespace(weight=x, twin=x + 1, best=None)
+    state.best = state.twin
+
+    @trace
+    def f(u):
+        if u.sum() > 0:
+            state.twin = state.weight
+        if u.sum() > 10:
+            state.best = u * 2
+        return u * 2
+
+    for k in (-1.0, 2.0, -1.0, 5.0):
+        weight, twin, best = state.weight, state.twin, state.best
+        yield f(x * k), state.twin is weight, state.twin is twin, state.weight is weight
+        yield state.best is best, state.best, state.twin
+        state.weight, state.twin = x * k, x - k
+
+
+@program(traces=1)
+def argument_that_a_branch_stores(trace: Trace) -> Steps:
+    state = SimpleNamespace(last=x)
+
+    @trace
+    def f(u, v):
+        if u.sum() > v.sum():
+            state.last = u
+        else:
+            state.last = v
+        return u + v
+
+    for k in range(4):
+        u, v = x * k, x * (2 - k)
+        yield f(u, v), state.last is u, state.last is v
+        state.last += 1
+        yield u, v
+
+
+@program(traces=2)
+def tensor_under_another_name_that_a_branch_stores(trace: Trace) -> Steps:
+    state = SimpleNamespace(best=x, now=x)
+
+    @trace
+    def f(u):
+        if u.sum() > 4:
+            state.best = u * 2
+        return u * state.now
+
+    for k in (1.0, 0.5, 2.0, 1.0):
+        yield f(x * k), state.best
+        state.now = x * k

@@ -340,6 +340,38 @@ def attributes_of_a_partial(trace: Trace) -> Steps:
     yield f(x), scaled.calls
 
 
+@program(traces=3)
+def first_attribute_of_a_partial(trace: Trace) -> Steps:
+    scaled = functools.partial(ef.multiply, x)
+    holder = SimpleNamespace(scaled=functools.partial(ef.multiply, x))
+
+    @trace
+    def f(u):
+        y = scaled(u) + (scaled.bias if hasattr(scaled, "bias") else 0)
+        return y * getattr(holder.scaled, "factor", 1.0)
+
+    yield f(x)
+    scaled.bias = 10.0
+    yield f(x)
+    holder.scaled.factor = 3.0
+    yield f(x)
+    holder.scaled.factor = 4.0
+    yield f(x)
+
+
+@program(traces=1)
+def first_attribute_of_a_partial_is_set(trace: Trace) -> Steps:
+    scaled = functools.partial(ef.multiply, x)
+
+    @trace
+    def f(u):
+        scaled.last = u * 2
+        return scaled(u)
+
+    for k in range(3):
+        yield f(x * k), vars(scaled)
+
+
 @program(traces=1)
 def a_partial_of_a_partial_stays_flat(trace: Trace) -> Steps:
     scaled = functools.partial(ef.multiply, x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import eagerflow as ef
 from eagerflow.graph import Graph
 from eagerflow.graph.passes import fold
 from tests.graph.passes.evaluate import assert_same, changed, run, unchanged
@@ -127,6 +128,23 @@ def test_left_as_it_is(node: str) -> None:
             {node}
             return %r }}""",
     )
+
+
+@pytest.mark.parametrize("effect", ["assign", "next_key", "py_call"])
+def test_effects_happen_in_each_run_and_not_in_the_pass(effect: str) -> None:
+    """Of resources that are at hand: nothing else keeps the pass from running these nodes."""
+    variable, generator, seen = ef.Variable([1.0]), ef.random.Generator(0), []
+    does = {
+        "assign": lambda: variable.assign(ef.zeros(1)),
+        "next_key": lambda: ef.random.uniform((1,), generator=generator),
+        "py_call": lambda: ef.py_call(lambda x: seen.append(x) or x, "f32[1]", ef.ones(1)),
+    }
+    graph = ef.trace(does[effect]).graph()
+    assert effect in {node.op for node in graph.nodes}
+    state = generator.state
+    folded, _ = fold(graph)
+    assert effect in {node.op for node in folded.nodes}
+    assert (variable.numpy().tolist(), generator.state, seen) == ([1.0], state, [])
 
 
 def test_large_results_are_kept_if_they_are_smaller_than_the_inputs() -> None:

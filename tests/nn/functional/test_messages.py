@@ -8,6 +8,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.nn import functional as F
+from tests.messages import says
 
 
 @pytest.mark.parametrize(
@@ -25,5 +26,5 @@ from eagerflow.nn import functional as F
 @pytest.mark.parametrize("traced", [False, True])
 def test_errors_name_what_was_called(call: Any, wrong: str, traced: bool) -> None:
     f = ef.trace(call) if traced else call
-    with pytest.raises(ValueError, match=f"^{wrong}"):
+    with pytest.raises(ValueError, check=says(f"^{wrong}")):
         f(ef.ones((1, 1, 4, 4)))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from tests.messages import says
 from tests.ops.table import rules_checked
 
 INF, NAN = math.inf, math.nan
@@ -113,7 +114,7 @@ def test_nan_to_num_lets_through_what_is_finite() -> None:
 
 def test_gradient_through_a_rounded_number_is_refused_or_zero() -> None:
     assert _slope(lambda x: ef.floor(x) + x, 1.5) == 1
-    with pytest.raises(ef.errors.GradientError, match="nextafter"):
+    with pytest.raises(ef.errors.GradientError, check=says("nextafter")):
         ef.grad(lambda x: ef.nextafter(x, 2.0))(ef.tensor(1.0))
 
 
@@ -304,5 +305,5 @@ def test_complex_numbers_where_there_is_no_order(function: Any) -> None:
 
 
 def test_negative_orders_of_polygamma_are_refused() -> None:
-    with pytest.raises(ef.errors.TensorValueError, match="negative"):
+    with pytest.raises(ef.errors.TensorValueError, check=says("negative")):
         ef.polygamma(-1, ef.ones(1))

@@ -7,6 +7,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from tests.messages import says
 
 
 def test_stitching_undoes_partitioning() -> None:
@@ -30,5 +31,5 @@ def test_stitching_undoes_partitioning() -> None:
     ],
 )
 def test_wrong_arguments_are_explained(act, error, words) -> None:
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, check=says(words)):
         act(ef.tensor([1.0, 2.0]))

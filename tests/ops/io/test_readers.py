@@ -21,6 +21,7 @@ from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import FifoStore
 from eagerflow.resources.reader import LineFormat, ReaderState, RecordFormat
 from tests.exploring import examples
+from tests.messages import says
 from tests.ops.io.conftest import MakeFile
 from tests.recorded import recorded
 from tests.resources.queues.modes import Call, Waiting, until
@@ -323,7 +324,7 @@ def test_a_last_record_that_is_too_short(call: Call, make_file: MakeFile) -> Non
 
 def test_a_file_that_is_not_there(call: Call, make_file: MakeFile) -> None:
     reader = ef.io.TextLineReader(names("/no/such/file", make_file("a", b"1\n")))
-    with pytest.raises(OSError, match="/no/such/file") as caught:
+    with pytest.raises(OSError, check=says("/no/such/file")) as caught:
         call(reader.read)
     assert isinstance(caught.value, errors.FileError)
     assert call(reader.read)[1].tolist() == b"1"

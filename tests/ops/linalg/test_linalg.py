@@ -20,6 +20,7 @@ from eagerflow.errors import (
 )
 from eagerflow.types import TensorType, as_dtype
 from eagerflow_kernels import table
+from tests.messages import says
 from tests.numeric import numeric_vjp_check
 
 linalg = ef.linalg
@@ -340,7 +341,7 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
     (lambda: linalg.triangular_solve(ef.zeros((2, 2)), _V), TensorValueError, "is singular"),
     (lambda: linalg.det(ef.ones((2, 3))), ShapeError, "det: .* not square"),
     (lambda: linalg.slogdet(ef.ones((2, 3))), ShapeError, "slogdet: .* not square"),
-    (lambda: linalg.matrix_power(ef.ones((2, 3)), 2), ShapeError, "not a square matrix"),
+    (lambda: linalg.matrix_power(ef.ones((2, 3)), 2), ShapeError, "matrix_power: .* not square"),
     (lambda: linalg.expm(ef.ones((2, 3))), ShapeError, "expm: .* not square"),
     (lambda: linalg.matrix_power(_M, 0.5), DTypeError, "n must be an integer"),
     (lambda: linalg.matrix_power(ef.zeros((2, 2)), -1), TensorValueError, "is singular"),
@@ -352,12 +353,12 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
     (lambda: linalg.eig(ef.full((2, 2), ef.nan)), TensorValueError, "did not converge"),
     (lambda: linalg.svd(ef.full((2, 2), ef.nan)), TensorValueError, "did not converge"),
     (lambda: linalg.svdvals(_V), ShapeError, "svdvals: x is not a matrix"),
-    (lambda: linalg.pinv(_V), ShapeError, "pinv: x is not a matrix"),
+    (lambda: linalg.pinv(_V), ShapeError, "pinv: needs a matrix"),
     (lambda: linalg.pinv(ef.ones((3, 2, 2)), rtol=_V), ShapeError, "pinv: shapes do not"),
-    (lambda: linalg.matrix_rank(_V), ShapeError, "matrix_rank: x is not a matrix"),
+    (lambda: linalg.matrix_rank(_V), ShapeError, "matrix_rank: needs a matrix"),
     (lambda: linalg.vector_norm(_V, axis=1), AxisError, "vector_norm: axis 1"),
     (lambda: linalg.vector_norm(_V, ord="fro"), TensorValueError, "'fro' is not an order"),
-    (lambda: linalg.matrix_norm(_V), ShapeError, "matrix_norm: x is not a matrix"),
+    (lambda: linalg.matrix_norm(_V), ShapeError, "matrix_norm: needs a matrix"),
     (lambda: linalg.matrix_norm(_M, ord=3), TensorValueError, "3 is not an order"),
     (lambda: linalg.norm(ef.ones((2, 2, 2)), ord=1), ShapeError, "norm: of 3 axes"),
 ]  # fmt: skip
@@ -365,7 +366,7 @@ REFUSALS: list[tuple[Callable[[], Any], type[EagerflowError], str]] = [
 
 @pytest.mark.parametrize(("call", "error", "text"), REFUSALS)
 def test_refusals(call: Callable[[], Any], error: type[EagerflowError], text: str) -> None:
-    with pytest.raises(error, match=text):
+    with pytest.raises(error, check=says(text)):
         call()
 
 

@@ -16,6 +16,7 @@ import eagerflow as ef
 from eagerflow import errors
 from eagerflow_kernels import table
 from eagerflow_kernels.portable.random import CONVERSIONS, philox
+from tests.messages import says
 from tests.ops.random import philox as plain
 
 FULL = 2**64 - 1
@@ -432,7 +433,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("call", "kind", "words"), WRONG)
 def test_wrong_arguments_are_named(call, kind, words) -> None:
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, check=says(words)):
         call()
 
 

@@ -10,6 +10,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.resources.mutex import this_thread
+from tests.messages import says
 from tests.resources.queues.modes import Call, Waiting, numbers, row
 
 
@@ -126,7 +127,7 @@ def test_take_waits_until_enough_are_ready(call: Call) -> None:
     assert waiting.waits
     fill(barrier, 2, component=1)
     assert numbers(waiting.result()[0]) == [1, 2]
-    with pytest.raises(errors.WaitTimeoutError, match="take_many") as caught:
+    with pytest.raises(errors.WaitTimeoutError, check=says("take_many")) as caught:
         call(lambda: barrier.take_many(1, timeout=0.01))
     assert "got: barrier of f32[]" in str(caught.value)
 
@@ -327,7 +328,7 @@ def test_a_mutex_can_be_late(call: Call) -> None:
     other = threading.Thread(target=hold)
     other.start()
     held.wait()
-    with pytest.raises(errors.WaitTimeoutError, match="acquire"):
+    with pytest.raises(errors.WaitTimeoutError, check=says("acquire")):
         call(late)
     done.set()
     other.join()

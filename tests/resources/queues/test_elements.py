@@ -12,6 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from tests.messages import says
 from tests.resources.queues.modes import Call, Waiting, drained, numbers, row
 
 # --- what elements are ------------------------------------------------------------------------
@@ -318,7 +319,7 @@ def test_options_that_make_no_sense(capacity: int, how: dict[str, Any]) -> None:
 def test_timeouts_and_counts_that_make_no_sense(call: Call) -> None:
     queue = ef.Queue(3, ef.tensor(0))
     for seconds in (-1, float("nan"), float("inf")):
-        with pytest.raises(errors.TensorValueError, match="timeout"):
+        with pytest.raises(errors.TensorValueError, check=says("timeout")):
             call(lambda seconds=seconds: queue.dequeue(timeout=seconds))
     with pytest.raises(errors.TensorValueError, match="-1 elements"):
         call(lambda: queue.dequeue_many(-1))

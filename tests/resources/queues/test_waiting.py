@@ -9,6 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors
+from tests.messages import says
 from tests.resources.queues.modes import SHOWN, Call, Waiting, drained, numbers, row, rows, until
 from tests.source_tree import ROOT
 
@@ -315,7 +316,7 @@ def test_what_is_left_will_do(call: Call) -> None:
     queue.enqueue(3)
     queue.close()
     assert numbers(first.result()) == [1, 2, 3]
-    with pytest.raises(errors.QueueClosedError, match="dequeue_up_to"):
+    with pytest.raises(errors.QueueClosedError, check=says("dequeue_up_to")):
         second.result()
     with pytest.raises(errors.QueueClosedError):
         call(lambda: queue.dequeue_up_to(1))

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from eagerflow.errors import RendezvousError
 from eagerflow.runtime.rendezvous.channel import Channel, rerun
+from eagerflow.runtime.rendezvous.credits import CREDIT_BYTES
 from eagerflow.runtime.rendezvous.packets import ChannelTiming, Message, Packet
 from tests.exploring import examples
 from tests.runtime.rendezvous.receivers import key
@@ -26,8 +27,8 @@ from tests.runtime.rendezvous.receivers import key
 TIMING: Final = ChannelTiming(resend=1.0, longest=4.0, answer=0.25)
 
 
-def value(number: int, step: int = 12) -> Message:
-    return Message("value", step, key(number, step=step), number)
+def value(number: int, step: int = 12, nbytes: int = 0) -> Message:
+    return Message("value", step, key(number, step=step), number, nbytes=nbytes)
 
 
 def urgent(number: int) -> Message:
@@ -37,9 +38,10 @@ def urgent(number: int) -> Message:
 class End:
     """A channel, and what it has said."""
 
-    def __init__(self, credit: int = 2) -> None:
+    def __init__(self, credit: int = 2, credit_bytes: int = CREDIT_BYTES) -> None:
         self.credit = credit
-        self.channel = Channel(credit, TIMING, log=True)
+        self.credit_bytes = credit_bytes
+        self.channel = Channel(credit, TIMING, credit_bytes=credit_bytes, log=True)
         self.wire: list[Packet] = []
         self.delivered: list[Any] = []
         self.brought: list[Any] = []
@@ -72,19 +74,29 @@ def _message(entry: tuple[float, tuple[Any, ...], tuple[Any, ...]]) -> Message |
     return event[1].message if event[0] == "arrived" else None
 
 
+def _size(number: int) -> int:
+    """How many bytes a value has."""
+    return number * 7 % 5
+
+
+def _again(end: End) -> Channel:
+    return rerun(end.channel.log or (), end.credit, TIMING, end.credit_bytes)
+
+
 class Pair(RuleBasedStateMachine):
     """Packets that go from one end to the other are lost, doubled and reordered at will."""
 
-    @initialize(credit=st.integers(1, 3))
-    def begin(self, credit: int) -> None:
-        self.here, self.there = End(credit), End(credit)
+    @initialize(credit=st.integers(1, 3), credit_bytes=st.sampled_from([1, 4, CREDIT_BYTES]))
+    def begin(self, credit: int, credit_bytes: int) -> None:
+        self.here, self.there = End(credit, credit_bytes), End(credit, credit_bytes)
         self.now = 0.0
         self.count = self.urgent = self.taken = 0
 
     @rule(count=st.integers(1, 4))
     def send(self, count: int) -> None:
         for _ in range(count):
-            self.here.tell(("send", value(self.count)), self.now)
+            message = value(self.count, nbytes=_size(self.count))
+            self.here.tell(("send", message), self.now)
             self.count += 1
 
     @rule()
@@ -109,8 +121,9 @@ class Pair(RuleBasedStateMachine):
     @precondition(lambda self: self.taken < len(self.there.delivered))
     @rule()
     def take(self) -> None:
+        nbytes = _size(self.there.delivered[self.taken])
         self.taken += 1
-        self.there.tell(("taken",), self.now)
+        self.there.tell(("taken", nbytes), self.now)
 
     @rule(ahead=st.integers(-6, 3))
     def want(self, ahead: int) -> None:
@@ -133,6 +146,8 @@ class Pair(RuleBasedStateMachine):
             for once in ([*there.delivered, *there.brought], there.urgent, here.sent):
                 assert len(set(once)) == len(once)
             assert len(there.delivered) - self.taken <= here.credit
+            *lying, _ = map(_size, [0, *there.delivered[self.taken :]])
+            assert sum(lying) < here.credit_bytes  # the last one may have any size
             come = {m.value for m in map(_message, there.channel.log or ()) if m is not None}
             assert set(here.gone) <= come
 
@@ -156,7 +171,7 @@ class Pair(RuleBasedStateMachine):
         assert sorted(self.here.sent) == list(range(self.count))
         for end in (self.here, self.there):
             assert end.channel.log is not None
-            assert rerun(end.channel.log, end.credit, TIMING).log == end.channel.log
+            assert _again(end).log == end.channel.log
 
 
 @pytest.mark.hypothesis
@@ -178,7 +193,7 @@ def test_what_is_lost_is_sent_again_after_longer_and_longer_times() -> None:
         (packet,) = end.tell(("tick",), end.wake)
         assert (packet.kind, packet.number) == ("value", 1)
     assert times == [1.0, 3.0, 7.0, 11.0, 15.0]
-    end.tell(("arrived", Packet("ack", upto=1, limit=2)), 16.0)
+    end.tell(("arrived", Packet("ack", upto=1, limit=2, limit_bytes=CREDIT_BYTES)), 16.0)
     assert (end.wake, end.gone, end.channel.held) == (inf, [0], 0)
 
 
@@ -188,7 +203,9 @@ def test_values_wait_for_credit_and_urgent_messages_do_not() -> None:
     assert end.tell(("send", value(1)), 0.0) == []
     (packet,) = end.tell(("urge", urgent(5)), 0.0)
     assert (packet.kind, packet.number, end.sent) == ("urgent", 1, [0])
-    (packet,) = end.tell(("arrived", Packet("ack", upto=1, limit=2, urgent_upto=1)), 0.5)
+    (packet,) = end.tell(
+        ("arrived", Packet("ack", upto=1, limit=2, limit_bytes=CREDIT_BYTES, urgent_upto=1)), 0.5
+    )
     assert (packet.kind, packet.number, end.sent, end.gone) == ("value", 2, [0, 1], [0, 5])
 
 
@@ -198,10 +215,10 @@ def test_credit_is_told_at_once_where_there_is_none_left() -> None:
         there.tell(("arrived", here.tell(("send", value(i)), 0.0)[0]), 0.0)
     assert there.channel.exhausted
     there.tell(("tick",), there.wake)
-    (packet,) = there.tell(("taken",), 1.0)
+    (packet,) = there.tell(("taken", 0), 1.0)
     assert (packet.kind, packet.limit) == ("ack", 9)
     assert not there.channel.exhausted
-    assert there.tell(("taken",), 1.0) == []  # there is credit for one, so there is time
+    assert there.tell(("taken", 0), 1.0) == []  # there is credit for one, so there is time
 
 
 def test_what_is_wanted_needs_no_credit() -> None:
@@ -252,7 +269,7 @@ def test_who_lacks_credit_asks_for_it() -> None:
     there.tell(("arrived", packet), 0.0)
     (answer,) = there.tell(("tick",), there.wake)
     here.tell(("arrived", answer), 0.3)
-    assert there.tell(("taken",), 0.4)[0].limit == 2  # is lost
+    assert there.tell(("taken", 0), 0.4)[0].limit == 2  # is lost
     (probe,) = here.tell(("tick",), here.wake)
     assert probe.kind == "probe"
     (answer,) = there.tell(("arrived", probe), 2.0)
@@ -266,15 +283,17 @@ def test_who_got_credit_asks_soon_again() -> None:
     here = End(credit=1)
     for i in range(3):
         here.tell(("send", value(i)), 0.0)
-    here.tell(("arrived", Packet("ack", upto=1, limit=1)), 0.0)
+    here.tell(("arrived", Packet("ack", upto=1, limit=1, limit_bytes=CREDIT_BYTES)), 0.0)
     times = []
     for _ in range(4):
         times.append(here.wake)
         here.tell(("tick",), here.wake)
     assert times == [1.0, 3.0, 7.0, 11.0]
-    (packet,) = here.tell(("arrived", Packet("ack", upto=1, limit=2)), 12.0)
+    (packet,) = here.tell(
+        ("arrived", Packet("ack", upto=1, limit=2, limit_bytes=CREDIT_BYTES)), 12.0
+    )
     assert packet.number == 2
-    here.tell(("arrived", Packet("ack", upto=2, limit=2)), 12.0)
+    here.tell(("arrived", Packet("ack", upto=2, limit=2, limit_bytes=CREDIT_BYTES)), 12.0)
     assert here.wake == 13.0
 
 
@@ -338,7 +357,9 @@ def test_a_packet_that_cannot_have_come_changes_nothing(packet: Packet) -> None:
     with pytest.raises(RendezvousError, match="does not fit the state of a channel"):
         end.tell(("arrived", packet), 0.0)
     assert end.channel.log == []
-    assert end.tell(("send", value(0)), 0.0) == [Packet("value", 1, value(0), limit=2)]
+    assert end.tell(("send", value(0)), 0.0) == [
+        Packet("value", 1, value(0), limit=2, limit_bytes=CREDIT_BYTES)
+    ]
 
 
 def test_an_unknown_event_is_refused() -> None:
@@ -354,3 +375,38 @@ def test_a_log_that_differs_is_refused() -> None:
     assert log is not None
     with pytest.raises(RendezvousError, match=r"event 1 .* other instructions than in the log"):
         rerun([log[0], (1.0, ("tick",), ())], 2, TIMING)
+
+
+def test_values_wait_for_bytes() -> None:
+    """A value goes out as long as those that lie there have fewer, however large it is."""
+    here, there = End(8, 10), End(8, 10)
+    sizes = [4, 4, 4, 100, 1]
+    for i, nbytes in enumerate(sizes):
+        here.tell(("send", value(i, nbytes=nbytes)), 0.0)
+    assert here.sent == [0, 1, 2]  # less than ten bytes were there before the third
+    for taken, count in ((0, 4), (1, 4), (2, 4), (3, 5)):
+        for packet in here.wire:
+            there.tell(("arrived", packet), 1.0)
+        here.wire.clear()
+        there.wire.clear()
+        there.tell(("taken", sizes[taken]), 2.0)
+        there.tell(("tick",), 3.0)
+        for packet in there.wire:
+            here.tell(("arrived", packet), 3.0)
+        assert len(here.sent) == count
+
+
+def test_what_is_dropped_gives_its_bytes_back() -> None:
+    here, there = End(8, 10), End(8, 10)
+    here.tell(("send", value(0, nbytes=10)), 0.0)
+    here.tell(("drop", 12), 0.0)
+    here.tell(("send", value(1, step=13, nbytes=1)), 0.0)
+    assert here.sent == [0]
+    here.wire.clear()  # it got lost, and is sent again without its value
+    here.tell(("tick",), here.wake)
+    for packet in here.wire:
+        there.tell(("arrived", packet), 2.0)
+    there.tell(("tick",), 3.0)
+    for packet in there.wire:
+        here.tell(("arrived", packet), 3.0)
+    assert (there.delivered, here.sent) == ([], [0, 1])

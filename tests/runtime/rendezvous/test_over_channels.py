@@ -236,6 +236,29 @@ def test_a_sender_far_ahead_waits(waits: bool) -> None:
     end(network, here, there)
 
 
+@pytest.mark.parametrize("weather", [CALM, WORST])
+def test_a_sender_of_many_bytes_waits(weather: Weather) -> None:
+    """Few values lie there, with as many bytes as may; what is wanted comes past them."""
+    network = FakeNetwork(7, weather, credit=50, credit_bytes=100)
+    here, there = pair(network)
+    notes, answers = [Note() for _ in range(12)], [Note() for _ in range(12)]
+    for i, note in enumerate(notes):
+        here.send(key(i), np.full(1000 if i == 5 else 40, i, np.int8), sent=note.sent)
+    for _ in range(500):
+        network.step()
+    assert sum(map(len, notes)) == 3  # the last of them began at 80 bytes
+    there.receive(key(11), answers[11].done)
+    for _ in range(2000):
+        network.step()
+    assert (sum(map(len, notes)), len(answers[11])) == (4, 1)
+    for i in range(11):
+        there.receive(key(i), answers[i].done)
+    network.run()
+    assert notes == [[None]] * 12
+    assert [answer[0].value[0] for answer in answers] == [*range(12)]
+    end(network, here, there)
+
+
 def test_an_abort_overtakes_values_without_credit() -> None:
     network = FakeNetwork(weather=Weather(slowest=0.1), credit=1)
     here, there = pair(network)

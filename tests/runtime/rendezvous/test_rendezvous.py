@@ -18,6 +18,7 @@ from eagerflow.errors import CancelledError, RendezvousError
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.messages import says
 from tests.runtime.rendezvous.receivers import BACK, EDGE, ROUTES, Answer, Note, key
 
 FAILED = CancelledError("another partition has failed")
@@ -158,10 +159,10 @@ def test_the_end_tells_what_was_left(meeting: Rendezvous) -> None:
     assert error.wrong == "step 12 is over: nothing can be sent or received any more"
     meeting.receive(key(0), note.done)
     assert type(note[1].error) is RendezvousError
-    with pytest.raises(RendezvousError, match="step 12 is over"):
+    with pytest.raises(RendezvousError, check=says("step 12 is over")):
         meeting.send(key(2), 1.0)
     meeting.abort(FAILED)  # too late to matter
-    with pytest.raises(RendezvousError, match="step 12 is over"):
+    with pytest.raises(RendezvousError, check=says("step 12 is over")):
         meeting.send(key(2), 1.0)
 
 
@@ -212,7 +213,7 @@ def test_errors_of_callbacks_reach_who_called_after_all_were_called(meeting: Ren
     meeting.receive(key(0), notes[0].done)
     meeting.receive(key(1), broken)
     meeting.receive(key(2), notes[1].done)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.abort(FAILED)
     assert notes == [[Answer(None, False, FAILED)]] * 2
 
@@ -223,10 +224,10 @@ def test_a_receiver_that_raises_does_not_keep_the_sender() -> None:
 
     meeting, note = Rendezvous(12, ROUTES, credit=0), Note()
     meeting.send(key(0), 1.0, sent=note.sent)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.receive(key(0), broken)
     meeting.receive(key(1), broken)
-    with pytest.raises(ValueError, match="broken"):
+    with pytest.raises(ValueError, check=says("broken")):
         meeting.send(key(1), 1.0, sent=note.sent)
     assert note == [None, None]
 
@@ -280,6 +281,29 @@ def test_a_value_that_is_waited_for_takes_no_credit() -> None:
     assert note == [None]
     meeting.send(key(1), 0, sent=note.sent)
     assert note == [None]
+
+
+def test_senders_wait_for_bytes() -> None:
+    """A value passes as long as those that lie there have fewer, however large it is."""
+    meeting = Rendezvous(12, ROUTES, credit=9, credit_bytes=10)
+    notes = [Note() for _ in range(6)]
+    for i, nbytes in enumerate([6, 6, 1, 100, 1, 1]):
+        meeting.send(key(i), np.zeros(nbytes, np.int8), sent=notes[i].sent)
+    assert [*map(len, notes)] == [1, 1, 0, 0, 0, 0]
+    meeting.receive(key(0), Note().done)
+    assert [*map(len, notes)] == [1, 1, 1, 1, 0, 0]  # after 6 + 1 the large one goes, too
+    meeting.receive(key(1), Note().done)
+    meeting.receive(key(4), Note().done)  # its own sender before all others
+    assert [*map(len, notes)] == [1, 1, 1, 1, 1, 0]
+    meeting.receive(key(3), Note().done)
+    assert notes == [[None]] * 6
+
+
+def test_what_has_no_bytes_waits_for_none() -> None:
+    meeting, note = Rendezvous(12, ROUTES, credit=9, credit_bytes=1), Note()
+    for i in range(5):
+        meeting.send(key(i), i, sent=note.sent)
+    assert note == [None] * 5
 
 
 def test_routes_have_credits_of_their_own() -> None:

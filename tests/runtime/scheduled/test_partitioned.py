@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
+from eagerflow.runtime.strands import strands
+from eagerflow.runtime.strands.edges import EdgeQueue
 from eagerflow.runtime.threads import workers
-from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.fakes.by_hand import device_by_hand
+from tests.placement.scattered import by_scheduler
 from tests.runtime.scheduled.scheduled_graphs import Ops, ops
 
 __all__ = ["ops"]  # the fixture
@@ -34,10 +38,24 @@ def _two_devices() -> Iterator[None]:
     workers.shared.close()
 
 
+@pytest.fixture(autouse=True, params=["strands", "scheduler"])
+def by(request: pytest.FixtureRequest) -> Iterator[str]:
+    """What runs partitions that are light."""
+    with nullcontext() if request.param == "strands" else by_scheduler():
+        yield request.param
+
+
 @pytest.fixture(autouse=True)
-def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
     """No step of a test, nor what was sent in one, outlives it."""
     made: list[weakref.ref[Any]] = []
+
+    class Seen(EdgeQueue):  # type: ignore[misc]  # final for others
+        __slots__ = ("__weakref__",)
+
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(weakref.ref(self))
 
     class Noted(ScheduledStep):  # type: ignore[misc]  # final for others
         def __init__(self, *args: Any, **options: Any) -> None:
@@ -45,6 +63,7 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             made.append(weakref.ref(self))  # which alone holds its rendezvous
 
     monkeypatch.setattr(tier, "ScheduledStep", Noted)
+    monkeypatch.setattr(strands, "EdgeQueue", Seen)
     yield
     gc.collect()
     assert made
@@ -70,6 +89,20 @@ def model() -> tuple[Any, ef.Variable, ef.Variable]:
         return value
 
     return step, first, second
+
+
+def test_a_value_for_which_there_is_no_room_is_told_with_its_line() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        return ef.exp(ef.sin(x).to("async:0")).to("cpu:0")
+
+    ef.hardware.limit_memory(64, "async:0")
+    try:
+        with pytest.raises(ef.errors.OutOfMemoryError, match="transfer: out of memory") as caught:
+            f(ef.ones(32))
+        assert "ef.sin(x).to" in str(caught.value)
+    finally:
+        ef.hardware.limit_memory(None, "async:0")
 
 
 def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
@@ -102,14 +135,14 @@ def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
     assert seen.item() == 3.0
 
 
-def test_ctrl_c_at_any_instant_of_a_training_step() -> None:
+def test_ctrl_c_at_any_instant_of_a_training_step(by: str) -> None:
     step, first, second = model()
     x = ef.ones(3)
     step(x)
     alone = [first.numpy().copy(), second.numpy().copy()]
     stopped = 0
     with ctrl_c_raises():
-        for instant in range(1, 1000, 5):
+        for instant in range(1, 1000, 5) if by == "scheduler" else range(1, 400):
             before = [first.numpy().copy(), second.numpy().copy()]
             try:
                 interrupted(lambda: step(x), instant)
@@ -118,7 +151,7 @@ def test_ctrl_c_at_any_instant_of_a_training_step() -> None:
             for variable, old in zip((first, second), before, strict=True):
                 assert np.isfinite(variable.numpy()).all()
                 variable.assign(old)  # each update was made in whole, or not at all
-    assert stopped > 100
+    assert stopped > (100 if by == "scheduler" else 30)  # strands take fewer calls
     first.assign(alone[0])
     second.assign(alone[1])
     step(x)
@@ -163,23 +196,23 @@ def test_a_runner_over_two_devices() -> None:
 
 
 def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
-    slow = AsyncBackend("slow", threads=False)  # it works only when it is told to
-    ef.hardware.register_backend(slow)
+    with device_by_hand() as slow:
+        there = f"{slow.kind}:0"
 
-    @ef.trace
-    def f(x: Any) -> Any:
-        return (ef.exp(x.to("slow:0")) * 2.0).to("cpu:1") + x.to("cpu:1")
+        @ef.trace
+        def f(x: Any) -> Any:
+            return (ef.exp(x.to(there)) * 2.0).to("cpu:1") + x.to("cpu:1")
 
-    with pytest.raises(DeadlineError), ef.deadline(0.05):
-        f(ef.zeros(3))
-    while slow.pump(100):
-        pass
-    done = ef.trace(lambda x: (x.to("slow:0") + 1.0).to("cpu:0"))
-    with ThreadPoolExecutor(1) as other:
-        result = other.submit(done, ef.zeros(3))
-        while not result.done():
-            slow.pump(100)
-    assert result.result().tolist() == [1.0, 1.0, 1.0]
+        with pytest.raises(DeadlineError), ef.deadline(0.05):
+            f(ef.zeros(3))
+        while slow.pump(100):
+            pass
+        done = ef.trace(lambda x: (x.to(there) + 1.0).to("cpu:0"))
+        with ThreadPoolExecutor(1) as other:
+            result = other.submit(done, ef.zeros(3))
+            while not result.done():
+                slow.pump(100)
+        assert result.result().tolist() == [1.0, 1.0, 1.0]
 
 
 def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
@@ -193,7 +226,7 @@ def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
         assert (step.outcome, step.left) == ("done", [])
 
 
-def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     @ef.trace
     def f(x: Any) -> Any:
         for i in ef.arange(4):
@@ -208,6 +241,9 @@ def test_keys_name_the_loops_from_outside_inwards(monkeypatch: pytest.MonkeyPatc
         Rendezvous, "send", lambda self, key, *a, **k: keys.append(key) or send(self, key, *a, **k)
     )
     f(ef.ones(2))
+    if by == "strands":
+        assert keys == []  # an edge of theirs is a queue
+        return
     paths = [key.path for key in keys if key.edge.endswith("cpu:0")]  # from the inner loop
     assert len(set(paths)) == len(paths) == 8
     assert [max(iteration for _, iteration in frames) for frames in zip(*paths, strict=True)] == [

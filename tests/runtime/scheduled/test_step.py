@@ -21,7 +21,8 @@ from eagerflow.core import op as op_module
 from eagerflow.core.op import bind
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
-from eagerflow.runtime.scheduled.step import Completion, ScheduledStep
+from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table

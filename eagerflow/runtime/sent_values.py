@@ -1,0 +1,94 @@
+"""What a Send sends: the value on the device that it goes to, told as a transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from threading import get_ident
+from time import perf_counter
+from typing import Any, final
+
+from eagerflow import events
+from eagerflow.events import NodeEvent, TransferEvent, step_of, told
+from eagerflow.graph.ir import Node
+from eagerflow.hardware import Device, as_device, copied, out_of_memory
+from eagerflow.runtime.generated.instructions import line_of
+from eagerflow.types import TensorType
+
+
+@final
+class SentValues:
+    """Moves values to other devices, for the Sends of an executable.
+
+    Args:
+        number: of the executable, for events.
+        graph: the name of its graph.
+    """
+
+    __slots__ = ("_graph", "_number")
+
+    def __init__(self, number: int, graph: str) -> None:
+        self._number = number
+        self._graph = graph
+
+    def mover(self, node: Node) -> Callable[[Any], Any]:
+        """What moves the value of a Send, in the thread that calls it."""
+        source, device = as_device(node.device), node.attrs["to"]
+
+        def move(data: Any) -> Any:
+            if not _is_told():
+                return _copied(data, source, device)
+            return self.move(data, node, asked())
+
+        return move
+
+    def move(self, data: Any, node: Node, asked: Mapping[str, Any]) -> Any:
+        """The value on the device that it is sent to; told as a transfer and, as eagerly, an op.
+
+        Args:
+            data: a raw array.
+            node: the Send.
+            asked: what `asked` gave in the thread that runs the node.
+        """
+        source, device = as_device(node.device), node.attrs["to"]
+        if not _is_told():
+            return _copied(data, source, device)
+        kind = node.inputs[0].type
+        assert isinstance(kind, TensorType)
+        spec = kind.like(shape=data.shape).on(device)
+        known = {
+            **asked, "name": "transfer", "device": str(device), "nbytes": spec.nbytes,
+            "executable": self._number, "node": node.name, "source": line_of(node),
+        }  # fmt: skip
+        if known.get("caller") == get_ident():
+            known["caller"] = 0
+        start = perf_counter()
+        moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
+        with nullcontext() if moves is None else told(moves):
+            made = _copied(data, source, device)
+        if NodeEvent.listeners:
+            known |= {"graph": self._graph, "scope": node.scope, "detail": str(spec)}
+            events.end(NodeEvent(**known, start=start, stop=perf_counter()))
+        return made
+
+
+def _is_told() -> bool:
+    """Whether somebody wants to hear of transfers."""
+    return bool(TransferEvent.listeners or NodeEvent.listeners)
+
+
+def asked() -> Mapping[str, Any]:
+    """What events of a transfer say of who asks for it, as another thread may do it later."""
+    if not _is_told():
+        return {}
+    return {
+        "caller": 0 if step_of.runner else step_of.caller or get_ident(),
+        "runner": step_of.runner, "step": step_of.step, "frames": step_of.frames,
+    }  # fmt: skip
+
+
+def _copied(data: Any, source: Device, device: Device) -> Any:
+    try:
+        return copied(data, source, device)
+    except MemoryError as error:
+        raise out_of_memory("transfer", device, error) from None

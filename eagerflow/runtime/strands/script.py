@@ -1,0 +1,280 @@
+"""The script of a partition: its nodes as statements, in the order of all partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+from eagerflow.errors import GraphError
+from eagerflow.graph.ir import Node, Value
+from eagerflow.graph.lowering.frame_paths import FramePath
+from eagerflow.graph.lowering.steering import is_steering
+from eagerflow.placement.cut import Partition
+from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.region_graphs import is_constant, readers_of, region_graph
+from eagerflow.runtime.strands.order import LEAVE, Item, LoopItem, OrderedCut
+from eagerflow.runtime.strands.statements import (
+    Assign,
+    Guard,
+    Leave,
+    LoopStatement,
+    PassOver,
+    Repeat,
+    RunRegion,
+    Statement,
+)
+from eagerflow.types import TensorType
+
+
+@final
+class Script:
+    """What a partition does.
+
+    Args:
+        partition: the partition.
+        order: of all partitions.
+        number: of the executable, for events.
+        first: how many regions those before it have.
+
+    Attributes:
+        partition: the same.
+        inputs: the variables of its inputs.
+        outputs: those of its outputs.
+        constants: by their variables, those that are taken by more than regions.
+        statements: what it does.
+        regions: the regions of it.
+
+    Raises:
+        GraphError: something in it is not made of loops and branches as lowering makes them.
+    """
+
+    def __init__(self, partition: Partition, order: OrderedCut, number: int, first: int) -> None:
+        self.partition = partition
+        self.order = order
+        self.number = number
+        self.first = first
+        self.paths = order.paths[partition]
+        self.readers = readers_of(partition.graph, order.size_values)
+        self.regions: list[RunRegion] = []
+        self.constants: dict[str, Node] = {}
+        self.names: dict[Value, str] = {}
+        self.inputs = [self.new(v) for v in partition.graph.inputs]
+        self.choices: dict[tuple[FramePath, Value], str] = {}
+        self.loops = 0
+        #: by frame what enters it, and by what goes back, and by frame, what is carried through it
+        self.enters: dict[str, list[Node]] = {}
+        self.back: dict[str, list[Node]] = {}
+        self.merges: dict[str, list[Node]] = {}
+        for node in partition.graph.nodes:
+            if node.op == "Enter":
+                self.enters.setdefault(node.attrs["frame"], []).append(node)
+            elif node.op == "Merge" and "back" in node.attrs:
+                self.back.setdefault(node.attrs["back"], []).append(node)
+                (_, frame) = self.paths.nodes[node][-1]
+                self.merges.setdefault(frame, []).append(node)
+        self.statements = _Block(self, "", ()).fill(order.items)
+        self.outputs = [self.name(v) for v in partition.graph.outputs]
+
+    def new(self, value: Value) -> str:
+        """A variable for a value."""
+        name = self.names[value] = f"v{len(self.names)}"
+        return name
+
+    def name(self, value: Value) -> str:
+        """The variable of a value."""
+        if is_constant(value) and value not in self.names:
+            assert value.node is not None
+            self.constants[self.new(value)] = value.node
+        return self.names[value]
+
+    def guard(self, path: FramePath, place: int) -> Guard:
+        """The branches of a frame path, from a place in it on."""
+        return tuple([
+            (self.choices[path[:i], path[i][0]], path[i][1]) for i in range(place, len(path))
+        ])  # fmt: skip
+
+
+@final
+class _Block:
+    """Makes the statements of the outermost block, or of an iteration of a loop."""
+
+    def __init__(self, script: Script, loop: str, frame: FramePath) -> None:
+        self.script = script
+        self.loop = loop
+        self.frame = frame
+        self.test = script.order.tests.get((script.partition, loop))
+        self.goes_on = ""  # the variable that says whether there is another iteration
+        self.later: dict[str, str] = {}  # what the loop-carried variables are in the next one
+        self.made: list[Statement] = []
+        self.late: list[Statement] = []  # of the body of a loop
+        self.nodes: list[Node] = []  # of the region that is being collected
+        self.path: FramePath = ()  # of these, and of what is sent after them
+        self.sends: list[Node] = []
+
+    def fill(self, items: Sequence[Item]) -> list[Statement]:
+        """The statements of those items that the partition has."""
+        for item in items:
+            if isinstance(item, LoopItem):
+                self.add_loop(item)
+            elif self.script.order.partition[item] is self.script.partition:
+                self.add(item)
+        self.flush()
+        return self.made
+
+    # --- where ---
+
+    def guard(self, path: FramePath) -> Guard:
+        return self.script.guard(path, len(self.frame) + self.is_late(path))
+
+    def is_late(self, path: FramePath) -> bool:
+        """Whether a frame path lies behind the question whether the loop goes on."""
+        if not self.loop or len(path) == len(self.frame):
+            return False
+        predicate, port = path[len(self.frame)]
+        return predicate is self.test and port == 0
+
+    def put(self, statement: Statement, path: FramePath) -> None:
+        (self.late if self.is_late(path) else self.made).append(statement)
+
+    # --- nodes ---
+
+    def add(self, node: Node) -> None:
+        path = self.script.paths.nodes[node]
+        if self.loop and self.script.order.part(node, self.depth) == LEAVE:
+            if node.op not in ("Exit", "Identity"):
+                raise GraphError(f"&{node.name} runs when a loop has ended, and within it")
+            self.alias(node)
+        elif node.op in ("Identity", "Exit", "Enter"):
+            self.alias(node)
+        elif node.op == "Send":
+            self.collect(path)
+            self.sends.append(node)
+        elif is_steering(node.op) or node.op == "Recv":
+            self.flush()
+            self.steer(node, path)
+        else:
+            if self.sends:
+                self.flush()
+            self.collect(path)
+            self.nodes.append(node)
+
+    @property
+    def depth(self) -> int:
+        """How many loops there are around this one."""
+        return len([what for what, _ in self.frame if what == "frame"]) - 1
+
+    def alias(self, node: Node) -> None:
+        (value,) = node.inputs
+        if value.node in self.nodes:
+            self.flush()
+        self.script.names[node.outputs[0]] = self.script.name(value)
+
+    def steer(self, node: Node, path: FramePath) -> None:
+        if node.op == "Switch":
+            self.switch(node, path)
+        elif node.op == "Merge":
+            if "back" not in node.attrs:  # else the loop has it
+                self.merge(node, path)
+        elif node.op == "NextIteration":
+            self.next(node)
+        elif node.op == "Slice":
+            values, at = map(self.script.name, node.inputs)
+            name = self.script.new(node.outputs[0])
+            text = f"{values}[{at}, ...]"
+            self.put(Assign(self.guard(path), node, text, (values, at), (name,)), path)
+        elif node.op == "Recv":
+            made = tuple(map(self.script.new, node.outputs))
+            self.put(PassOver(self.guard(path), node, makes=made), path)
+        else:
+            raise GraphError(f"&{node.name} has no statement")
+
+    def switch(self, node: Node, path: FramePath) -> None:
+        script = self.script
+        value, predicate = node.inputs
+        for output in node.outputs:
+            script.names[output] = script.name(value)
+        if (path, predicate) in script.choices:
+            return
+        chosen = script.choices[path, predicate] = f"c{len(script.choices)}"
+        asked, kind = script.name(predicate), predicate.type
+        text = f"choose({asked}, {len(node.outputs)})"
+        if isinstance(kind, TensorType) and kind.dtype.kind == "bool":
+            text = f"0 if {asked} else 1"
+        self.put(Assign(self.guard(path), node, text, (asked,), (chosen,)), path)
+        if predicate is self.test and path == self.frame:
+            self.goes_on = chosen
+
+    def merge(self, node: Node, path: FramePath) -> None:
+        made = self.script.new(node.outputs[0])
+        for value in node.inputs:
+            there = self.script.paths.values[value]
+            name = self.script.name(value)
+            self.put(Assign(self.guard(there), node, name, (name,), (made,)), there)
+
+    def next(self, node: Node) -> None:
+        for merge in self.script.back.get(node.name, ()):
+            name = self.script.names[merge.outputs[0]]
+            self.later[name] = self.script.name(node.inputs[0])
+
+    # --- regions ---
+
+    def collect(self, path: FramePath) -> None:
+        if (self.nodes or self.sends) and path != self.path:
+            self.flush()
+        self.path = path
+
+    def flush(self) -> None:
+        """What was collected becomes statements."""
+        nodes, sends, path = self.nodes, self.sends, self.path
+        self.nodes, self.sends = [], []
+        if nodes:
+            self.put(self.region(nodes, self.guard(path)), path)
+        for node in sends:
+            given = tuple(map(self.script.name, node.inputs))
+            self.put(PassOver(self.guard(path), node, reads=given), path)
+
+    def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
+        script = self.script
+        graph, inputs, outputs = region_graph(
+            script.partition.graph, nodes, script.order.size_values, script.readers
+        )
+        count = script.first + len(script.regions)
+        code = RegionCode(graph, script.number, graph.name, count)
+        made = RunRegion(
+            guard, count, code, nodes, tuple(map(script.name, inputs)),
+            tuple(map(script.new, outputs)),
+        )  # fmt: skip
+        script.regions.append(made)
+        return made
+
+    # --- loops ---
+
+    def add_loop(self, item: LoopItem) -> None:
+        script = self.script
+        enters = script.enters.get(item.frame)
+        if not enters:
+            return
+        self.flush()
+        frame = script.paths.values[enters[0].outputs[0]]
+        path = frame[:-1]
+        loop = LoopStatement(self.guard(path), enters[0], f"n{script.loops}")
+        script.loops += 1
+        for enter in enters:
+            if enter.attrs.get("backwards"):
+                loop.length = script.name(enter.inputs[0])
+        for merge in script.merges.get(item.frame, ()):
+            before = script.name(merge.inputs[0])
+            made = script.new(merge.outputs[0])
+            self.put(Assign(self.guard(path), merge, before, (before,), (made,)), path)
+            loop.merges += (made,)
+        block = _Block(script, item.frame, frame)
+        test = block.fill(item.items)
+        if not block.goes_on or set(block.later) != set(loop.merges):
+            raise GraphError(f"the loop {item.frame} does not say how it goes on")
+        sends = [n for one in (*test, *block.late) for n in _sent(one)]
+        loop.items = [*test, Leave((block.goes_on,)), *block.late, Repeat(block.later, sends)]
+        self.put(loop, path)
+
+
+def _sent(one: Statement) -> Sequence[Node]:
+    return (one.node,) if isinstance(one, PassOver) and one.node.op == "Send" else ()

@@ -1,0 +1,272 @@
+"""The text of a strand: its statements as a generator of Python.
+
+It gives up control where it has to wait, by ``yield`` of what it waits for. A variable is set to
+None after its last use, and before it where that is a region, which may then write into its array.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from itertools import count, takewhile
+from types import CodeType, FunctionType
+from typing import Any, Final, final
+
+from eagerflow.events import step_of
+from eagerflow.graph.ir import Node
+from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.python_control import choose_branch
+from eagerflow.runtime.region_graphs import region_graph
+from eagerflow.runtime.strands.script import Script
+from eagerflow.runtime.strands.statements import (
+    Assign,
+    Guard,
+    Leave,
+    LoopStatement,
+    PassOver,
+    Repeat,
+    RunRegion,
+    Statement,
+    all_of,
+)
+
+_serial: Final = count()
+_INDENT: Final = "    "
+_CHOICE: Final = "c"  # what variables begin with that hold no value of the graph
+
+
+@final
+class StrandCode:
+    """A script, compiled.
+
+    Args:
+        script: the script.
+        edges: the number of each edge.
+        routes: the number of the route of each edge.
+        told: whether it says in which iterations it is, for events.
+        send: gives for a Send what makes of a value the one that is sent.
+
+    Attributes:
+        start: the generator function: of edges, routes, what notes effects, and the inputs. It
+            gives the outputs.
+        text: its source.
+        file: what its code object has for a file name.
+        lines: for each line the node that it belongs to, and the loops around.
+    """
+
+    __slots__ = ("file", "lines", "start", "text")
+
+    def __init__(
+        self, script: Script, edges: dict[str, int], routes: dict[str, int], *, told: bool,
+        send: Callable[[Node], Callable[[Any], Any] | None],
+    ) -> None:  # fmt: skip
+        writer = _Writer(script, edges, routes, told, send)
+        writer.write()
+        self.lines = writer.where
+        self.text = "\n".join(writer.lines)
+        self.file = f"<strand {next(_serial)}: {script.partition.graph.name}>"
+        module = compile(self.text, self.file, "exec")
+        (code,) = [one for one in module.co_consts if isinstance(one, CodeType)]
+        self.start: Callable[..., Any] = FunctionType(code, writer.names)
+
+
+def _constant(script: Script, node: Node) -> Any:
+    """The value of a constant, as regions have it."""
+    graph, _, _ = region_graph(script.partition.graph, [node], {}, {node.outputs[0]: [None]})
+    return RegionCode(graph, script.number, graph.name).plain().run()[0]
+
+
+def _common(known: Guard | None, other: Guard) -> Guard:
+    """The branches that two guards have in common."""
+    if known is None:
+        return other
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(known, other, strict=False))
+    return tuple([pair[0] for pair in same])
+
+
+@final
+class _Writer:
+    """Writes one strand."""
+
+    def __init__(
+        self, script: Script, edges: dict[str, int], routes: dict[str, int], told: bool,
+        send: Callable[[Node], Callable[[Any], Any] | None],
+    ) -> None:  # fmt: skip
+        self.script = script
+        self.edges = edges
+        self.routes = routes
+        self.told = told
+        self.send = send
+        self.lines: list[str] = []
+        self.where: list[tuple[Node | None, tuple[LoopStatement, ...]]] = [
+            (None, ())
+        ]  # lines count from 1
+        self.loops: tuple[LoopStatement, ...] = ()
+        self.names: dict[str, Any] = {
+            "__name__": __name__, "choose": choose_branch, "count": count,
+        }  # fmt: skip
+        self.guards: dict[str, Guard] = {}  # of the variables that the block makes
+        self.kept = {*script.outputs}
+        self.read = Counter(_leaves(script.statements))
+
+    def write(self) -> None:
+        script = self.script
+        for name, node in script.constants.items():
+            self.names[name] = _constant(script, node)
+        self.line(0, "def strand(edges, routes, wrote, inputs):")
+        everything = [*all_of(script.statements)]
+        used = {one.node.attrs["edge"] for one in everything if isinstance(one, PassOver)}
+        for edge in sorted(used, key=self.edges.__getitem__):
+            self.line(1, f"e{self.edges[edge]} = edges[{self.edges[edge]}]")
+        sent = {
+            self.routes[n.attrs["edge"]]
+            for one in everything if isinstance(one, Repeat) for n in one.sends
+        }  # fmt: skip
+        for route in sorted(sent):
+            self.line(1, f"a{route} = routes[{route}]")
+        if script.inputs:
+            self.line(1, f"{', '.join(script.inputs)}, = inputs")
+            self.line(1, "inputs.clear()")
+        self.block(script.statements, script.inputs, set(), 1)
+        self.line(1, f"return ({''.join(f'{name}, ' for name in script.outputs)})")
+        self.line(1, "yield")  # so that it is a generator, whether it waits or not
+
+    def line(self, depth: int, text: str, node: Node | None = None) -> None:
+        self.lines.append(_INDENT * depth + text)
+        self.where.append((node, self.loops))
+
+    # --- blocks ---
+
+    def block(
+        self, statements: Sequence[Statement], own: Iterable[str], after: Set[str], depth: int
+    ) -> None:
+        """Write statements, and let go of what they make, and of ``own``, after the last use.
+
+        Args:
+            statements: the statements.
+            own: more variables that can be let go of.
+            after: of a loop, what is read when it was left.
+            depth: of the indentation.
+        """
+        around, self.guards = self.guards, dict.fromkeys(own, ())
+        last = dict.fromkeys(own, -1)
+        for i, one in enumerate(statements):
+            for name in one.makes:
+                last[name] = i
+                self.guards[name] = _common(self.guards.get(name), one.guard)
+            for name in one.reads:
+                if name in last:
+                    last[name] = i
+            if isinstance(one, Leave):
+                last.update(dict.fromkeys(after & last.keys(), i))
+        drops: dict[int, list[str]] = {}
+        for name, i in last.items():
+            if name not in self.kept and not name.startswith(_CHOICE):
+                drops.setdefault(i, []).append(name)
+        for i, one in enumerate(statements):
+            inner = depth + self.condition(one.guard, depth)
+            dying = self.statement(one, drops.get(i, []), inner)
+            for guard in dict.fromkeys([one.guard, *map(self.guards.__getitem__, dying)]):
+                names = [name for name in dying if self.guards[name] == guard]
+                if names:
+                    there = inner if guard == one.guard else depth + self.condition(guard, depth)
+                    self.line(there, f"{' = '.join(names)} = None")
+        self.guards = around
+
+    def condition(self, guard: Guard, depth: int) -> int:
+        if guard:
+            self.line(depth, f"if {' and '.join([f'{c} == {port}' for c, port in guard])}:")
+        return bool(guard)
+
+    # --- statements ---
+
+    def statement(self, one: Statement, dying: list[str], depth: int) -> list[str]:
+        """Write one; gives those of the dying variables that are still to be let go of."""
+        if isinstance(one, RunRegion):
+            return self.run(one, dying, depth)
+        if isinstance(one, LoopStatement):
+            self.loop(one, depth)
+        elif isinstance(one, Leave):
+            self.line(depth, f"if {one.reads[0]}: break")
+        elif isinstance(one, Repeat):
+            self.repeat(one, depth)
+            return [name for name in dying if name not in one.later]
+        elif isinstance(one, PassOver):
+            self.crossing(one, depth)
+        elif isinstance(one, Assign):
+            self.line(depth, f"{one.makes[0]} = {one.text}", one.node)
+        return dying
+
+    def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
+        gone = [
+            n for n in dict.fromkeys(one.reads) if n in dying and self.guards[n] == one.guard
+        ]  # fmt: skip
+        given = f"[{', '.join(one.reads[::-1])}]"
+        self.at(depth)
+        if gone:
+            self.line(depth, f"given = {given}")
+            self.line(depth, f"{' = '.join(gone)} = None")
+            given = "given"
+        made = "".join(f"{name}, " for name in one.makes)
+        name = f"r{one.region}"
+        self.names[name] = one.code.run
+        self.line(depth, f"{made + '= ' if made else ''}{name}({given})", one.nodes[0])
+        writes = Written.by(one.nodes)
+        if writes is not None:
+            self.names[f"w{one.region}"] = writes
+            self.line(depth, f"wrote(w{one.region})")
+        return [name for name in dying if name not in gone]
+
+    def crossing(self, one: PassOver, depth: int) -> None:
+        edge = f"e{self.edges[one.node.attrs['edge']]}"
+        if one.node.op == "Recv":
+            self.line(depth, f"while not {edge}.values: yield {edge}")
+            self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
+            return
+        text = one.reads[0] if one.reads else "None"
+        made = self.send(one.node)
+        if made is not None:
+            self.at(depth)
+            self.names[f"m{edge}"] = made
+            text = f"m{edge}({text})"
+        self.line(depth, f"{edge}.send({text})", one.node)
+
+    def at(self, depth: int) -> None:
+        """Say in which iterations what follows is, if somebody listens."""
+        if not self.told:
+            return
+        self.names["step_of"] = step_of
+        frames = [f"({loop.name!r}, {loop.counted})" for loop in self.loops]
+        self.line(depth, f"step_of.frames = ({''.join(f'{frame}, ' for frame in frames)})")
+
+    # --- loops ---
+
+    def loop(self, loop: LoopStatement, depth: int) -> None:
+        around, self.loops = self.loops, (*self.loops, loop)
+        self.line(depth, f"for {loop.number} in count():", loop.node)
+        inside = Counter(_leaves([loop]))
+        outside = {n for n in loop.makes if self.read[n] > inside[n] or n in self.kept}
+        self.block(loop.items, loop.merges, outside, depth + 1)
+        self.loops = around
+
+    def repeat(self, one: Repeat, depth: int) -> None:
+        """The end of an iteration: wait where too much was sent on a route and is still there."""
+        routes: dict[int, list[str]] = {}
+        for node in one.sends:
+            edge = node.attrs["edge"]
+            routes.setdefault(self.routes[edge], []).append(f"e{self.edges[edge]}.values")
+        for route, values in routes.items():
+            wait = f"while a{route}.full and ({' or '.join(values)}): yield a{route}"
+            self.line(depth, wait)
+        if one.later:
+            self.line(depth, f"{', '.join(one.later)} = {', '.join(one.later.values())}")
+
+
+def _leaves(statements: Iterable[Statement]) -> Iterator[str]:
+    """What statements read, each once for each of them."""
+    for one in all_of(statements):
+        if isinstance(one, LoopStatement):
+            yield from (one.length,) if one.length else ()
+        else:
+            yield from one.reads

@@ -1,0 +1,193 @@
+"""Order and identity of what a function leaves behind and no run of a graph repeats."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from tests.function.expectations.program import Steps, Trace, attempt, program
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+
+x = ef.tensor([1.0, 2.0])
+QUEUE = "a SimpleQueue has a state that a trace cannot follow"
+EACH = "no trace can follow it"
+
+
+class Thing:
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+
+@program(traces=2)
+def order_of_keys_of_which_one_is_kept(trace: Trace) -> Steps:
+    table: dict[Any, Any] = {}
+
+    @trace
+    def f(x, k):
+        table["a"] = Thing(w=x * 2)
+        table["b"] = k + 1
+        table.pop("c", None)
+        table["c"] = Thing(w=x)
+        table[k] = x
+        return table
+
+    for k in (1, 2):
+        yield f(x, k) is table, list(table), table["a"].w, table["b"], table[k]
+
+
+@program(traces=2, reports=("traced at each call: made.one is set",))
+def one_list_in_an_object_and_in_the_result(trace: Trace) -> Steps:
+    made = Thing()
+
+    @trace
+    def f(x):
+        row = [x * 2]
+        made.one = Thing(row=row, w=row[0])
+        made.row = row
+        return row, row[0]
+
+    for k in range(2):
+        row, w = f(x * k)
+        yield row is made.one.row is made.row, w is row[0] is made.one.w, row
+
+
+@program(traces=2, reports=("traced at each call: made.get is set",))
+def one_list_in_a_closure_and_in_the_result(trace: Trace) -> Steps:
+    made = Thing()
+
+    @trace
+    def f(x):
+        row = [x * 2]
+        made.get = lambda: row
+        return row
+
+    for k in range(2):
+        row = f(x * k)
+        yield row is made.get(), row
+
+
+@program(traces=2, reports=("f: traced at each call: the result[0] is a function",))
+def one_list_in_a_closure_that_is_returned(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        row = [x * 2]
+        return (lambda: row), row
+
+    for k in range(2):
+        get, row = f(x * k)
+        yield row is get(), row
+
+
+@program(traces=2, reports=("traced at each call: made.one is set", "items is changed"))
+def arguments_in_an_object_that_is_made(trace: Trace) -> Steps:
+    made = Thing()
+
+    @trace
+    def f(u, items, table):
+        made.one = Thing(u=u, items=items, pair=(table, u), last=items[-1])
+        items.append(made.one)
+        table["n"] = u.sum()
+        u += 1
+        return items, table
+
+    for k in range(2):
+        u, first = x * k, x + k
+        items: list[Any] = [first]
+        table: dict[str, Any] = {}
+        a, b = f(u, items, table)
+        one = made.one
+        yield a is items is one.items, b is table is one.pair[0], one is items[1], len(items)
+        yield one.u is u is one.pair[1], one.last is first, u, table
+
+
+@program(traces=2, reports=("traced at each call: made.one is set",))
+def arrays_in_an_object_that_is_made(trace: Trace) -> Steps:
+    made = Thing()
+
+    @trace
+    def f(b):
+        made.one = Thing(b=b, twice=b * 2, more=[b + 1], x=ef.exp(b))
+        return b
+
+    for k in range(2):
+        b = np.ones(2) * k
+        yield f(b) is b is made.one.b, type(made.one.twice), made.one.twice, made.one.more
+        yield made.one.x
+
+
+@program(traces=2, reports=(QUEUE, EACH))
+def one_tensor_in_a_queue_and_in_the_result(trace: Trace) -> Steps:
+    hidden: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    made = Thing(w=None)
+
+    @trace
+    def f(x):
+        y = x * 2
+        hidden.put(y)
+        made.w = y
+        return [y]
+
+    for k in range(2):
+        (y,) = f(x * k)
+        yield y is hidden.get(), y is made.w, y
+
+
+@program(traces=0)
+def objects_kept_before_it_raises(trace: Trace) -> Steps:
+    made = Thing(table={})
+
+    @trace
+    def f(u, items):
+        made.table["z"] = Thing(items=items, u=u)
+        items += [u, made.table["z"]]
+        made.table["y"] = made.table["a"] = [u]
+        u += 1
+        raise ValueError("mine")
+
+    for k in range(2):
+        u, items = x * k, list[Any]()
+        yield attempt(f, u, items), list(made.table), u
+        yield made.table["y"] is made.table["a"], made.table["y"][0] is u is items[0]
+        yield made.table["z"] is items[1], items[1].items is items, items[1].u is u
+
+
+@program(traces=0)
+def tensors_that_a_branch_stores_before_it_raises(trace: Trace) -> Steps:
+    world = Thing(items=[1.0, x], same=None, last=None)
+
+    @trace
+    def f(u):
+        if u.sum() > 1:
+            world.same = list(world.items)
+            world.last = u
+        else:
+            world.same = [1.0, u]
+            world.last = world.items[1]
+        raise ValueError("mine")
+
+    for k in (1.0, -1.0, 2.0):
+        u = x * k
+        yield attempt(f, u), world.same, world.last
+        yield world.same[1] is world.items[1], world.same[1] is u, world.last is u
+        yield world.last is world.items[1], world.items[1] is x
+
+
+@program(traces=3, reports=("traced at each call: world.made is set",))
+def tensors_that_a_branch_stores_besides_what_is_kept(trace: Trace) -> Steps:
+    world = Thing(w=x, best=x + 1, made=None)
+
+    @trace
+    def f(u):
+        if u.sum() > 1:
+            world.best = world.w
+        world.made = Thing(best=world.best)
+        return u
+
+    for k in (1.0, -1.0, 2.0):
+        best = world.best
+        yield f(x * k), world.best is best, world.best is world.w, world.made.best is world.best
+        world.w = x - k

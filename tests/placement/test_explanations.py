@@ -1,0 +1,96 @@
+"""What `f.explain("placement")` lists as crossing is what the cut sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.graph.lowering import lower
+from eagerflow.placement.cut import cut
+
+X = ef.ones((4, 2))
+
+
+@pytest.fixture(autouse=True)
+def four_devices() -> Iterator[None]:
+    with ef.config(cpu_devices=4):
+        yield
+
+
+def _halves(x: Any) -> Any:
+    while ef.sum(x) > 1:
+        with ef.device("cpu:1"):
+            half = x * 0.5
+        with ef.device("cpu:0"):
+            x = half - 0.01
+    return x
+
+
+def _chooses(x: Any) -> Any:
+    if ef.sum(x) > 1:
+        with ef.device("cpu:1"):
+            x = x * 0.5
+        with ef.device("cpu:2"):
+            x = ef.exp(x).to("cpu:0")
+    return x
+
+
+def _chooses_in_a_loop(x: Any) -> Any:
+    while ef.sum(x) > 1:
+        if ef.max(x) > 2:
+            with ef.device("cpu:1"):
+                x = (x * 0.5).to("cpu:0")
+        else:
+            x = x - 0.5
+    return x
+
+
+def _loops_elsewhere(x: Any) -> Any:
+    with ef.device("cpu:1"):
+        x = x + 0
+        while ef.sum(x) > 1:
+            x = x * 0.5
+    return x.to("cpu:0")
+
+
+def _decides_elsewhere(x: Any) -> Any:
+    with ef.device("cpu:1"):
+        large = ef.sum(x) > 1
+    return ef.cond(large, lambda: x * 2, lambda: x - 1)
+
+
+def _counts(x: Any) -> Any:
+    with ef.device("cpu:1"):
+        for _ in range(3):
+            x = ef.sin(x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "count"),
+    [(_halves, 1), (_chooses, 2), (_chooses_in_a_loop, 2), (_loops_elsewhere, 0),
+     (_decides_elsewhere, 1), (_counts, 0)],
+)  # fmt: skip
+def test_predicates_cross_where_the_cut_sends_them(f: Any, count: int) -> None:
+    g = ef.trace(f)
+    assert np.array_equal(g(X).numpy(), f(X).numpy())
+    told = g.explain("placement")
+    found = sorted(c.target for c in told.crossings if str(c.value.type) == "bool[]")
+    sends = [sent for sent, _ in cut(lower(g.graph(X))).pairs.values()]
+    truths = [
+        sent.attrs["to"].name for sent in sends if [str(v.type) for v in sent.inputs] == ["bool[]"]
+    ]
+    assert found == sorted(truths)
+    assert len(found) == count
+
+
+def test_the_predicate_of_a_loop_crosses_in_each_iteration() -> None:
+    f = ef.trace(_halves)
+    f(X)
+    told = f.explain("placement")
+    (row,) = [c for c in told.crossings if str(c.value.type) == "bool[]"]
+    assert (row.bytes, row.when) == (1, "in each iteration of &while_loop")
