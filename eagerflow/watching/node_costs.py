@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+from eagerflow.profiling.nodes import median
 from eagerflow.runtime.observation import NodeTimes, Observation
 from eagerflow.runtime.scheduled.node_seconds import node_seconds
 from eagerflow.watching.structure import NodeIndex
@@ -118,7 +119,10 @@ class NodeCosts:
         if not observed:
             return []
         whole = sum(o.total for o in observed)
-        seconds = _summed([o.seconds for o in observed])
+        # a step that was interrupted says too much of one node: medians do not care
+        seconds = _medians([o.seconds for o in observed])
+        scale = sum(sum(o.seconds.values()) for o in observed) / max(sum(seconds.values()), 1e-12)
+        seconds = {node: took * scale for node, took in seconds.items()}
         runs = _summed([o.runs for o in observed])
         seen = observed[-1].seen
         rows = [
@@ -145,6 +149,13 @@ def _corrected(times: NodeTimes, whole: float) -> dict[int, float]:
     }  # fmt: skip
     scale = whole / max(sum(took.values()), 1e-12)
     return {index: seconds * scale for index, seconds in took.items()}
+
+
+def _medians(parts: Sequence[dict[int, float]]) -> dict[int, float]:
+    return {
+        key: median([part.get(key, 0.0) for part in parts])
+        for key in dict.fromkeys(key for part in parts for key in part)
+    }
 
 
 def _summed(parts: Sequence[dict[int, float]]) -> dict[int, float]:
