@@ -125,6 +125,8 @@ _FAMILIES = {
 }
 #: likewise modules: of more ops, and libraries, which are written with all the names above
 _NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
+#: views, which draw with modules of Python that nothing else needs
+_VIEWS = ("dashboard", "show")
 _LIBRARIES = ("checkpoint", "data", "extending", "nn", "optim")
 _loading = _RLock()
 
@@ -168,18 +170,26 @@ def __getattr__(name: str) -> object:
     if name in _FAMILIES or name in _NAMESPACES:
         _load_family(name)
         return globals()[name]
+    if name in _VIEWS:
+        _load_later()
+        for view in _VIEWS:
+            globals()[view] = getattr(_import_module("eagerflow.views"), view)
+        return globals()[name]
     if name in _LIBRARIES:
         return _import_module(f"eagerflow.{name}")
     if name.startswith("__"):
         raise AttributeError(name)
-    raise _unknown_names.unknown_name("eagerflow", name, globals() | _LATER | _FAMILIES)
+    known = globals() | _LATER | _FAMILIES | dict.fromkeys(_VIEWS)
+    raise _unknown_names.unknown_name("eagerflow", name, known)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_LIBRARIES})
+    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS, *_LIBRARIES})
 
 
 #: for star imports
 __all__ = [
-    name for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES) if not name.startswith("_")
+    name
+    for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS)
+    if not name.startswith("_")
 ]

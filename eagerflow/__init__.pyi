@@ -94,6 +94,8 @@ from eagerflow.settings import config as config
 from eagerflow.tracing.dependencies import control_dependencies as control_dependencies
 from eagerflow.tracing.effect_order import unordered as unordered
 from eagerflow.types import DType as _DType
+from eagerflow.views import dashboard as dashboard
+from eagerflow.views import show as show
 
 __version__: str
 

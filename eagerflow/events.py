@@ -25,10 +25,11 @@ from eagerflow.errors import TensorValueError
 from eagerflow.source import Source
 
 __all__ = [
-    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "ElementEvent", "Instrument", "LevelEvent",
-    "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent", "RunEvent", "SkipEvent",
-    "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent", "add_instrument", "begin", "describe",
-    "end", "next_step", "open_waits", "remove_instrument", "step_of", "told",
+    "DEFAULT_KINDS", "KINDS", "AbstractEvent", "BriefRegion", "BriefStep", "ElementEvent",
+    "Instrument", "LevelEvent", "NodeEvent", "OpEvent", "QueueEvent", "RegionEvent", "RetraceEvent",
+    "RunEvent", "SkipEvent", "StepEvent", "TakeEvent", "TransferEvent", "WaitEvent",
+    "add_instrument", "begin", "describe", "end", "next_step", "open_waits", "remove_instrument",
+    "step_of", "told",
 ]  # fmt: skip
 
 _steps: Final = count(1)
@@ -50,6 +51,7 @@ class _StepOf(threading.local):
         caller: the thread that asked for it, 0 where that is the same one.
         runner: the name of the runner that the thread works for, if it does for one.
         stopped: tells whether the step is to end; None if that is not asked for.
+        observation: how the step is observed, if it is (see `eagerflow.runtime.observation`).
         telling: whether the thread is telling an instrument, which is told nothing of what it runs
             meanwhile: else it would be told of that, and so on without end.
         told: seconds that the thread has spent telling instruments, ever.
@@ -60,6 +62,7 @@ class _StepOf(threading.local):
     caller: int = 0
     runner: str = ""
     stopped: Callable[[], bool] | None = None
+    observation: Any = None
     telling: bool = False
     told: float = 0.0
 
@@ -142,6 +145,12 @@ class AbstractEvent:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+#: a step in brief: the number of its executable, when it began and ended, its thread (0 for none)
+BriefStep = tuple[int, float, float, int]
+#: a region in brief: the numbers of its executable and its own, then as for a step
+BriefRegion = tuple[int, int, float, float, int]
+
+
 @final
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class StepEvent(AbstractEvent):
@@ -154,6 +163,10 @@ class StepEvent(AbstractEvent):
         tier: how it is run.
         devices: all that it runs on; `device` is empty if they are several.
     """
+
+    #: what hears of steps in brief, and the same where nobody listens who wants more
+    brief: ClassVar[Callable[[BriefStep], object] | None] = None
+    brief_alone: ClassVar[Callable[[BriefStep], object] | None] = None
 
     executable: int = 0
     graph: str = ""
@@ -173,6 +186,9 @@ class RegionEvent(AbstractEvent):
         region: its number in the executable.
         devices: all that it runs on; `device` is empty if they are several.
     """
+
+    #: what hears of regions in brief
+    brief: ClassVar[Callable[[BriefRegion], object] | None] = None
 
     executable: int = 0
     graph: str = ""
@@ -361,7 +377,11 @@ DEFAULT_KINDS: Final = KINDS - {NodeEvent, OpEvent}
 class Instrument(Protocol):
     """Hears of events, from any thread. One that raises is removed, with a warning.
 
-    Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none.
+    Its attribute ``kinds`` says which it wants; `DEFAULT_KINDS` if it has none. One that has
+    ``brief_step`` and ``brief_region``, functions that take a `BriefStep` and a `BriefRegion` and
+    do not raise, hears of all steps and regions in brief. While all instruments are of that sort
+    steps need not be numbered, and what is told within one may have the ``step`` 0: a record of a
+    step takes as long as 100 small ops, this as long as two.
     """
 
     def begin(self, event: AbstractEvent, /) -> None:
@@ -378,6 +398,18 @@ def _set_listeners(instruments: tuple[Instrument, ...]) -> None:
     for kind in KINDS:
         kind.listeners = tuple([i for i in instruments if kind in _kinds(i)])
     AbstractEvent.listeners = instruments
+    brief = [i for i in instruments if hasattr(i, "brief_step")]
+    StepEvent.brief = _all_of([getattr(i, "brief_step") for i in brief])  # noqa: B009 - optional
+    RegionEvent.brief = _all_of([getattr(i, "brief_region") for i in brief])  # noqa: B009 - so too
+    wanted = NodeEvent.listeners or StepEvent.listeners or RegionEvent.listeners
+    StepEvent.brief_alone = StepEvent.brief if brief == [*instruments] and not wanted else None
+
+
+def _all_of(functions: list[Callable[[Any], object]]) -> Callable[[Any], object] | None:
+    """One function that calls them; None if there are none."""
+    if len(functions) > 1:
+        return lambda brief: [function(brief) for function in functions]
+    return functions[0] if functions else None
 
 
 def _kinds(instrument: Instrument) -> frozenset[type[AbstractEvent]]:
@@ -425,6 +457,11 @@ def remove_instrument(instrument: Instrument) -> None:
     """Tell ``instrument`` nothing more; it is no error if it is told nothing."""
     with _lock:
         _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
+
+
+def remove_after_fork(instrument: Instrument) -> None:
+    """The same in a process that was forked, where the lock may be held by a thread that is not."""
+    _set_listeners(tuple([i for i in AbstractEvent.listeners if i is not instrument]))
 
 
 def open_waits() -> list[WaitEvent]:

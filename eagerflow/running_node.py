@@ -7,7 +7,7 @@ runs, and only the caller that asks pays.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Final, Protocol, final
@@ -15,6 +15,10 @@ from weakref import WeakValueDictionary
 
 from eagerflow.source import Source, capture, is_framework_frame
 
+#: how the names of files of generated code begin
+CODE_FILE: Final = "<program "
+#: frames that a kernel may have above the code that calls it
+_DEEP: Final = 64
 _ENTRY: Final = "run"  # the function that generated code begins with
 
 
@@ -44,6 +48,9 @@ class CodeWithNodes(Protocol):
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
         """The node at which a thread is that has these frames of its code, the innermost first."""
+
+    def node_at_line(self, file: str, line: int) -> RunningNode | None:
+        """The node that a line of its code runs."""
 
 
 #: what to ask for nodes of the code of a file name, as long as it lives
@@ -76,7 +83,14 @@ def node_of_thread(thread: int) -> RunningNode:
 
 def _in_graph(frame: FrameType | None) -> RunningNode | None:
     """The node of the innermost graph that runs below the user's innermost line."""
-    while frame is not None and is_framework_frame(frame):
+    return _in_code(frame, is_framework_frame)
+
+
+def _in_code(
+    frame: FrameType | None, goes_on: Callable[[FrameType], bool]
+) -> RunningNode | None:  # fmt: skip
+    """The node of the innermost graph on a stack, as far up as ``goes_on`` says."""
+    while frame is not None and goes_on(frame):
         file = frame.f_code.co_filename
         owner = codes_by_file.get(file)
         if owner is not None:
@@ -95,3 +109,39 @@ def _of_one_run(frame: FrameType) -> list[FrameType]:
         if frame.f_code.co_filename == file:
             frames.append(frame)
     return frames
+
+
+def nodes_of_threads() -> dict[int, RunningNode]:
+    """Where the threads are that are at a node of a graph, by their identifiers.
+
+    Within a function of the user that a node calls they are at that node.
+    """
+    frames = sys._current_frames().items()
+    found = {thread: _in_code(frame, lambda _: True) for thread, frame in frames}
+    return {thread: node for thread, node in found.items() if node is not None}
+
+
+#: the file name of code that was generated for a graph, and the line that a thread is at
+PlaceInCode = tuple[str, int]
+
+
+def places_of_threads() -> dict[int, PlaceInCode]:
+    """In which generated code threads are, by their identifiers, as quickly as that can be told."""
+    places = {}
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top
+        for _ in range(_DEEP):
+            if frame is None:
+                break
+            file = frame.f_code.co_filename
+            if file.startswith(CODE_FILE):
+                places[thread] = file, frame.f_lineno
+                break
+            frame = frame.f_back
+    return places
+
+
+def node_at(place: PlaceInCode) -> RunningNode | None:
+    """The node that generated code was at, without its loops; None if that is gone."""
+    owner = codes_by_file.get(place[0])
+    return None if owner is None else owner.node_at_line(*place)

@@ -16,7 +16,7 @@ HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget
 LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",
          "eagerflow.data", "eagerflow.extending", "eagerflow.function", "eagerflow.graph",
          "eagerflow.hints", "eagerflow.nn", "eagerflow.optim", "eagerflow.profiling",
-         "eagerflow.runtime", "optree")  # fmt: skip
+         "eagerflow.runtime", "eagerflow.views", "eagerflow.watching", "optree")  # fmt: skip
 
 #: families of ops that few programs need
 FAMILIES = ("eagerflow.ops.fft", "eagerflow.ops.io", "eagerflow.ops.linalg.solvers",

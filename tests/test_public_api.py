@@ -49,7 +49,7 @@ logsumexp cumprod outer kron topk one_hot segment_sum isclose allclose scatter_a
 linalg.solve_triangular random.seed random.normal random.uniform random.randint random.permutation
 random.bernoulli random.categorical random.Generator grad value_and_grad GradientTape vjp jvp
 jacobian hessian custom_vjp stop_gradient remat check_grads device devices memory release config
-profile traceback errors events hardware types linalg fft random
+profile show dashboard traceback errors events hardware types linalg fft random
 """
 OWN = tuple(_OWN.split())
 
@@ -106,7 +106,7 @@ def test_nothing_strange_is_public() -> None:
         "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "options", "extending", "hints", "plugins", "progress", "states", "tables",
-            "unknown_names",
+            "unknown_names", "views", "watching",
     }  # fmt: skip
 
 

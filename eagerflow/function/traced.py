@@ -18,6 +18,7 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.moves import scope_of_call
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, hide_frames, hides_frames
+from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options
 from eagerflow.graph.ir import Graph, Node, Value
@@ -284,6 +285,19 @@ class TracedFunction:
         soft = settings.current().soft_placement
         self._lookup.place(as_rules(rules, soft=soft, source=capture()))
         return self
+
+    def latest(self) -> CacheEntry:
+        """The trace used last, for views of it.
+
+        Raises:
+            TraceError: there is none yet.
+
+        >>> f = ef.trace(lambda x: x * 2)
+        >>> y = f(ef.tensor(1.0))
+        >>> len(f.latest().executables())
+        1
+        """
+        return self._lookup.latest()
 
     def stats(self) -> NodeStatistics:
         """Times per node, of the calls within a ``with`` block.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import count, pairwise
-from threading import RLock
+from threading import RLock, get_ident
+from time import perf_counter
 from typing import Any, Final, Protocol, final
 from weakref import WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.events import AbstractEvent, StepEvent, step_of, told, where
+from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told, where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.lowering.late_reads import late_reads, reads_late
@@ -21,6 +22,7 @@ from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
 from eagerflow.runtime.scheduled.detached import Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
@@ -125,13 +127,14 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_late", "_picker", "_waiting",
-                 "_where", "graph", "lanes", "number")  # fmt: skip
+                 "_wanted", "_where", "graph", "lanes", "number")  # fmt: skip
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.number = next(_serial)
         self._device = as_device(None)  # of values that do not say; another may be current later
         self._where: dict[str, Any] | None = None  # what events say of devices, once one did
+        self._wanted: Observation | None = None  # of the next step
         #: whether it reads values of a device that takes its time, so that a deadline counts
         self._late = reads_late_values(graph)
         #: runs steps that hold no thread while they wait
@@ -162,9 +165,12 @@ class Executable:
             EagerflowError: what eager code would raise, with the line of the node.
             DeadlineError: it took longer than its `ef.deadline` allowed.
         """
-        code = self._direct
+        code, note = self._direct, None
         if code is None or AbstractEvent.listeners or (blocks.count and deadline.active()):
-            return self._step(inputs)
+            note = StepEvent.brief_alone
+            if code is None or note is None or self._wanted is not None or blocks.count:
+                return self._step(inputs)
+        start = 0.0 if note is None else perf_counter()
         token = error_state.set(QUIET)
         try:
             return code.run(*inputs)
@@ -172,6 +178,8 @@ class Executable:
             failed = failure(code, error)
         finally:
             error_state.reset(token)
+            if note is not None:
+                note((self.number, start, perf_counter(), get_ident()))
         try:
             raise failed
         finally:
@@ -199,12 +207,48 @@ class Executable:
             runner: the name of the runner that it is for, in events.
         """
         tier, make = self._detaching()
-        event = None
+        event, seen, brief = None, None, StepEvent.brief
+        if brief is not None:
+            seen = None if self._wanted is None else self._take_observation()
+            done = self._noted(brief, done, seen)
         if StepEvent.listeners:
             event = self._event(tier)
             event.thread, event.caller, event.runner = 0, 0, runner
         number = events.next_step() if event is None else event.step
-        return make(done, event, number=number, runner=runner)
+        around, step_of.observation = step_of.observation, seen
+        try:
+            return make(done, event, number=number, runner=runner)
+        finally:
+            step_of.observation = around
+
+    def _noted(
+        self, note: Callable[[BriefStep], object], done: Callable[[Result], object],
+        seen: Observation | None,
+    ) -> Callable[[Result], object]:  # fmt: skip
+        """``done``, which notes before how long a step took that begins now, or what was seen."""
+        start = perf_counter()
+
+        def noted(result: Result) -> object:
+            if seen is None:
+                note((self.number, start, perf_counter(), 0))
+            else:
+                seen.end(start, perf_counter())
+            return done(result)
+
+        return noted
+
+    def observe(self, observation: Observation | None) -> None:
+        """Observe the next step that begins while an instrument hears of steps in brief.
+
+        Args:
+            observation: takes what is seen; it is used once. None if none is wanted any more.
+        """
+        self._wanted = observation
+
+    def _take_observation(self) -> Observation | None:
+        with _lock:
+            observation, self._wanted = self._wanted, None
+        return observation
 
     def _detaching(self) -> tuple[Tier, Detach]:
         """The tier for steps that no caller waits for, and how it makes them."""
@@ -275,17 +319,25 @@ class Executable:
 
     def _run(self, tier: Tier | Trial, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run a step, and tell of it."""
-        around, frames = step_of.step, step_of.frames
+        around, frames, outer = step_of.step, step_of.frames, step_of.observation
         event = self._event(tier) if StepEvent.listeners else None
         step_of.step = events.next_step() if event is None else event.step
         step_of.frames = ()
+        note, wanted = StepEvent.brief, self._wanted
+        seen = None if note is None or wanted is None else self._take_observation()
+        step_of.observation = seen
+        start = 0.0 if note is None else perf_counter()
         try:
             if event is None:
                 return tier.run(inputs)
             with told(event):
                 return tier.run(inputs)
         finally:
-            step_of.step, step_of.frames = around, frames
+            step_of.step, step_of.frames, step_of.observation = around, frames, outer
+            if seen is not None:
+                seen.end(start, perf_counter())
+            elif note is not None:
+                note((self.number, start, perf_counter(), get_ident()))
 
     def _event(self, tier: Tier | Trial) -> StepEvent:
         """The event of a step that is asked for in this thread."""
@@ -301,6 +353,11 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable of {self.graph!r}>"
+
+
+def find_executable(number: int) -> Executable | None:
+    """The executable of this number, if it lives."""
+    return _executables.get(number)
 
 
 def spans_devices(graph: Graph) -> bool:

@@ -30,6 +30,7 @@ from eagerflow.dims import Dim, resolving
 from eagerflow.errors import DimError, EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number, kind_of
+from eagerflow.running_node import CODE_FILE
 from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
@@ -53,17 +54,19 @@ class Code:
         program: the instructions that it was made of.
         file: what its code objects have for a file name.
         lines: for each line of the text the index of the instruction that it belongs to, or -1.
+        chains: the instructions of each chain, by the last of them.
     """
 
-    __slots__ = ("file", "lines", "program", "run", "text")
+    __slots__ = ("chains", "file", "lines", "program", "run", "text")
 
     def __init__(
         self, name: str, program: Instructions, lines: Sequence[str], where: list[int],
-        names: dict[str, Any],
+        names: dict[str, Any], chains: dict[int, tuple[int, ...]],
     ) -> None:  # fmt: skip
         self.program = program
+        self.chains = chains
         self.text = "\n".join(lines)
-        self.file = f"<program {next(_serial)}: {name}>"
+        self.file = f"{CODE_FILE}{next(_serial)}: {name}>"
         self.lines = where
         module = compile(self.text, self.file, "exec")
         for inner in module.co_consts:
@@ -96,8 +99,8 @@ def generate(
         program: its instructions.
         note: called after each of them as ``note(index, start, iterations, *outputs)``, if given;
             ``start`` is what it gave last, ``iterations`` are those of the loops that it stands in.
-        chains: whether ``note`` is called once for a chain, without its outputs; else these are
-            taken apart.
+        chains: whether the code is else as without ``note``, which is called once for a chain, and
+            without outputs. If not, chains are taken apart, and lists are values.
     """
     with resolving(_undecided):  # an outer trace must not be asked for sizes
         return _Writer(program, note, chains or note is None).code(name)
@@ -127,8 +130,11 @@ class _Writer:
         self.program = program
         self.noted = note is not None
         self.chains = chains
-        #: of each chain the last instruction
+        #: whether what is noted has to see values
+        self.valued = self.noted and not chains
+        #: of each chain the last instruction, and for each of these all of them
         self.ends: dict[str, int] = {}
+        self.chained: dict[int, tuple[int, ...]] = {}
         self.expressions = Expressions(program, note)
         self.text: list[str] = []
         self.where: list[int] = []
@@ -143,7 +149,7 @@ class _Writer:
         #: for each instruction in a loop the carried registers whose old values it reads last
         self.fading: dict[int, list[int]] = {}
         #: lists that are Python's; an observer of instructions has to see values
-        self.stacks = Stacks() if self.noted or not _has_lists(program) else find_stacks(program)
+        self.stacks = Stacks() if self.valued or not _has_lists(program) else find_stacks(program)
         self._reserve()
         self.last = self._last_reads()
 
@@ -203,7 +209,7 @@ class _Writer:
         self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
-        return Code(name, self.program, text, where, self.expressions.names)
+        return Code(name, self.program, text, where, self.expressions.names, self.chained)
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
         for line, first, stop in self.units(lines, last):
@@ -245,6 +251,7 @@ class _Writer:
         self.called += [*zip(self.text, self.where, strict=True), *text.lines]
         self.text, self.where, self.indent, self.noted, self.chains = kept
         self.ends[name] = made.lines[-1].index
+        self.chained[made.lines[-1].index] = tuple([x.index for x in made.lines])
         one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
         one.index = made.lines[0].index
         return one
@@ -287,7 +294,8 @@ class _Writer:
         except EagerflowError as error:
             raise relocate(error, node.source) from None
         if self.noted and not is_number(node.op):
-            given = [self.expressions.tuple(self.iterations), *(f"r{r}" for r in line.outputs)]
+            given = [self.expressions.tuple(self.iterations)]
+            given += [f"r{r}" for r in line.outputs if self.valued]
             self.put(f"t = note({line.index}, t, {', '.join(given)})", line)
 
     def node(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
+from threading import get_ident
+from time import perf_counter
 from types import FrameType, FunctionType
 from typing import Any, Final, final
 from weakref import WeakValueDictionary
@@ -15,13 +17,15 @@ from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane
+from eagerflow.resources.attempts import slept
 from eagerflow.resources.mutex import this_thread
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.in_time import run_in_time
-from eagerflow.runtime.generated.instructions import flatten
+from eagerflow.runtime.generated.instructions import flatten, line_of
 from eagerflow.runtime.generated.observer import Observer, running_node_in
+from eagerflow.runtime.observation import Observation
 from eagerflow_kernels import table
 
 
@@ -36,6 +40,7 @@ class RegionCode:
         number: of the executable that they belong to, for events.
         name: of its graph.
         region: its number there.
+        is_part: whether there are others; what is all of it is not told in brief, the step is.
 
     Attributes:
         graph: the same.
@@ -47,11 +52,15 @@ class RegionCode:
         GraphError: something in it cannot run.
     """
 
-    __slots__ = ("__weakref__", "_instructions", "_name", "_number", "_observer", "_ops", "_region",
-                 "_versions", "checked", "graph", "lanes", "mutexes")  # fmt: skip
+    __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer",
+                 "_ops", "_region", "_versions", "checked", "graph", "lanes",
+                 "mutexes")  # fmt: skip
 
-    def __init__(self, graph: Graph, number: int, name: str, region: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, number: int, name: str, region: int = 0, *, is_part: bool = False
+    ) -> None:  # fmt: skip
         self.graph = graph
+        self._is_part = is_part
         self._instructions = flatten(graph)
         self._name = name
         nodes = [line.node for line in self._instructions.all if line.node is not None]
@@ -81,7 +90,14 @@ class RegionCode:
         if RegionEvent.listeners:
             with told(self._observing().region_event()):
                 return self._run(values)
-        return self._run(values)
+        note = RegionEvent.brief
+        if note is None or not self._is_part or step_of.observation is not None:
+            return self._run(values)
+        start = perf_counter()
+        try:
+            return self._run(values)
+        finally:
+            note((self._number, self._region, start, perf_counter(), get_ident()))
 
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
         code = self._ready()
@@ -102,9 +118,38 @@ class RegionCode:
         """The version that this run needs."""
         if NodeEvent.listeners:
             return self._versions.get("observed") or self._generate("observed", self._note)
+        observation = step_of.observation
+        if observation is not None and observation.executable == self._number:
+            return self._of(observation)
         if step_of.stopped is not None and self.checked:
             return self._versions.get("checked") or self._generate("checked", _check, chains=True)
         return self.plain()
+
+    def _of(self, observation: Observation) -> Code:
+        """The version that tells an observation what it wants."""
+        if observation.values:
+            return self._versions.get("valued") or self._generate("valued", self._show)
+        code = self._versions.get("timed") or self._generate("timed", self._time, chains=True)
+        observation.begin(self._region, code.program.all, code.chains)
+        return code
+
+    def _time(self, index: int, start: float, iterations: Sequence[int]) -> float:
+        """Add the time of an instruction to the observation; gives the time now."""
+        stop = perf_counter()
+        waited, slept.told = slept.seconds - slept.told, slept.seconds
+        observation = step_of.observation
+        if index >= 0:
+            observation.add(self._region, index, stop - start, waited)
+        _check()
+        return perf_counter()
+
+    def _show(self, index: int, start: float, iterations: Sequence[int], *outputs: Any) -> float:
+        """Show the observation what an instruction gave."""
+        if index >= 0:
+            node = self._instructions.all[index].node
+            assert node is not None
+            step_of.observation.show(node, outputs)
+        return _check()
 
     def _generate(
         self, version: str, note: Callable[..., float] | None, *, chains: bool = False
@@ -117,10 +162,21 @@ class RegionCode:
 
     def running_node(self, file: str, frames: Sequence[FrameType]) -> RunningNode | None:
         """Where a thread is that runs a version of this code."""
-        code = next((c for c in list(self._versions.values()) if c.file == file), None)
-        if code is None:  # it has been recompiled since
+        code = self._in_file(file)
+        return None if code is None else running_node_in(code, frames, self._number, self._name)
+
+    def node_at_line(self, file: str, line: int) -> RunningNode | None:
+        """What a line of a version of this code runs."""
+        code = self._in_file(file)
+        index = -1 if code is None else code.lines[line]
+        node = self._instructions.all[index].node if index >= 0 else None
+        if node is None:
             return None
-        return running_node_in(code, frames, self._number, self._name)
+        return RunningNode(line_of(node), self._number, self._name, node.name)
+
+    def _in_file(self, file: str) -> Code | None:
+        """The version that was written to a file of this name; None if it is another by now."""
+        return next((code for code in list(self._versions.values()) if code.file == file), None)
 
     def _observing(self) -> Observer:
         """What tells of it, made when that is asked for."""

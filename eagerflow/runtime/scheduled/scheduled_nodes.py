@@ -237,8 +237,9 @@ class ScheduledNodes:
     def _region(self, nodes: Sequence[Node]) -> None:
         graph, inputs, outputs = region_graph(self.graph, nodes, self.size_values, self.readers)
         code = RegionCode(
-            graph, self.number, self.graph.name, len(self.builder.nodes) + len(self.records)
-        )
+            graph, self.number, self.graph.name, len(self.builder.nodes) + len(self.records),
+            is_part=True,
+        )  # fmt: skip
         action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)

@@ -1,0 +1,119 @@
+"""`dashboard`: what runs, at a glance."""
+
+from __future__ import annotations
+
+import weakref
+from time import perf_counter
+from typing import Any, final
+
+from eagerflow.pictures.svg import to_svg
+from eagerflow.runtime.executable import find_executable
+from eagerflow.views.sentence import name_of, seconds_text, sentence
+from eagerflow.views.shown import cost_lines
+from eagerflow.views.view import bars, bars_svg, preformatted
+from eagerflow.watching import Watcher, shared
+
+
+@final
+class Dashboard:
+    """What runs, as it is when this is shown; made by `eagerflow.dashboard`.
+
+    It looks on until it is closed, or nothing refers to it any more.
+    """
+
+    __slots__ = ("__weakref__", "_close", "_watcher")
+
+    def __init__(self, watcher: Watcher = shared) -> None:
+        self._watcher = watcher
+        watcher.open()
+        self._close = weakref.finalize(self, watcher.close)
+
+    def __enter__(self) -> Dashboard:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Look no more; what was seen can still be shown."""
+        if self._close.alive:
+            self._watcher.collect()
+            self._close()
+
+    @property
+    def sentence(self) -> str:
+        """How long steps take, where their time goes, and what they wait for."""
+        self._watcher.collect()
+        return sentence(self._watcher, perf_counter())
+
+    def __repr__(self) -> str:
+        watcher = self._watcher
+        with watcher.held():
+            lines = [self.sentence]
+            times = watcher.log.busiest(perf_counter())
+            if times is not None:
+                means = [bucket.mean for bucket in times.series.buckets(1.0)]
+                largest = seconds_text(max(b.largest for b in times.series.buckets(3600.0)))
+                lines.append(f"{name_of(times.executable)} {bars(means)} longest {largest}")
+                observed = watcher.observed(times.executable)
+                lines += cost_lines([] if observed is None else observed.costs.table())
+            return "\n".join([*lines, *self._queues(), *self._retraces(), self._cost()])
+
+    def _queues(self) -> list[str]:
+        levels = [(name, queue.level) for name, queue in self._watcher.activity.queues.items()]
+        waits = sorted(self._watcher.activity.waits.values(), key=lambda w: -w.seconds)
+        return [
+            f"queue {name}: {level.depth}{f' of {level.capacity}' * bool(level.capacity)}"
+            f"{', closed' * level.closed}"
+            for name, level in levels
+        ] + [
+            f"{wait.operation} of {wait.name} waited {wait.count:,} times, "
+            f"{seconds_text(wait.seconds)} in all"
+            for wait in waits[:3]
+        ]
+
+    def _retraces(self) -> list[str]:
+        activity = self._watcher.activity
+        last = {event.name: event.reason for event in activity.retraces}
+        return [
+            f"{name} was traced {count} times, last because of {last[name]}"
+            for name, count in activity.retraced.items() if count > 1 and name in last
+        ]  # fmt: skip
+
+    def _cost(self) -> str:
+        watcher = self._watcher
+        looks = "" if watcher.is_open else "; it looks no more"
+        return f"looking takes {watcher.cost(perf_counter()):.1%} of the time{looks}"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        text, watcher = repr(self), self._watcher
+        bundle = {"text/plain": text, "text/html": preformatted(text)}
+        with watcher.held():
+            times = watcher.log.busiest(perf_counter())
+            means = [] if times is None else [b.mean for b in times.series.buckets(1.0)]
+        if times is None:
+            return bundle
+        curve = bars_svg(means, "mean time of a step in each second")
+        executable = find_executable(times.executable)
+        graph = "" if executable is None else str(to_svg(executable.graph, limit=40))
+        bundle["text/html"] += f"<div>{curve}</div><div>{graph}</div>"
+        bundle["image/svg+xml"] = graph or curve
+        return bundle
+
+
+def dashboard() -> Dashboard:
+    """Look at all that runs, from now on.
+
+    What it gives shows, whenever it is printed or displayed, one sentence (how long steps take,
+    where the time goes, what they wait for), the time of steps over the last two minutes, the
+    slowest nodes, queues, and what was traced again. To look takes one or two hundredths of the
+    time of a step, more where steps shorter than a few milliseconds use queues.
+
+    >>> f = ef.trace(lambda x: ef.exp(x) + 1)
+    >>> with ef.dashboard() as look:
+    ...     for _ in range(412):
+    ...         y = f(ef.ones(3))
+    ...     print(look.sentence.split(",")[0])
+    step 412
+    """
+    return Dashboard()

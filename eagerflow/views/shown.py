@@ -1,0 +1,202 @@
+"""`show`: what an object of eagerflow looks like now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, Protocol, runtime_checkable
+
+from eagerflow.core.tensor import AbstractArray
+from eagerflow.errors import TensorValueError, TraceError
+from eagerflow.function.traced import BoundFunction, TracedFunction
+from eagerflow.graph.ir import Graph
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.levels import to_html
+from eagerflow.resources.meetings import AbstractMeeting
+from eagerflow.views.sentence import seconds_text
+from eagerflow.views.view import View, bars, bars_svg, preformatted
+from eagerflow.watching import shared
+from eagerflow.watching.node_costs import NodeCost
+from eagerflow.watching.structure import NodeIndex
+from eagerflow.watching.value_statistics import value_statistics
+
+_OPS: Final = 6
+_SLOWEST: Final = 5
+
+
+@runtime_checkable
+class _Module(Protocol):
+    """A module of `eagerflow.nn`, which need not be loaded."""
+
+    def summary(self) -> Any:
+        """A table of what is in it."""
+
+    @property
+    def trainable(self) -> Any:
+        """Its parameters."""
+
+
+@runtime_checkable
+class _Dataset(Protocol):
+    """A dataset of `eagerflow.data`, which need not be loaded."""
+
+    def iterator(self) -> Any:
+        """Reads it."""
+
+    def prefetch(self, count: int) -> Any:
+        """One of its stages."""
+
+
+@runtime_checkable
+class _Drawn(Protocol):
+    """What has HTML of its own: queues, iterators, profiles, summaries."""
+
+    def _repr_html_(self) -> str: ...
+
+
+def show(obj: Any) -> View:
+    """What something looks like now: a text, and in a notebook a picture or a table.
+
+    - A function that is traced: its traces, with the reasons, and the picture of the graph that was
+      used last; where its time goes, if `eagerflow.dashboard` looks on.
+    - A graph: what it takes and gives, what its nodes are, and its picture.
+    - A tensor or a variable: least, largest and mean element, NaN and infinite ones, and how the
+      elements are distributed.
+    - A queue, an accumulator, a barrier, a mutex, an iterator of a dataset: how full it is, and how
+      many wait. A profile: its table.
+    - A dataset: its stages. A model: its layers.
+
+    Raises:
+        TensorValueError: there is nothing to be shown of such an object.
+
+    >>> print(ef.show(ef.tensor([[1.0, 1.0], [4.0, 10.0]])))
+    f32[2,2]@cpu:0: 1 to 10, mean 4
+    █▁▁▁▁▄▁▁▁▁▁▁▁▁▁▄
+    """
+    if isinstance(obj, BoundFunction):
+        obj = obj.__func__
+    if isinstance(obj, TracedFunction):
+        return _function(obj)
+    if isinstance(obj, Graph):
+        return _graph(obj)
+    if isinstance(obj, AbstractArray):
+        return _array(obj)
+    if isinstance(obj, _Module) and not isinstance(obj, type):
+        return _drawn(obj.summary())
+    if isinstance(obj, _Dataset) and not isinstance(obj, type):
+        return _text("\n".join(_stages(repr(obj))))
+    if isinstance(obj, _Drawn) and not isinstance(obj, type):
+        return _drawn(obj)
+    resource = getattr(obj, "resource", None)
+    if isinstance(resource, AbstractMeeting):
+        level = resource.level()
+        return View(f"{level.name}: {level}", to_html(level.name, [level]))
+    if isinstance(resource, BarrierState):
+        return _text(repr(obj))
+    raise TensorValueError(
+        "show: there is nothing to be shown of this",
+        given=f"an object of the class {type(obj).__name__}",
+        expected="a traced function, graph, tensor, variable, queue, dataset, profile or model",
+    )
+
+
+def _text(text: str, html: str = "", svg: str = "") -> View:
+    return View(text, preformatted(text) + html, svg)
+
+
+def _drawn(obj: Any) -> View:
+    return View(repr(obj), obj._repr_html_())
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _array(array: Any) -> View:
+    found = value_statistics(array.numpy())
+    _, _, rest = str(found).partition("], ")
+    head = f"{array.type}@{array.device}" if "@" not in str(array.type) else str(array.type)
+    text = f"{head}: {rest or f'{found.size} elements'}"
+    if not any(found.histogram):
+        return _text(text)
+    counts = [float(count) for count in found.histogram]
+    picture = bars_svg(counts, f"distribution of the elements, {rest}")
+    return _text(f"{text}\n{bars(counts)}", picture, picture)
+
+
+# --- graphs and functions -------------------------------------------------------------------------
+
+
+def _graph(graph: Graph) -> View:
+    lines = [f"graph {graph.name or 'without a name'}: {_counted(graph)}"]
+    lines += [f"  takes {', '.join(map(repr, graph.inputs))}"] * bool(graph.inputs)
+    lines.append(f"  gives {', '.join(str(v.spec) for v in graph.outputs) or 'nothing'}")
+    devices = Counter(str(n.device) for n in NodeIndex(graph).nodes if n.device)
+    if len(devices) > 1:
+        lines.append("  on " + ", ".join(f"{name} ({n} nodes)" for name, n in devices.items()))
+    picture = graph._repr_mimebundle_()
+    text = "\n".join(lines)
+    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"])
+
+
+def _counted(graph: Graph) -> str:
+    """How many nodes there are, and of which ops."""
+    nodes = [node for node in NodeIndex(graph).nodes if node.op != "constant"]
+    counts = Counter(node.op for node in nodes).most_common()
+    shown = [f"{op} {count} times" if count > 1 else op for op, count in counts[:_OPS]]
+    shown += [f"{len(counts) - _OPS} more ops"] * (len(counts) > _OPS)
+    return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"
+
+
+def _function(function: TracedFunction) -> View:
+    lines = [repr(function)[1:-1]]
+    lines += [f"  {i}. {t.signature}: {t.reason}" for i, t in enumerate(function.traces, 1)]
+    try:
+        entry = function.latest()
+    except TraceError:
+        return _text("\n".join([*lines, "  call it, and there is a graph to be shown"]))
+    graph = _graph(entry.optimised)
+    numbers = [one.number for one in entry.executables()]
+    lines += graph.text.split("\n") + list(_times(numbers))
+    picture = entry.optimised._repr_mimebundle_()
+    text = "\n".join(lines)
+    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"])
+
+
+def _times(numbers: Iterable[int]) -> Iterable[str]:
+    """What is known of the times of these executables, if something looks on."""
+    for number in numbers:
+        times, observed = shared.log.executables.get(number), shared.observed(number)
+        if times is not None and times.count:
+            p50, p95 = times.recent.percentiles(50, 95)
+            yield f"{times.count:,} steps: {seconds_text(p50)}, p95 {seconds_text(p95)}"
+            yield from cost_lines([] if observed is None else observed.costs.table())
+
+
+def cost_lines(costs: list[NodeCost]) -> list[str]:
+    """The slowest nodes, a line each."""
+    return [
+        f"  {cost.share:4.0%} {cost.node}{f' in {cost.scope}' * bool(cost.scope)}, "
+        f"{seconds_text(cost.seconds)} (of {cost.steps} observed steps)"
+        for cost in costs[:_SLOWEST]
+    ]
+
+
+# --- datasets -------------------------------------------------------------------------------------
+
+
+def _stages(text: str) -> list[str]:
+    """The calls that made a dataset, a line each: split at the dots between them."""
+    lines, depth, quote = [""], 0, ""
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote and text[i - 1] != "\\" else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{<":
+            depth += 1
+        elif c in ")]}>":
+            depth -= 1
+        if c == "." and not depth and not quote and text[i - 1] == ")":
+            lines.append("  ")
+        lines[-1] += c
+    return lines

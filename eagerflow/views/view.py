@@ -1,0 +1,83 @@
+"""A view that stands still: a text, and what a notebook shows in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class View:
+    """What something looks like now; made by `eagerflow.show`.
+
+    It prints as its text. A notebook, and what is made of one, shows the HTML or the picture.
+
+    Attributes:
+        text: for terminals, logs and readers of screens.
+        html: for notebooks.
+        svg: a picture for what shows no HTML; empty if there is none.
+
+    >>> view = ef.show(ef.tensor([1.0, 2.0, 3.0]))
+    >>> sorted(view._repr_mimebundle_())
+    ['image/svg+xml', 'text/html', 'text/plain']
+    """
+
+    text: str
+    html: str
+    svg: str = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        bundle = {"text/plain": self.text, "text/html": self.html, "image/svg+xml": self.svg}
+        return {kind: content for kind, content in bundle.items() if content}
+
+    def close(self) -> None:
+        """Nothing goes on that would have to end: it stands still."""
+
+
+def bars(values: list[float]) -> str:
+    """Values as a line of small bars, the largest of full height.
+
+    >>> from eagerflow.views.view import bars
+    >>> bars([0, 1, 4, 8])
+    '▁▁▄█'
+    """
+    top = max(values, default=0.0)
+    if top <= 0:
+        return _BARS[0] * len(values)
+    last = len(_BARS) - 1
+    return "".join([_BARS[min(max(round(v / top * (last + 1)) - 1, 0), last)] for v in values])
+
+
+def bars_svg(values: list[float], label: str) -> str:
+    """The same as a picture, in the colour of the text around it.
+
+    Args:
+        values: at least 0.
+        label: what it shows, for those who do not see it.
+    """
+    from html import escape  # noqa: PLC0415 - notebooks have it; it would be part of every import
+
+    top, width, height = max(values, default=0.0) or 1.0, 6, 40
+    parts = [
+        f'<rect x="{i * width}" y="{height - v / top * height:.1f}" width="{width - 1}" '
+        f'height="{v / top * height:.1f}"/>'
+        for i, v in enumerate(values)
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{max(len(values), 1) * width}" '
+        f'height="{height}" role="img" aria-label="{escape(label)}" fill="#4477aa">'
+        f"<title>{escape(label)}</title>{''.join(parts)}</svg>"
+    )
+
+
+def preformatted(text: str) -> str:
+    """Text as HTML, line by line as it is."""
+    from html import escape  # noqa: PLC0415 - as above
+
+    return f'<pre style="white-space:pre-wrap;line-height:1.3">{escape(text)}</pre>'

@@ -1,0 +1,222 @@
+"""Queues, waits, transfers, retraces and runners, from their events."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from eagerflow.events import (
+    AbstractEvent,
+    LevelEvent,
+    RetraceEvent,
+    RunEvent,
+    TakeEvent,
+    TransferEvent,
+    WaitEvent,
+    open_waits,
+)
+from eagerflow.watching.series import Series
+
+#: names of queues, places of waits and edges that are remembered
+_MOST: Final = 4096
+#: retraces of which the reason is kept
+_RETRACES: Final = 64
+#: operations that take something in; who waits there starves
+_TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
+
+
+@final
+@dataclass(slots=True)
+class QueueActivity:
+    """What is known of one queue or its like.
+
+    Attributes:
+        level: how it stands, as was told last.
+        put: how many elements came in since it is watched.
+        taken: how many went out.
+        depths: the depth over time.
+    """
+
+    level: LevelEvent
+    put: int
+    taken: int
+    depths: Series
+
+
+@final
+@dataclass(slots=True)
+class WaitActivity:
+    """The waits of one operation on one queue, at one node.
+
+    Attributes:
+        name: of the queue.
+        operation: such as ``"dequeue"``.
+        executable: the number of what runs it; 0 in eager code.
+        node: the name of the node.
+        runner: of the runner that it happened for.
+        count: how many waits have ended.
+        seconds: what these took.
+    """
+
+    name: str
+    operation: str
+    executable: int
+    node: str
+    runner: str
+    count: int
+    seconds: float
+
+    @property
+    def starves(self) -> bool:
+        """Whether it waits for something to come, and not for room."""
+        return self.operation in _TAKING
+
+
+@final
+@dataclass(slots=True)
+class TransferActivity:
+    """What moved from one device to another, for one node.
+
+    Attributes:
+        origin: the device where the data was.
+        device: where it went.
+        executable: the number of what ran it; 0 in eager code.
+        node: the name of the node.
+        count: how many transfers have ended.
+        nbytes: of these together.
+        seconds: of these together.
+    """
+
+    origin: str
+    device: str
+    executable: int
+    node: str
+    count: int
+    nbytes: int
+    seconds: float
+
+
+@final
+class Activity:
+    """An instrument that gathers what steps do besides computing.
+
+    What runs steps only appends events to a list; `collect` is called by one thread, some times a
+    second.
+
+    Attributes:
+        queues: by their name.
+        waits: by queue, operation, executable, node and runner.
+        transfers: by origin, device, executable and node.
+        retraces: the last ones.
+        retraced: how many traces each function made, by its name.
+        taken: for each stage of a pipeline how many elements it handed over, and the seconds that
+            its reader waited for them.
+    """
+
+    kinds: Final = frozenset(
+        {WaitEvent, TransferEvent, LevelEvent, RetraceEvent, RunEvent, TakeEvent}
+    )
+
+    def __init__(self) -> None:
+        self._begun: list[AbstractEvent] = []
+        self._ended: list[AbstractEvent] = []
+        self._open: list[AbstractEvent] = []
+        #: as an instrument has them; functions of C, which cost half of what ours would
+        self.begin: Callable[[AbstractEvent], None] = self._begun.append
+        self.end: Callable[[AbstractEvent], None] = self._ended.append
+        self.queues: dict[str, QueueActivity] = {}
+        self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
+        self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}
+        self.retraces: deque[RetraceEvent] = deque(maxlen=_RETRACES)
+        self.retraced: dict[str, int] = {}
+        self.taken: dict[str, tuple[int, float]] = {}
+        self.told = 0
+
+    def collect(self) -> None:
+        """Take in what has come."""
+        if self._open or self._begun:
+            self._open = [e for e in (*self._open, *_taken(self._begun)) if e.stop is None]
+        if not self._ended:
+            return
+        levels: dict[str, list[LevelEvent]] = {}
+        ended = _taken(self._ended)
+        self.told += len(ended)
+        for event in ended:
+            if isinstance(event, LevelEvent):
+                levels.setdefault(event.name, []).append(event)
+            elif isinstance(event, WaitEvent):
+                self._wait(event)
+            elif isinstance(event, TransferEvent):
+                self._transfer(event)
+            elif isinstance(event, RetraceEvent):
+                self.retraces.append(event)
+                self.retraced[event.name] = self.retraced.get(event.name, 0) + 1
+            elif isinstance(event, TakeEvent):
+                count, waited = self.taken.get(event.name, (0, 0.0))
+                self.taken[event.name] = count + 1, waited + event.waited
+        for name, of_queue in levels.items():
+            self._levels(name, of_queue)
+
+    def _levels(self, name: str, levels: Sequence[LevelEvent]) -> None:
+        known = self.queues.get(name)
+        if known is None:
+            _make_room(self.queues)
+            known = self.queues[name] = QueueActivity(levels[0], levels[0].depth, 0, Series())
+        depths = np.array([known.level.depth, *[level.depth for level in levels]], np.float64)
+        changes = np.diff(depths)
+        known.put += int(changes[changes > 0].sum())
+        known.taken -= int(changes[changes < 0].sum())
+        known.level = levels[-1]
+        known.depths.add(np.array([level.start for level in levels]), depths[1:])
+
+    def _wait(self, event: WaitEvent) -> None:
+        key = event.name, event.operation, event.executable, event.node, event.runner
+        if key not in self.waits:
+            _make_room(self.waits)
+            self.waits[key] = WaitActivity(*key, 0, 0.0)
+        known = self.waits[key]
+        known.count += 1
+        known.seconds += event.seconds
+
+    def _transfer(self, event: TransferEvent) -> None:
+        key = event.origin, event.device, event.executable, event.node
+        if key not in self.transfers:
+            _make_room(self.transfers)
+            self.transfers[key] = TransferActivity(*key, 0, 0, 0.0)
+        known = self.transfers[key]
+        known.count += 1
+        known.nbytes += event.nbytes
+        known.seconds += event.seconds
+
+    @property
+    def moving(self) -> list[TransferEvent]:
+        """The transfers that go on."""
+        return [e for e in self._open if isinstance(e, TransferEvent) and e.stop is None]
+
+    @property
+    def running(self) -> list[RunEvent]:
+        """The runners that run."""
+        return [e for e in self._open if isinstance(e, RunEvent) and e.stop is None]
+
+    @property
+    def waiting(self) -> list[WaitEvent]:
+        """The waits that go on, those too that began before anybody looked."""
+        return open_waits()
+
+
+def _taken(log: list[AbstractEvent]) -> list[AbstractEvent]:
+    """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
+    taken = log[:]
+    del log[: len(taken)]
+    return taken
+
+
+def _make_room(known: dict[object, object] | dict[str, QueueActivity] | object) -> None:
+    """Forget what was told of first, if there is too much."""
+    assert isinstance(known, dict)
+    if len(known) >= _MOST:
+        del known[next(iter(known))]

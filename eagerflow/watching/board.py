@@ -1,0 +1,210 @@
+"""What is known now, as rows, and what of it each view has not been told yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final, final
+
+from eagerflow.watching.tables import NUMBERS, TABLES, Row, Schema, encode
+
+#: rows of a table that are kept: of those that came later if there are more
+_MOST_ROWS: Final = 100_000
+_MOST_NAMES: Final = 20_000
+_FEWER: Final = {"curve": 4096, "names": _MOST_NAMES + 1}
+#: rows of a log that are kept
+_MOST_LINES: Final = 2048
+#: what a message has first, where not all finds room
+_ORDER: Final = (
+    "names", "executables", "steps", "places", "trail", "cost", "queues", "waits", "transfers",
+    "retraces", "curve", "values", "timeline", "nodes", "structures",
+)  # fmt: skip
+#: what a message has besides its rows, at most
+_FRAME: Final = 24 + len(TABLES) * 160
+
+
+@final
+class Board:
+    """The rows of all tables, as they are now.
+
+    It is for one thread.
+
+    Attributes:
+        rows: of tables of rows, by their key.
+        lists: of tables that are lists: the rows, and how often they changed.
+        logs: of logs the last rows, and how many there were ever.
+    """
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[Row, Row]] = {}
+        self.lists: dict[str, tuple[list[Row], int]] = {}
+        self.logs: dict[str, tuple[deque[Row], int]] = {}
+        for schema in TABLES:
+            if schema.kind == "rows":
+                self.rows[schema.name] = {}
+            elif schema.kind == "list":
+                self.lists[schema.name] = [], 0
+            else:
+                self.logs[schema.name] = deque(maxlen=_MOST_LINES), 0
+        self._views: list[Untold] = []
+        self._names: dict[str, int] = {}
+
+    def name(self, text: str) -> int:
+        """The number of a text, for columns that refer to one."""
+        number = self._names.get(text)
+        if number is None:
+            if len(self._names) >= _MOST_NAMES:
+                text = "…"  # for all that come now
+                if text in self._names:
+                    return self._names[text]
+            number = self._names[text] = len(self._names)
+            self.put("names", [(number, text)])
+        return number
+
+    def put(self, table: str, rows: Iterable[Row]) -> None:
+        """Take in what is known now.
+
+        Args:
+            table: its name.
+            rows: of a table of rows those that may have changed, of a list all, of a log new ones.
+        """
+        schema = TABLES[NUMBERS[table]]
+        if schema.kind == "list":
+            now, (before, changes) = list(rows), self.lists[table]
+            if now != before:
+                self.lists[table] = now, changes + 1
+        elif schema.kind == "log":
+            lines, count = self.logs[table]
+            new = list(rows)
+            lines.extend(new)
+            self.logs[table] = lines, count + len(new)
+        else:
+            self._put_rows(schema, rows)
+
+    def _put_rows(self, schema: Schema, rows: Iterable[Row]) -> None:
+        known, most = self.rows[schema.name], _FEWER.get(schema.name, _MOST_ROWS)
+        for row in rows:
+            key = row[: schema.key]
+            if known.get(key) != row:
+                known[key] = row
+                for view in self._views:
+                    view.rows[schema.name][key] = None
+                if len(known) > most:
+                    del known[next(iter(known))]
+
+    def open(self) -> Untold:
+        """What a new view has not been told: everything."""
+        view = Untold(self)
+        self._views.append(view)
+        return view
+
+    def close(self, view: Untold) -> None:
+        """A view is gone."""
+        self._views = [v for v in self._views if v is not view]
+
+
+@final
+class Untold:
+    """What of a board one view has not been told yet.
+
+    Args:
+        board: that one.
+
+    Attributes:
+        rows: of each table of rows the keys of those that changed.
+        sequence: of the message that was made last.
+        dropped: rows of logs that were gone before there was room for them.
+    """
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self.rows: dict[str, dict[Row, None]] = {}
+        self.sequence = 0
+        self.dropped = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """All is to be told again: a view is new, or has missed a message."""
+        board = self._board
+        self.rows = {name: dict.fromkeys(rows) for name, rows in board.rows.items()}
+        self._lists = dict.fromkeys(board.lists, -1)
+        self._logs = {name: count - len(lines) for name, (lines, count) in board.logs.items()}
+        self._whole = True
+
+    def message(self, now: float, limit: int) -> bytes | None:
+        """The next message; None if there is nothing to be told.
+
+        Args:
+            now: the time.
+            limit: of its bytes. What finds no room is for the next one.
+        """
+        tables: dict[str, Sequence[Row]] = {}
+        room = limit - _FRAME
+        for name in _ORDER:
+            schema = TABLES[NUMBERS[name]]
+            taken, size = self._take(schema, room)
+            if taken is not None:
+                tables[name] = taken
+                room -= size
+        if not tables and not self._whole:
+            return None
+        self.sequence += 1
+        whole, self._whole = self._whole, False
+        ordered = {schema.name: tables[schema.name] for schema in TABLES if schema.name in tables}
+        return encode(self.sequence, now, ordered, whole=whole)
+
+    def _take(self, schema: Schema, room: int) -> tuple[list[Row] | None, int]:
+        """Rows that there is room for, and their bytes; None if there is nothing to be told."""
+        if schema.kind == "rows":
+            return self._take_rows(schema, room)
+        if schema.kind == "log":
+            return self._take_lines(schema, room)
+        rows, changes = self._board.lists[schema.name]
+        if self._lists[schema.name] == changes:
+            return None, 0
+        fitting, size = _fitting(schema, rows, room)
+        if len(fitting) < len(rows) and not fitting:
+            return None, 0
+        self._lists[schema.name] = changes
+        return fitting, size
+
+    def _take_rows(self, schema: Schema, room: int) -> tuple[list[Row] | None, int]:
+        known, keys = self._board.rows[schema.name], self.rows[schema.name]
+        taken: list[Row] = []
+        size = 0
+        for key in list(keys):
+            row = known.get(key)
+            if row is not None:
+                width = schema.width(row)
+                if size + width > room:
+                    break
+                taken.append(row)
+                size += width
+            del keys[key]
+        return taken or None, size
+
+    def _take_lines(self, schema: Schema, room: int) -> tuple[list[Row] | None, int]:
+        lines, count = self._board.logs[schema.name]
+        first = count - len(lines)
+        self.dropped += max(first - self._logs[schema.name], 0)
+        begin = max(self._logs[schema.name], first)
+        if begin == count:
+            return None, 0
+        fitting, size = _fitting(schema, list(islice(lines, begin - first, None)), room)
+        self._logs[schema.name] = begin + len(fitting)
+        return fitting or None, size
+
+
+def _fitting(schema: Schema, rows: list[Row], room: int) -> tuple[list[Row], int]:
+    """The first rows, as far as there is room, and their bytes."""
+    if schema.fixed:
+        count = min(max(room, 0) // schema.fixed, len(rows))
+        return rows[:count], count * schema.fixed
+    size = 0
+    for count, row in enumerate(rows):
+        width = schema.width(row)
+        if size + width > room:
+            return rows[:count], size
+        size += width
+    return rows, size

@@ -1,0 +1,224 @@
+"""How long each node takes, from single steps that are observed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from eagerflow.profiling.nodes import median
+from eagerflow.runtime.observation import NodeTimes, Observation
+from eagerflow.runtime.scheduled.node_seconds import node_seconds
+from eagerflow.watching.structure import NodeIndex
+
+#: observed steps that the times of a node stand on, at most
+_KEPT: Final = 9
+#: what a look at the clock costs an instruction at most, in seconds
+_MOST_OF_A_LOOK: Final = 2e-6
+#: what a kernel's call takes at least: what light nodes of a chain weigh besides their elements
+_CALL: Final = 2e-7
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """How long a node takes in a step.
+
+    Attributes:
+        index: its number among the nodes (see `NodeIndex`).
+        node: its name.
+        scope: its name scope.
+        seconds: of one step, all runs of the node in it together; as the unobserved step has it.
+        share: of the step, from 0 to 1.
+        runs: how often it runs in a step.
+        steps: how many observed steps these figures stand on.
+        seen: when the last of them ended, in seconds of ``time.perf_counter``.
+    """
+
+    index: int
+    node: str
+    scope: str
+    seconds: float
+    share: float
+    runs: float
+    steps: int
+    seen: float
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """One observed step: seconds and runs by the number of the node, corrected."""
+
+    total: float
+    seen: float
+    seconds: dict[int, float]
+    runs: dict[int, float]
+
+
+@final
+class NodeCosts:
+    """What was observed of the nodes of one executable.
+
+    Args:
+        nodes: of the graph that it runs.
+
+    Attributes:
+        version: changes with each observed step.
+    """
+
+    def __init__(self, nodes: NodeIndex) -> None:
+        self._observed: deque[_Observed] = deque(maxlen=_KEPT)
+        self._index = nodes
+        self._weight = node_seconds()
+        self.version = 0
+
+    def add(self, observation: Observation, step: float, regions: Mapping[int, float]) -> None:
+        """Take in an observed step.
+
+        What looking cost is taken off: each instruction had one look at the clock, so all lose the
+        same. The rest is scaled to what the region takes unobserved.
+
+        Args:
+            observation: of a step that has ended.
+            step: seconds of a step that is not observed.
+            regions: likewise of its regions, by their number; of those that are not there the step
+                is what they take.
+        """
+        assert observation.stop is not None
+        seconds: dict[int, float] = {}
+        runs: dict[int, float] = {}
+        for number, times in observation.regions.items():
+            whole = regions[number] * times.begun if number in regions else step
+            for index, took in _corrected(times, whole).items():
+                for node, weight in self._nodes(times, index):
+                    seconds[node] = seconds.get(node, 0.0) + took * weight
+                    runs[node] = runs.get(node, 0.0) + times.runs[index]
+        if seconds:
+            self._observed.append(_Observed(step, observation.stop, seconds, runs))
+            self.version += 1
+
+    def _nodes(self, times: NodeTimes, index: int) -> list[tuple[int, float]]:
+        """The nodes whose time was noted with an instruction, and the part of each."""
+        members = [times.instructions[i].node for i in times.chains.get(index, (index,))]
+        nodes = [node for node in members if node is not None]
+        weights = [self._weight(node) + _CALL for node in nodes] if len(nodes) > 1 else [1.0]
+        whole = sum(weights)
+        found = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=False)]
+        return [(index, weight) for index, weight in found if index is not None]
+
+    @property
+    def steps(self) -> int:
+        """How many observed steps the figures stand on."""
+        return len(self._observed)
+
+    def table(self) -> list[NodeCost]:
+        """The nodes that ran, the slowest first."""
+        observed = list(self._observed)
+        if not observed:
+            return []
+        whole = sum(o.total for o in observed)
+        # a step that was interrupted says too much of one node: medians do not care
+        seconds = _medians([o.seconds for o in observed])
+        scale = sum(sum(o.seconds.values()) for o in observed) / max(sum(seconds.values()), 1e-12)
+        seconds = {node: took * scale for node, took in seconds.items()}
+        runs = _summed([o.runs for o in observed])
+        seen = observed[-1].seen
+        rows = [
+            NodeCost(
+                index=index, node=self._index.nodes[index].name,
+                scope=self._index.nodes[index].scope, seconds=took / len(observed),
+                share=took / whole, runs=runs[index] / len(observed), steps=len(observed),
+                seen=seen,
+            )
+            for index, took in seconds.items()
+        ]  # fmt: skip
+        return sorted(rows, key=lambda row: -row.seconds)
+
+
+def _corrected(times: NodeTimes, whole: float) -> dict[int, float]:
+    """The seconds of the instructions of a region that ran, which sum to ``whole``."""
+    looks, seen = sum(times.runs), sum(times.seconds)
+    if not looks or not seen:
+        return {}
+    look = min(max(seen - whole, 0.0) / looks, _MOST_OF_A_LOOK)
+    took = {
+        index: max(times.seconds[index] - look * count, 0.0)
+        for index, count in enumerate(times.runs) if count
+    }  # fmt: skip
+    scale = whole / max(sum(took.values()), 1e-12)
+    return {index: seconds * scale for index, seconds in took.items()}
+
+
+def _medians(parts: Sequence[dict[int, float]]) -> dict[int, float]:
+    return {
+        key: median([part.get(key, 0.0) for part in parts])
+        for key in dict.fromkeys(key for part in parts for key in part)
+    }
+
+
+def _summed(parts: Sequence[dict[int, float]]) -> dict[int, float]:
+    whole: dict[int, float] = {}
+    for part in parts:
+        for key, value in part.items():
+            whole[key] = whole.get(key, 0.0) + value
+    return whole
+
+
+def scope_shares(costs: Iterable[NodeCost]) -> dict[str, float]:
+    """The share of a step that is spent in each scope, those around it included; "" is the step.
+
+    >>> from eagerflow.watching.node_costs import NodeCost, scope_shares
+    >>> cost = NodeCost(0, "exp", "net/layer2", 0.2, 0.5, 1.0, 1, 0.0)
+    >>> scope_shares([cost])
+    {'': 0.5, 'net': 0.5, 'net/layer2': 0.5}
+    """
+    shares: dict[str, float] = {}
+    for cost in costs:
+        names = cost.scope.split("/") if cost.scope else []
+        for length in range(len(names) + 1):
+            scope = "/".join(names[:length])
+            shares[scope] = shares.get(scope, 0.0) + cost.share
+    return shares
+
+
+@final
+class Duty:
+    """Says when a step may be observed, so that looking stays a small part of what is looked at.
+
+    Args:
+        share: what looking may cost, as a part of the time of all steps.
+        ahead: seconds of steps that it may be ahead of that.
+
+    Attributes:
+        spent: seconds that looking took.
+
+    >>> from eagerflow.watching.node_costs import Duty
+    >>> duty = Duty(share=0.01, ahead=1.0)
+    >>> duty.worked(4.0)
+    >>> duty.allows(0.05), duty.allows(0.06)
+    (True, False)
+    >>> duty.looked(0.05)
+    >>> duty.allows(0.01)
+    False
+    """
+
+    __slots__ = ("_allowed", "_share", "spent")
+
+    def __init__(self, share: float = 0.005, ahead: float = 10.0) -> None:
+        self._share = share
+        self._allowed = share * ahead
+        self.spent = 0.0
+
+    def worked(self, seconds: float) -> None:
+        """Steps took this long."""
+        self._allowed += self._share * seconds
+
+    def looked(self, seconds: float) -> None:
+        """Looking took this long."""
+        self.spent += seconds
+
+    def allows(self, seconds: float) -> bool:
+        """Whether there is enough left for a look of this many seconds."""
+        return self.spent + seconds <= self._allowed + 1e-12

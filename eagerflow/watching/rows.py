@@ -1,0 +1,156 @@
+"""What was gathered as rows of the tables that views know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final, final
+
+from eagerflow.runtime.executable import find_executable
+from eagerflow.watching.activity import Activity
+from eagerflow.watching.board import Board
+from eagerflow.watching.observing import Observed, StepObserver
+from eagerflow.watching.sampler import Place, Sampler
+from eagerflow.watching.step_times import StepLog
+from eagerflow.watching.tables import Row
+
+#: steps of a timeline in one message; of more, the last
+_TIMELINE: Final = 50
+
+
+@final
+class BoardRows:
+    """Puts onto a board what has changed.
+
+    Args:
+        board: takes the rows.
+        log: the steps.
+        activity: what they do besides computing.
+        observer: the times of nodes, and values.
+    """
+
+    def __init__(
+        self, board: Board, log: StepLog, activity: Activity, observer: StepObserver
+    ) -> None:
+        self._board = board
+        self._log = log
+        self._activity = activity
+        self._observer = observer
+        self._told = 0
+        self._counts: dict[int, int] = {}
+        self._retraces = 0
+
+    def busiest(self, most: int) -> list[int]:
+        """The numbers of the executables whose steps took most of the time."""
+        times = sorted(self._log.executables.values(), key=lambda s: -s.seconds)
+        return [t.executable for t in times[:most]]
+
+    def put(
+        self, now: float, changed: Iterable[Observed], sampler: Sampler, cost: float
+    ) -> None:  # fmt: skip
+        """Put all of it.
+
+        Args:
+            now: the time.
+            changed: the executables of which steps were observed.
+            sampler: where threads are, and were.
+            cost: what looking takes, as a part of the time.
+        """
+        self._put_steps(now)
+        for observed in changed:
+            self._put_observed(observed)
+        self._board.put("places", [self._place(place) for place in sampler.places])
+        trail = [
+            (when, thread, number, self._node(number, node))
+            for when, thread, number, node in sampler.take_trail()
+        ]
+        self._board.put("trail", trail)
+        self._put_activity()
+        observed_steps = sum(o.count for o in self._observer.executables.values())
+        self._board.put("cost", [(round(cost, 4), observed_steps, 0)])
+
+    def _put_steps(self, now: float) -> None:
+        board, log = self._board, self._log
+        board.put("timeline", log.timeline(self._told, _TIMELINE))
+        self._told = log.told
+        for number, times in log.executables.items():
+            if self._counts.get(number) == times.count:
+                continue
+            if number not in self._counts:
+                self._put_executable(number)
+            self._counts[number] = times.count
+            observed = self._observer.executables.get(number)
+            p50, p95, p99 = times.recent.percentiles(50, 95, 99)
+            row = (number, times.count, times.seconds, times.last, times.rate(now), p50, p95, p99,
+                   0 if observed is None else observed.count)  # fmt: skip
+            board.put("steps", [row])
+            curve = [
+                (number, b.start, b.count, b.mean, b.least, b.largest)
+                for b in times.series.latest(now - 1)
+            ]  # fmt: skip
+            board.put("curve", curve)
+
+    def _put_executable(self, number: int) -> None:
+        executable = find_executable(number)
+        if executable is not None:
+            known = self._observer.of(number)
+            nodes = 0 if known is None else len(known.index.nodes)
+            name = self._board.name(executable.graph.name or "graph")
+            self._board.put("executables", [(number, name, nodes, number)])
+
+    def _put_observed(self, observed: Observed) -> None:
+        number = observed.executable
+        rows = [
+            (number, c.index, c.seconds, c.share, c.runs, c.steps, c.seen)
+            for c in observed.costs.table()
+        ]
+        self._board.put("nodes", rows)
+        name = self._board.name
+        values: list[Row] = [
+            (number, node, name(",".join(map(str, v.shape))), name(v.dtype), v.size, v.looked_at,
+             _or_nan(v.least), _or_nan(v.largest), _or_nan(v.mean), v.nans, v.infs,
+             name(json.dumps(v.histogram)), seen)
+            for node, (v, seen) in observed.values.items()
+        ]  # fmt: skip
+        self._board.put("values", values)
+
+    def _place(self, place: Place) -> Row:
+        name = self._board.name
+        frame, iteration = place.frames[-1] if place.frames else ("", -1)
+        node = self._node(place.executable, place.node)
+        return (place.thread, place.executable, node, name(place.doing), place.since, name(frame),
+                iteration, name(place.queue))  # fmt: skip
+
+    def _node(self, number: int, node: str) -> int:
+        known = self._observer.of(number) if number else None
+        found = None if known is None else known.index.named(node)
+        return -1 if found is None else found
+
+    def _put_activity(self) -> None:
+        board, name, activity = self._board, self._board.name, self._activity
+        queues = [
+            (name(queue), name(q.level.resource), q.level.depth, q.level.capacity,
+             q.level.producers, q.level.consumers, int(q.level.closed), q.put, q.taken)
+            for queue, q in activity.queues.items()
+        ]  # fmt: skip
+        board.put("queues", queues)
+        waits = [
+            (name(w.name), name(w.operation), w.executable, self._node(w.executable, w.node),
+             name(w.runner), w.count, w.seconds)
+            for w in activity.waits.values()
+        ]  # fmt: skip
+        board.put("waits", waits)
+        transfers = [
+            (name(t.origin), name(t.device), t.executable, self._node(t.executable, t.node),
+             t.count, t.nbytes, t.seconds)
+            for t in activity.transfers.values()
+        ]  # fmt: skip
+        board.put("transfers", transfers)
+        whole = sum(activity.retraced.values())
+        new = list(activity.retraces)[-(whole - self._retraces) :] if whole > self._retraces else []
+        self._retraces = whole
+        board.put("retraces", [(name(e.name), name(e.reason), e.start, e.seconds) for e in new])
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,0 +1,131 @@
+"""Where threads are: looked up now and then, and shown as a place, never as time.
+
+A sample needs the lock of the interpreter, and so lands where a step lets go of it: in waits,
+transfers and long nodes. Of many short nodes none is ever seen. So what samples show is where a
+long step is; how long nodes take is measured (`eagerflow.watching.node_costs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+from eagerflow.events import TransferEvent, WaitEvent
+from eagerflow.running_node import PlaceInCode, RunningNode
+
+#: steps that are shorter have a rate, and no place
+SHORT: Final = 0.02
+
+#: that are kept until they are taken
+_MOST_GLANCES: Final = 256
+
+Doing = Literal["works", "waits", "moves data"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a thread is within a step.
+
+    Attributes:
+        thread: its identifier; 0 for none.
+        executable: the number of what it runs; 0 for eager code, which waits.
+        node: the name of the node.
+        doing: what it does there.
+        since: when it was seen there first, or began to wait, in seconds of ``perf_counter``.
+        frames: the loops that it is in, the outermost first, with the iteration.
+        queue: the name of what it waits for; empty if it does not.
+    """
+
+    thread: int
+    executable: int
+    node: str
+    doing: Doing
+    since: float
+    frames: tuple[tuple[str, int], ...]
+    queue: str = ""
+
+
+@final
+class Sampler:
+    """Keeps where the threads are that are within long steps.
+
+    A glance notes only where in its code a thread is; what that means is looked up later, all at
+    once, for half of what looking costs a step is what it pushes out of the processor's caches.
+
+    Args:
+        nodes: gives the node at which each thread is that runs a graph.
+        places: gives the places in generated code, for a glance.
+        node_at: gives the node of such a place.
+        is_long: whether the steps of an executable are long enough to show a place, or the one
+            that runs is.
+
+    Attributes:
+        places: where they are, as of the last sample.
+        samples: how many there were.
+    """
+
+    def __init__(
+        self, nodes: Callable[[], Mapping[int, RunningNode]],
+        places: Callable[[], Mapping[int, PlaceInCode]],
+        node_at: Callable[[PlaceInCode], RunningNode | None], is_long: Callable[[int], bool],
+    ) -> None:  # fmt: skip
+        self._nodes = nodes
+        self._places = places
+        self._node_at = node_at
+        self._is_long = is_long
+        self._glances: list[tuple[float, int, PlaceInCode]] = []
+        self.places: list[Place] = []
+        self.samples = 0
+
+    def glance(self, now: float) -> None:
+        """Note where threads are, at next to no cost."""
+        self.samples += 1
+        if len(self._glances) < _MOST_GLANCES:
+            self._glances += [(now, thread, place) for thread, place in self._places().items()]
+
+    def _any_long(self) -> bool:
+        """Whether a thread is in a long step, by a glance."""
+        found = [self._node_at(place) for place in self._places().values()]
+        return any(at is not None and self._is_long(at.executable) for at in found)
+
+    def take_trail(self) -> list[tuple[float, int, int, str]]:
+        """What glances saw since this was called last: time, thread, executable and node."""
+        glances, self._glances = self._glances, []
+        trail = []
+        for when, thread, place in glances:
+            at = self._node_at(place)
+            if at is not None and self._is_long(at.executable):
+                trail.append((when, thread, at.executable, at.node))
+        return trail
+
+    def sample(
+        self, now: float, waiting: list[WaitEvent], moving: list[TransferEvent]
+    ) -> list[Place]:
+        """Look where threads are.
+
+        Args:
+            now: the time.
+            waiting: the waits that go on.
+            moving: the transfers that do.
+        """
+        self.samples += 1
+        at_nodes = self._nodes() if self._any_long() else {}
+        before = {(p.thread, p.executable, p.node, p.doing): p.since for p in self.places}
+        moves = {e.thread: e for e in moving}
+        places = [
+            Place(w.thread, w.executable, w.node, "waits", w.start, w.frames, w.name)
+            for w in waiting
+        ]
+        taken = {w.thread for w in waiting if w.thread}
+        for thread, at in at_nodes.items():
+            if thread in taken or not self._is_long(at.executable):
+                continue
+            doing: Doing = "moves data" if thread in moves else "works"
+            key = thread, at.executable, at.node, doing
+            places.append(
+                Place(thread, at.executable, at.node, doing, before.get(key, now), at.frames)
+            )
+        self.places = places
+        return places

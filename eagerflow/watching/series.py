@@ -1,0 +1,150 @@
+"""Bounded memory of what goes on without end: a week takes no more room than a minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+#: the spans of buckets in seconds, and how many of each are kept: minutes, hours, a week
+SPANS: Final = ((1.0, 120), (60.0, 120), (3600.0, 168))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """What came within one span of time.
+
+    Attributes:
+        start: when the span begins.
+        span: its seconds.
+        count: how many values came.
+        total: their sum.
+        least: the smallest of them.
+        largest: the largest of them.
+    """
+
+    start: float
+    span: float
+    count: int
+    total: float
+    least: float
+    largest: float
+
+    @property
+    def mean(self) -> float:
+        """The mean of the values."""
+        return self.total / self.count
+
+
+@final
+class Series:
+    """Values over time, by the second, the minute and the hour; the older, the coarser.
+
+    >>> from eagerflow.watching.series import Series
+    >>> import numpy as np
+    >>> series = Series()
+    >>> series.add(np.array([0.2, 0.4, 7.0]), np.array([1.0, 3.0, 5.0]))
+    >>> [(b.start, b.count, b.mean) for b in series.buckets(1.0)]
+    [(0.0, 2, 2.0), (7.0, 1, 5.0)]
+    """
+
+    __slots__ = ("_levels",)
+
+    def __init__(self) -> None:
+        #: for each span: the index of the span that a place of the ring stands for, and its figures
+        self._levels = [
+            (span, np.full(kept, -1, dtype=np.int64), np.zeros((kept, 4))) for span, kept in SPANS
+        ]
+
+    def add(self, times: Floats, values: Floats) -> None:
+        """Take in values.
+
+        Args:
+            times: when each came, f64[n], not before the epoch of the clock.
+            values: f64[n].
+        """
+        first, last = float(times.min()), float(times.max())
+        whole = (len(values), float(values.sum()), float(values.min()), float(values.max()))
+        for span, indices, figures in self._levels:
+            if first // span == last // span:
+                _join(indices, figures, int(first // span), whole)
+                continue
+            places = times // span
+            for index in dict.fromkeys(places.tolist()):
+                mine = values[places == index]
+                part = len(mine), float(mine.sum()), float(mine.min()), float(mine.max())
+                _join(indices, figures, int(index), part)
+
+    def latest(self, since: float) -> list[Bucket]:
+        """The buckets of one second, the oldest first, that end later than that."""
+        _, indices, figures = self._levels[0]
+        found = []
+        index = int(indices.max())
+        while (index + 1) > since and int(indices[index % len(indices)]) == index >= 0:
+            count, total, least, largest = figures[index % len(indices)].tolist()
+            found.append(Bucket(float(index), 1.0, int(count), total, least, largest))
+            index -= 1
+        return found[::-1]
+
+    def buckets(self, span: float) -> Iterator[Bucket]:
+        """The buckets of this span that are kept and not empty, the oldest first."""
+        ((indices, figures),) = [level[1:] for level in self._levels if level[0] == span]
+        newest = indices.max()
+        for place in np.argsort(indices).tolist():
+            index = int(indices[place])
+            if index >= 0 and newest - index < len(indices):
+                count, total, least, largest = figures[place].tolist()
+                yield Bucket(index * span, span, int(count), total, least, largest)
+
+
+def _join(
+    indices: np.ndarray[Any, np.dtype[np.int64]], figures: Floats, index: int,
+    part: tuple[int, float, float, float],
+) -> None:  # fmt: skip
+    """Add what came in the span of this index to its place in the ring."""
+    place = index % len(indices)
+    there = int(indices[place])
+    if there == index:
+        count, total, least, largest = figures[place].tolist()
+        figures[place] = (
+            count + part[0], total + part[1], min(least, part[2]), max(largest, part[3])
+        )  # fmt: skip
+    elif there < index:  # else it is older than what is kept
+        indices[place] = index
+        figures[place] = part
+
+
+@final
+class Recent:
+    """The last values, of which there are percentiles.
+
+    Args:
+        kept: how many.
+    """
+
+    __slots__ = ("_values", "count")
+
+    def __init__(self, kept: int = 256) -> None:
+        self._values = np.zeros(kept)
+        self.count = 0
+
+    def add(self, values: Floats) -> None:
+        """Take in values, f64[n]."""
+        kept = len(self._values)
+        values, skipped = values[-kept:], max(len(values) - kept, 0)
+        places = (self.count + skipped + np.arange(len(values))) % kept
+        self._values[places] = values
+        self.count += skipped + len(values)
+
+    def percentiles(self, *which: float) -> tuple[float, ...]:
+        """The percentiles of what is kept; zeros if there is nothing."""
+        if not self.count:
+            return (0.0,) * len(which)
+        # Python's own: NumPy's lets go of the interpreter's lock, and waits for it afterwards
+        values = sorted(self._values[: self.count].tolist())
+        return tuple([values[min(int(len(values) * p / 100), len(values) - 1)] for p in which])

@@ -1,0 +1,164 @@
+"""How long steps and regions take, from what is told of them in brief."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import Final, TypeVar, final
+
+import numpy as np
+
+from eagerflow.events import BriefRegion, BriefStep
+from eagerflow.watching.series import Floats, Recent, Series
+
+#: seconds over which a rate is taken
+_RATE: Final = 2.0
+#: steps kept for a timeline
+_TIMELINE: Final = 1024
+#: executables that are remembered
+_MOST: Final = 512
+_first: Final = itemgetter(0)
+_Brief = TypeVar("_Brief", BriefStep, BriefRegion)
+
+
+@final
+class StepTimes:
+    """The steps of one executable.
+
+    Attributes:
+        executable: its number.
+        count: how many steps there were.
+        seconds: what they took together.
+        first: when the first of them began.
+        last: when the last of them ended.
+        recent: the last durations.
+        series: all durations over time.
+        regions: for each region the last durations.
+    """
+
+    def __init__(self, executable: int) -> None:
+        self.executable = executable
+        self.count = 0
+        self.seconds = 0.0
+        self.first = 0.0
+        self.last = 0.0
+        self.recent = Recent()
+        self.series = Series()
+        self.regions: dict[int, Recent] = {}
+        self._median: float | None = None
+
+    def add(self, starts: Floats, stops: Floats) -> None:
+        """Steps have ended: when they began and ended, f64[n] each."""
+        seconds = stops - starts
+        self.first = self.first or float(starts[0])
+        self.last = max(self.last, float(stops.max()))
+        self.count += len(seconds)
+        self.seconds += float(seconds.sum())
+        self.recent.add(seconds)
+        self.series.add(stops, seconds)
+        self._median = None
+
+    def saw(self, start: float, stop: float) -> None:
+        """A step was observed: it counts, and how long it took says nothing of the others."""
+        self.first = self.first or start
+        self.last = max(self.last, stop)
+        self.count += 1
+
+    @property
+    def median(self) -> float:
+        """The median of the last durations; 0 if there are none."""
+        if self._median is None:
+            (self._median,) = self.recent.percentiles(50)
+        return self._median
+
+    def rate(self, now: float) -> float:
+        """Steps a second, lately."""
+        buckets = self.series.latest(now - _RATE)
+        if not buckets:
+            return 0.0
+        begin = max(buckets[0].start, self.first)
+        return sum(b.count for b in buckets) / max(now - begin, 1e-9)
+
+
+@final
+class StepLog:
+    """All steps and regions, as they are told in brief, and what they came to.
+
+    What runs steps only appends to a list. `collect` is called by one thread, some times a second.
+
+    Attributes:
+        note_step: takes a step; any thread may call it.
+        note_region: likewise a region.
+        executables: the steps of each, by its number.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[BriefStep] = []
+        self._regions: list[BriefRegion] = []
+        self.note_step: Callable[[BriefStep], object] = self._steps.append
+        self.note_region: Callable[[BriefRegion], object] = self._regions.append
+        self.executables: dict[int, StepTimes] = {}
+        #: the last steps; its end is what comes last
+        self._timeline: deque[BriefStep] = deque(maxlen=_TIMELINE)
+        self._told = 0
+
+    def collect(self) -> int:
+        """Take in what has come; gives the number of steps."""
+        steps = _taken(self._steps) if self._steps else ()
+        if steps:
+            for number in set(map(_first, steps)):
+                self.of(number).add(*_columns([s for s in steps if s[0] == number], 1, 2))
+            self._timeline.extend(steps[-_TIMELINE:])
+            self._told += len(steps)
+        if self._regions:
+            regions = _taken(self._regions)
+            for key in {(r[0], r[1]) for r in regions}:
+                starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
+                recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
+                recent.add(stops - starts)
+        return len(steps)
+
+    def of(self, number: int) -> StepTimes:
+        """The steps of an executable; those that ran longest ago are forgotten if need be."""
+        known = self.executables.get(number)
+        if known is None:
+            if len(self.executables) >= _MOST:
+                oldest = min(self.executables.values(), key=lambda s: s.last)
+                del self.executables[oldest.executable]
+            known = self.executables[number] = StepTimes(number)
+        return known
+
+    @property
+    def told(self) -> int:
+        """How many steps there were in all."""
+        return self._told
+
+    def timeline(self, since: int, most: int) -> list[BriefStep]:
+        """The last steps, the oldest first.
+
+        Args:
+            since: `told` when they were asked for before.
+            most: of them at most.
+        """
+        lines = self._timeline
+        count = min(self._told - since, most, len(lines))
+        return list(islice(lines, len(lines) - count, None))
+
+    def busiest(self, now: float) -> StepTimes | None:
+        """The executable whose steps take most of the time, of those that ran in a minute."""
+        recent = [s for s in self.executables.values() if s.last >= now - 60]
+        return max(recent or self.executables.values(), key=lambda s: s.seconds, default=None)
+
+
+def _taken(log: list[_Brief]) -> list[_Brief]:
+    """What is in a list, which loses it. Others append meanwhile: each line here is atomic."""
+    taken = log[:]
+    del log[: len(taken)]
+    return taken
+
+
+def _columns(rows: Sequence[tuple[float, ...]], *which: int) -> tuple[Floats, ...]:
+    count = len(rows)
+    return tuple([np.fromiter(map(itemgetter(i), rows), np.float64, count) for i in which])

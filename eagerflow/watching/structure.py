@@ -1,0 +1,169 @@
+"""A graph as columns, compressed and in pieces: what a view needs to draw it, sent once.
+
+The bytes are a zlib stream. In it come, all little-endian:
+
+- ``u32`` the number of bytes of the head; the head, JSON in UTF-8; zeros up to a multiple of 8;
+- the columns one after the other, each padded with zeros to a multiple of 8.
+
+The head has ``version``, ``graph`` (its name), ``nodes`` and ``edges`` (how many there are),
+``strings`` (a list) and ``columns``: for each its name, its type (``u4`` or ``i4``) and how many
+numbers it has. A column of texts holds indices into ``strings``.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow.graph.ir import Graph, Node, Value
+
+VERSION: Final = 1
+#: bytes of a piece at most
+PIECE: Final = 64_000
+_LEVEL: Final = 6
+
+
+@final
+class NodeIndex:
+    """The nodes of a graph and of its subgraphs, numbered in the order of the text form.
+
+    Args:
+        graph: it must not change afterwards.
+
+    Attributes:
+        graph: the same.
+        nodes: all nodes, each before those in its subgraphs.
+        parents: for each node the number of the one whose subgraph it is in; -1 for none.
+
+    >>> from eagerflow.watching.structure import NodeIndex
+    >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
+    >>> index = NodeIndex(graph)
+    >>> index.of(graph.nodes[0]), index.named("y")
+    (0, 0)
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.parents: list[int] = []
+        for node, parent in _walk(graph, -1, self.nodes):
+            self.nodes.append(node)
+            self.parents.append(parent)
+        self._numbers = {id(node): number for number, node in enumerate(self.nodes)}
+        self._names: dict[str, int] = {}
+        for number, node in enumerate(self.nodes):
+            self._names.setdefault(node.name, number)
+
+    def of(self, node: Node) -> int | None:
+        """The number of a node, or of the one whose name it has, if it was made of it."""
+        number = self._numbers.get(id(node))
+        return self._names.get(node.name) if number is None else number
+
+    def named(self, name: str) -> int | None:
+        """The number of the first node of this name."""
+        return self._names.get(name)
+
+
+def _walk(graph: Graph, parent: int, known: list[Node]) -> Iterator[tuple[Node, int]]:
+    for node in graph.nodes:
+        yield node, parent
+        number = len(known) - 1
+        for _, inner in node.subgraphs():
+            yield from _walk(inner, number, known)
+
+
+@final
+class _Strings:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __call__(self, text: object) -> int:
+        return self.numbers.setdefault(str(text), len(self.numbers))
+
+
+def encode_structure(index: NodeIndex) -> bytes:
+    """The columns of a graph, compressed (see above).
+
+    Of each node: ``op``, ``name``, ``scope``, ``device``, ``reason``, ``source``, ``type`` (of its
+    outputs) are texts, ``parent`` is the node whose subgraph it is in, ``forward`` the one whose
+    derivative it is part of, both -1 for none. Of each edge: ``from`` and ``to`` are nodes;
+    ``output`` says which output of the first, -1 for a control edge.
+    """
+    strings = _Strings()
+    nodes = index.nodes
+    columns: dict[str, tuple[str, list[int]]] = {
+        "op": ("u4", [strings(n.op) for n in nodes]),
+        "name": ("u4", [strings(n.name) for n in nodes]),
+        "scope": ("u4", [strings(n.scope) for n in nodes]),
+        "device": ("u4", [strings(n.device or "") for n in nodes]),
+        "reason": ("u4", [strings(n.because) for n in nodes]),
+        "source": ("u4", [strings(n.source or "") for n in nodes]),
+        "type": ("u4", [strings(", ".join(_type_text(v) for v in n.outputs)) for n in nodes]),
+        "parent": ("i4", index.parents),
+        "forward": ("i4", [_number(index, n.forward) for n in nodes]),
+    }
+    edges = list(_edges(index))
+    for place, name in enumerate(("from", "to", "output")):
+        columns[name] = "i4", [edge[place] for edge in edges]
+    head = {
+        "version": VERSION, "graph": index.graph.name, "nodes": len(nodes), "edges": len(edges),
+        "strings": list(strings.numbers),
+        "columns": [[name, kind, len(numbers)] for name, (kind, numbers) in columns.items()],
+    }  # fmt: skip
+    text = json.dumps(head, ensure_ascii=False, separators=(",", ":")).encode()
+    parts = [_padded(len(text).to_bytes(4, "little") + text)]
+    parts += [_padded(np.array(n, f"<{kind}").tobytes()) for kind, n in columns.values()]
+    return zlib.compress(b"".join(parts), _LEVEL)
+
+
+def decode_structure(data: bytes) -> dict[str, Any]:
+    """What `encode_structure` has encoded: the head, with lists of numbers for its columns."""
+    raw = zlib.decompress(data)
+    length = int.from_bytes(raw[:4], "little")
+    head: dict[str, Any] = json.loads(raw[4 : 4 + length])
+    position = _multiple(4 + length)
+    columns: dict[str, list[int]] = {}
+    for name, kind, count in head["columns"]:
+        columns[name] = np.frombuffer(raw, f"<{kind}", count, position).tolist()
+        position += _multiple(4 * count)
+    return {**head, "columns": columns}
+
+
+def pieces(data: bytes) -> list[bytes]:
+    """The same in pieces that messages have room for."""
+    return [data[i : i + PIECE] for i in range(0, len(data), PIECE)]
+
+
+def _edges(index: NodeIndex) -> Iterator[tuple[int, int, int]]:
+    for number, node in enumerate(index.nodes):
+        for value in node.inputs:
+            maker = _number(index, value.node)
+            if maker >= 0:
+                yield maker, number, value.index
+        for before in node.control_inputs:
+            maker = _number(index, before)
+            if maker >= 0:
+                yield maker, number, -1
+
+
+def _number(index: NodeIndex, node: Node | None) -> int:
+    number = None if node is None else index.of(node)
+    return -1 if number is None else number
+
+
+def _type_text(value: Value) -> str:
+    return str(value.spec)
+
+
+def _multiple(length: int) -> int:
+    return -(-length // 8) * 8
+
+
+def _padded(data: bytes) -> bytes:
+    return data.ljust(_multiple(len(data)), b"\0")

@@ -1,0 +1,178 @@
+"""The messages that views get: tables of numbers and texts, as bytes.
+
+A message is, all little-endian: ``u32`` 0x31464645 ("EFF1"), ``u32`` flags (1: forget all that was
+said before), ``u32`` sequence number, ``u32`` number of tables, ``f64`` the time. Then the tables:
+``u32`` number of the table (its place in `TABLES`), ``u32`` rows, and its columns in order, each
+padded with zeros to a multiple of 8 bytes. A column of texts is ``u32`` for the end of each text,
+padded, and the bytes of all in UTF-8, padded; one of bytes likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal, final
+
+import numpy as np
+
+MAGIC: Final = 0x31464645
+#: a message forgets all before
+WHOLE: Final = 1
+_HEAD: Final = 24
+
+_TEXTS: Final = ("text", "bytes")
+
+Row = tuple[Any, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What one table of messages looks like.
+
+    Attributes:
+        name: of the table.
+        kind: of ``"rows"`` a message has those that changed, by their key; of a ``"list"`` all, and
+            it replaces the one before; of a ``"log"`` those that are new.
+        key: how many columns, from the first, tell rows apart.
+        columns: names and types: those of NumPy, ``text`` or ``bytes``.
+        fixed: bytes of a row; 0 where texts decide.
+    """
+
+    name: str
+    kind: Literal["rows", "list", "log"]
+    key: int
+    columns: tuple[tuple[str, str], ...]
+    fixed: int
+
+    def width(self, row: Row) -> int:
+        """Bytes that a row takes."""
+        return self.fixed or sum(
+            4 + len(value) * (1 if kind == "bytes" else 4) if kind in _TEXTS else int(kind[1:])
+            for value, (_, kind) in zip(row, self.columns, strict=True)
+        )
+
+
+def _schema(name: str, kind: Literal["rows", "list", "log"], key: int, columns: str) -> Schema:
+    pairs = [(column, kind) for column, _, kind in (c.partition(":") for c in columns.split())]
+    texts = any(kind in _TEXTS for _, kind in pairs)
+    fixed = 0 if texts else sum(int(kind[1:]) for _, kind in pairs)
+    return Schema(name, kind, key, tuple(pairs), fixed)
+
+
+#: `names` first: others refer to texts by the numbers that it gives
+TABLES: Final = (
+    _schema("names", "rows", 1, "name:u4 text:text"),
+    _schema("executables", "rows", 1, "executable:u4 name:u4 nodes:u4 structure:u4"),
+    _schema("structures", "log", 0, "structure:u4 piece:u4 pieces:u4 data:bytes"),
+    _schema("steps", "rows", 1,
+            "executable:u4 count:f8 seconds:f8 last:f8 rate:f4 p50:f4 p95:f4 p99:f4 observed:u4"),
+    _schema("timeline", "log", 0, "executable:u4 start:f8 stop:f8 thread:f8"),
+    _schema("curve", "rows", 2, "executable:u4 start:f8 count:u4 mean:f4 least:f4 largest:f4"),
+    _schema("nodes", "rows", 2,
+            "executable:u4 node:u4 seconds:f4 share:f4 runs:f4 steps:u4 seen:f8"),
+    _schema("places", "list", 0,
+            "thread:f8 executable:u4 node:i4 doing:u4 since:f8 frame:u4 iteration:i4 queue:u4"),
+    _schema("trail", "log", 0, "time:f8 thread:f8 executable:u4 node:i4"),
+    _schema("queues", "rows", 1,
+            "queue:u4 resource:u4 depth:u4 capacity:u4 producers:u4 consumers:u4 closed:u4 "
+            "put:f8 taken:f8"),
+    _schema("waits", "rows", 5,
+            "queue:u4 operation:u4 executable:u4 node:i4 runner:u4 count:f8 seconds:f8"),
+    _schema("transfers", "rows", 4,
+            "origin:u4 device:u4 executable:u4 node:i4 count:f8 bytes:f8 seconds:f8"),
+    _schema("retraces", "log", 0, "name:u4 reason:u4 start:f8 seconds:f4"),
+    _schema("values", "rows", 2,
+            "executable:u4 node:u4 shape:u4 dtype:u4 size:f8 looked_at:f8 least:f8 largest:f8 "
+            "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
+    _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
+)  # fmt: skip
+NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}
+
+
+def encode(
+    sequence: int, time: float, tables: dict[str, Sequence[Row]], *, whole: bool = False
+) -> bytes:
+    """A message with these tables."""
+    head = [MAGIC, WHOLE if whole else 0, sequence & 0xFFFFFFFF, len(tables)]
+    parts = [np.array(head, "<u4").tobytes(), np.array([time], "<f8").tobytes()]
+    for name, rows in tables.items():
+        number = NUMBERS[name]
+        parts.append(np.array([number, len(rows)], "<u4").tobytes())
+        for place, (_, kind) in enumerate(TABLES[number].columns):
+            column = [row[place] for row in rows]
+            parts += _texts(column) if kind in _TEXTS else [_numbers(column, kind)]
+    return b"".join(parts)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TableMessage:
+    """A message as it was before it was encoded.
+
+    Attributes:
+        sequence: its number.
+        time: when it was made.
+        whole: whether it forgets all before.
+        tables: the rows by the name of the table.
+    """
+
+    sequence: int
+    time: float
+    whole: bool
+    tables: dict[str, list[Row]]
+
+
+def decode(data: bytes) -> TableMessage:
+    """What `encode` has encoded.
+
+    Raises:
+        ValueError: it is no message, or not whole.
+    """
+    if len(data) < _HEAD:
+        raise ValueError(f"a message has at least {_HEAD} bytes, this has {len(data)}")
+    magic, flags, sequence, count = np.frombuffer(data, "<u4", 4).tolist()
+    if magic != MAGIC:
+        raise ValueError(f"this is no message: it begins with {data[:4]!r}")
+    (time,) = np.frombuffer(data, "<f8", 1, 16).tolist()
+    position, tables = _HEAD, {}
+    for _ in range(count):
+        number, rows = np.frombuffer(data, "<u4", 2, position).tolist()
+        position += 8
+        columns: list[list[Any]] = []
+        for _, kind in TABLES[number].columns:
+            column, position = _column(data, kind, rows, position)
+            columns.append(column)
+        tables[TABLES[number].name] = list(zip(*columns, strict=True))
+    return TableMessage(sequence, time, bool(flags & WHOLE), tables)
+
+
+def _column(data: bytes, kind: str, rows: int, position: int) -> tuple[list[Any], int]:
+    if kind not in _TEXTS:
+        width = int(kind[1:])
+        values = np.frombuffer(data, f"<{kind}", rows, position).tolist()
+        return values, position + _multiple(width * rows)
+    ends = [0, *np.frombuffer(data, "<u4", rows, position).tolist()]
+    position += _multiple(4 * rows)
+    raw = [data[position + a : position + b] for a, b in pairwise(ends)]
+    texts = [r.decode() for r in raw] if kind == "text" else raw
+    return list(texts), position + _multiple(ends[-1])
+
+
+def _numbers(column: list[Any], kind: str) -> bytes:
+    return _padded(np.array(column, f"<{kind}").tobytes())
+
+
+def _texts(column: list[str | bytes]) -> list[bytes]:
+    raw = [text.encode() if isinstance(text, str) else text for text in column]
+    ends = np.cumsum([len(r) for r in raw], dtype=np.int64)
+    return [_padded(ends.astype("<u4").tobytes()), _padded(b"".join(raw))]
+
+
+def _multiple(length: int) -> int:
+    return -(-length // 8) * 8
+
+
+def _padded(data: bytes) -> bytes:
+    return data.ljust(_multiple(len(data)), b"\0")

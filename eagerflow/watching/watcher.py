@@ -1,0 +1,263 @@
+"""What looks at all that runs in this process, and tells the views."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from time import perf_counter, process_time, thread_time
+from typing import Any, Final, final
+
+from eagerflow import events
+from eagerflow.running_node import node_at, nodes_of_threads, places_of_threads
+from eagerflow.watching.activity import Activity
+from eagerflow.watching.board import Board
+from eagerflow.watching.connection import Comm, Connection
+from eagerflow.watching.observing import Observed, StepObserver
+from eagerflow.watching.rows import BoardRows
+from eagerflow.watching.sampler import SHORT, Sampler
+from eagerflow.watching.step_times import StepLog
+from eagerflow.watching.structure import encode_structure, pieces
+
+#: seconds between two looks while long steps run, and else
+_OFTEN: Final = 0.02
+_SELDOM: Final = 0.1
+_RAREST: Final = 0.2
+#: what the thread may take, as a part of the time that the process computes; else it looks rarer
+_SHARE: Final = 0.007
+#: executables whose structure is sent unasked
+_UNASKED: Final = 4
+
+
+@final
+class Pace:
+    """How long to wait between two looks, so that they stay a small part of what is computed.
+
+    >>> from eagerflow.watching.watcher import Pace
+    >>> pace = Pace()
+    >>> pace.next(0.0, 0.0), pace.next(0.0007, 0.1), pace.next(0.0021, 0.2), pace.next(0.0121, 0.3)
+    (0.1, 0.1, 0.15000000000000002, 0.2)
+    """
+
+    __slots__ = ("_before", "_seconds")
+
+    def __init__(self) -> None:
+        self._before = 0.0, 0.0
+        self._seconds = _SELDOM
+
+    def next(self, spent: float, worked: float) -> float:
+        """Seconds to wait.
+
+        Args:
+            spent: seconds of the processor that looks took, so far.
+            worked: likewise of the process.
+        """
+        looked, passed = spent - self._before[0], worked - self._before[1]
+        if passed > 0:
+            wanted = self._seconds * looked / (_SHARE * passed)
+            self._seconds = min(max((self._seconds + wanted) / 2, _SELDOM), _RAREST)
+        self._before = spent, worked
+        return self._seconds
+
+
+@final
+class Watcher:
+    """Gathers what runs, and sends it to the views that are connected.
+
+    It is an instrument. While it is open one thread of its own looks and sends; what runs only
+    appends to lists.
+
+    Args:
+        clock: gives the time, as ``time.perf_counter``.
+
+    Attributes:
+        log: the steps.
+        activity: queues, waits, transfers, retraces.
+        observer: the times of nodes, and values.
+        sampler: where threads are.
+        board: all of this, as rows.
+
+    >>> from eagerflow.watching import Watcher
+    >>> f = ef.trace(lambda x: ef.exp(x))
+    >>> with Watcher() as watcher:
+    ...     for _ in range(3):
+    ...         y = f(ef.zeros(2))
+    ...     watcher.collect()
+    >>> [steps.count for steps in watcher.log.executables.values()]
+    [3]
+    """
+
+    kinds: Final = Activity.kinds
+
+    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+        self._clock = clock
+        self.log = StepLog()
+        self.activity = Activity()
+        self.observer = StepObserver(self.log)
+        self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
+        self.board = Board()
+        self._rows = BoardRows(self.board, self.log, self.activity, self.observer)
+        self._connections: tuple[Connection, ...] = ()
+        self._lock = threading.RLock()  # what is gathered is read by other threads, too
+        self._structures: set[int] = set()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._depth = 0
+        self.opened = 0.0
+        self.spent = 0.0
+        # as instruments have them: functions of C, which cost half of what ours would
+        self.begin = self.activity.begin
+        self.end = self.activity.end
+        self.brief_step = self.log.note_step
+        self.brief_region = self.log.note_region
+
+    # --- opening and closing ---
+
+    def __enter__(self) -> Watcher:
+        self.open()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def open(self) -> None:
+        """Look, until `close` was called as often as this."""
+        with self._lock:
+            self._depth += 1
+            if self._depth > 1:
+                return
+            self.opened = self._clock()
+            self._stop.clear()
+            events.add_instrument(self)
+            self._thread = threading.Thread(target=self._run, name="eagerflow views", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """Look no more; what was gathered stays."""
+        with self._lock:
+            self._depth = max(self._depth - 1, 0)
+            if self._depth:
+                return
+            thread, self._thread = self._thread, None
+            events.remove_instrument(self)
+            self.observer.stop()
+        self._stop.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def leave(self) -> None:
+        """In a process that was forked: its thread is not there to take what would be appended."""
+        events.remove_after_fork(self)
+        self._lock, self._thread, self._depth = threading.RLock(), None, 0
+        self._connections = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it looks."""
+        return self._depth > 0
+
+    def connect(self, comm: Comm) -> Connection:
+        """Send to a view what happens, until the connection is closed."""
+        with self._lock:
+            connection = Connection(self.board, comm)
+            self._connections = (*self._connections, connection)
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._connections = tuple([c for c in self._connections if c is not connection])
+            connection.close()
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        due, long, pace = self._clock(), False, Pace()
+        while not self._stop.is_set():
+            now = self._clock()
+            if now >= due:
+                with self._lock:
+                    long = self.look(now)
+                    self.tell(now)
+                    self.spent = thread_time()
+                due = max(due, now - _OFTEN) + pace.next(self.spent, process_time())
+            else:
+                self.sampler.glance(now)
+            left = max(due - self._clock(), 0.001)
+            self._stop.wait(min(left, _OFTEN) if long else left)
+
+    def look(self, now: float) -> bool:
+        """Take in what happened, and see where threads are; whether they are in long steps."""
+        with self._lock:
+            self.collect()
+            places = self.sampler.sample(now, self.activity.waiting, self.activity.moving)
+            return any(place.doing != "waits" for place in places)
+
+    def collect(self) -> None:
+        """Take in what happened."""
+        with self._lock:
+            self.log.collect()
+            self.activity.collect()
+            self.observer.collect()
+
+    def tell(self, now: float) -> None:
+        """Tell the views."""
+        with self._lock:
+            changed = self.observer.step(now)
+            if not self._connections:
+                return
+            self._rows.put(now, changed, self.sampler, self.cost(now))
+            self._put_structures(self._rows.busiest(_UNASKED))
+            for connection in self._connections:
+                for wish in connection.take_wishes():
+                    self._grant(wish)
+                connection.flush(now)
+            broken = [c for c in self._connections if c.broken]
+        for connection in broken:
+            self.disconnect(connection)
+
+    def _grant(self, wish: Mapping[str, Any]) -> None:
+        """Do what a view asks for; it may ask for anything."""
+        number, look = wish.get("structure"), wish.get("look")
+        if type(number) is int:
+            self._put_structures([number])
+        if isinstance(look, list) and [type(x) for x in look] == [int, int]:
+            self.observer.look_at(look[0], look[1])
+
+    def _put_structures(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if number in self._structures:
+                continue
+            known = self.observer.of(number)
+            if known is not None:
+                self._structures.add(number)
+                parts = pieces(encode_structure(known.index))
+                rows = [(number, i, len(parts), part) for i, part in enumerate(parts)]
+                self.board.put("structures", rows)
+
+    # --- what others ask ---
+
+    def held(self) -> threading.RLock:
+        """To be entered by who reads what is gathered, so that it does not change meanwhile."""
+        return self._lock
+
+    def cost(self, now: float) -> float:
+        """What looking takes, as a part of the time since it began."""
+        return (self.spent + self.observer.duty.spent) / max(now - self.opened, 1e-9)
+
+    def observed(self, number: int) -> Observed | None:
+        """What is known of the nodes of an executable."""
+        return self.observer.executables.get(number)
+
+    def _is_long(self, number: int) -> bool:
+        times = self.log.executables.get(number)
+        if times is None or not times.count:
+            return True
+        return times.median >= SHORT or self._clock() - times.last >= max(SHORT, 5 * times.median)
+
+
+#: that of this process
+shared: Final = Watcher()
+
+
+os.register_at_fork(after_in_child=shared.leave)

@@ -1,0 +1,220 @@
+"""What looking costs: steps with everything watched over steps with nothing watched.
+
+In one process, in pairs of blocks, watched and not, in changing order; one row for each program,
+and beside it the same with nothing watched in either block (A/A), which says how much such
+a figure can be trusted: if its median is off by more than 1 %, the run says nothing. Figures are
+medians of the ratios of pairs with a 95 % interval (from resampling the pairs), of the time of the
+processor, in which other programs do not count and the thread of the watcher does, and of time as
+it passes.
+
+Watched: a watcher with a view connected that asks for a value in each block.
+
+Run: ``python -m tests.bench.watching``.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.watching import Watcher
+from tests.bench.harness import arguments
+from tests.bench.steps import with_eagerflow
+
+Step = Callable[[], Any]
+Block = tuple[float, float]
+
+
+class View:
+    """The other end of a line that goes nowhere: it acknowledges, and counts."""
+
+    def __init__(self) -> None:
+        self.count = self.nbytes = 0
+        self.heard: Callable[[dict[str, Any]], None] = lambda message: None
+
+    def on_msg(self, callback: Callable[[dict[str, Any]], None]) -> None:
+        self.heard = callback
+
+    def send(self, data: dict[str, Any], *, buffers: list[bytes]) -> None:
+        self.count += 1
+        self.nbytes += sum(map(len, buffers))
+        self.heard({"content": {"data": {"ack": data["sequence"]}}})
+
+    def close(self) -> None:
+        pass
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+
+def tiny() -> Step:
+    """200 ops on eight numbers."""
+
+    @ef.trace
+    def ops(x: ef.Tensor) -> ef.Tensor:
+        for i in range(200):
+            x = x * 1.0001 if i % 2 else x - 0.1
+        return x
+
+    x = ef.zeros(8)
+    return lambda: ops(x)
+
+
+def lstm() -> Step:
+    """A training step of an LSTM over 28 times, written as a loop."""
+    return with_eagerflow.lstm(28, 32, 28, 64, "loop")
+
+
+@contextmanager
+def pipeline() -> Iterator[Step]:
+    """Batches from a runner through a queue to a training step."""
+    draws = np.random.default_rng(0)
+    rows = ef.tensor(draws.normal(size=(4096, 64)).astype("f4"))
+    batches = ef.Queue(4, "f32[64,64]", name="batches")
+    w = ef.Variable(draws.normal(size=(64, 64)).astype("f4") * 0.1)
+    places = ef.Variable(0)
+
+    @ef.trace
+    def read() -> None:
+        at = places.value
+        places.assign((at + 64) % 4032)
+        picked = ef.take(rows, at + ef.arange(64), axis=0)
+        batches.enqueue(ef.sin(picked) * 0.5)
+
+    loss = ef.value_and_grad(lambda x: (ef.tanh(ef.tanh(x @ w) @ w) ** 2).mean(), wrt=[w])
+
+    @ef.trace
+    def train() -> ef.Tensor:
+        x = batches.dequeue()
+        error, (dw,) = loss(x)
+        for _ in range(4):
+            more, (dv,) = loss(x)
+            error, dw = error + more, dw + dv
+        w.assign_sub(0.01 * dw)
+        return error
+
+    with ef.spawn(read):
+        yield train
+        batches.close(cancel_pending=True)
+
+
+@contextmanager
+def plain(step: Step) -> Iterator[Step]:
+    yield step
+
+
+def programs(smallest: bool) -> Iterator[tuple[str, Any]]:
+    """Their names, and a context that gives the step."""
+    sizes = [(8, 16)] if smallest else [(32, 128), (128, 512), (512, 1024)]
+    for batch, hidden in sizes:
+        name = f"MLP, batch {batch}, hidden {hidden}"
+        yield name, lambda b=batch, h=hidden: plain(with_eagerflow.mlp(b, h, traced=True))
+    yield "LSTM", lambda: plain(lstm())
+    yield "200 tiny ops", lambda: plain(tiny())
+    yield "pipeline", pipeline
+
+
+# --- measuring -----------------------------------------------------------------------------------
+
+
+def block(step: Step, count: int) -> Block:
+    """Seconds of the processor and as they pass, of one step."""
+    wall, work = perf_counter(), process_time()
+    for _ in range(count):
+        step()
+    return (process_time() - work) / count, (perf_counter() - wall) / count
+
+
+def ratios(step: Step, count: int, pairs: int, watcher: Watcher | None) -> list[Block]:
+    """For each pair what the second kind of block takes over the first."""
+    found = []
+    for first in range(pairs):
+        times: dict[bool, Block] = {}
+        for watched in ((False, True), (True, False))[first % 2]:
+            if watched and watcher is not None:
+                for number in watcher.observer.executables:
+                    watcher.observer.look_at(number, 0)
+                with watcher:
+                    times[True] = block(step, count)
+            else:
+                times[watched] = block(step, count)
+        found.append((times[True][0] / times[False][0], times[True][1] / times[False][1]))
+    return found
+
+
+def interval(values: list[float]) -> tuple[float, float, float]:
+    """The median, and the bounds between which it lies with 95 %, from resampled pairs."""
+    draws = np.random.default_rng(0)
+    resampled = np.median(draws.choice(values, (2000, len(values))), axis=1)
+    low, high = np.percentile(resampled, (2.5, 97.5)).tolist()
+    return statistics.median(values), low, high
+
+
+def main() -> None:
+    parser = arguments("What looking costs")
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--block", type=float, default=0.4, help="seconds of a block")
+    options = parser.parse_args()
+    pairs, seconds = (2, 0.0) if options.smallest else (options.pairs, options.block)
+    print("| program | step | pairs | processor, 95 % | passing time, 95 % | messages/s | kB/s |")
+    print("|---|---|---|---|---|---|---|")
+    rows = []
+    for name, make in programs(options.smallest):
+        if options.only in name:
+            with make() as step:
+                rows += measure(name, step, pairs, seconds)
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def warm_up(step: Step, count: int, watcher: Watcher, most: float) -> None:
+    """Run until what is done once is done: the two codes that are observed are written."""
+    begin = perf_counter()
+    while perf_counter() - begin < most:
+        block(step, count)
+        for number in watcher.observer.executables:
+            watcher.observer.look_at(number, 0)
+        known = list(watcher.observer.executables.values())
+        if known and all(o.values and o.costs.steps for o in known):
+            break
+
+
+def measure(name: str, step: Step, pairs: int, seconds: float) -> list[dict[str, Any]]:
+    """The rows of one program: A/A, and watched."""
+    for _ in range(30):
+        step()
+    _, once = block(step, 10)
+    count = max(int(seconds / once), 2)
+    watcher, view, rows = Watcher(), View(), []
+    connection = watcher.connect(view)
+    with watcher:
+        warm_up(step, count, watcher, 40.0 if seconds else 0.0)
+    for what, looking in (("A/A", None), ("watched", watcher)):
+        before, start = (view.count, view.nbytes), perf_counter()
+        found = ratios(step, count, pairs, looking)
+        passed = (perf_counter() - start) / 2
+        work, wall = (interval([pair[i] for pair in found]) for i in (0, 1))
+        sent = (view.count - before[0]) / passed, (view.nbytes - before[1]) / passed / 1000
+        show = "{:.3f} ({:.3f} to {:.3f})".format
+        print(
+            f"| {name}, {what} | {once * 1e3:.3f} ms | {pairs} | {show(*work)} | {show(*wall)} | "
+            f"{sent[0]:.1f} | {sent[1]:.1f} |",
+            flush=True,
+        )
+        rows.append({"program": name, "what": what, "processor": work, "passing": wall,
+                     "seconds": once, "messages": sent[0], "kilobytes": sent[1]})  # fmt: skip
+    watcher.disconnect(connection)
+    observed = sum(o.count for o in watcher.observer.executables.values())
+    print(f"observed steps: {observed}, with {watcher.observer.duty.spent * 1e3:.1f} ms more")
+    return rows
+
+
+if __name__ == "__main__":
+    main()

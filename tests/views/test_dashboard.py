@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import threading
+from time import perf_counter
+
+import eagerflow as ef
+from eagerflow import events
+from eagerflow.views.dashboard import Dashboard
+from eagerflow.views.sentence import input_share, sentence, stuck
+from eagerflow.watching import Watcher
+from eagerflow.watching.node_costs import Duty
+
+
+def quiet() -> Watcher:
+    """A watcher whose thread the test plays."""
+    watcher = Watcher()
+    watcher._run = lambda: None
+    watcher.observer.duty = Duty(share=1.0)
+    return watcher
+
+
+def step(watcher: Watcher, seconds: list[float], executable: int = 1) -> None:
+    end = perf_counter()
+    for took in seconds:
+        watcher.log.note_step((executable, end - took, end, 1))
+    watcher.collect()
+
+
+def test_before_the_first_step() -> None:
+    with Dashboard(quiet()) as look:
+        assert look.sentence == "no step yet"
+        assert set(look._repr_mimebundle_()) == {"text/plain", "text/html"}
+
+
+def test_the_sentence() -> None:
+    watcher = quiet()
+    with Dashboard(watcher) as look:
+        step(watcher, [0.0047] * 400 + [0.0051] * 12)
+        assert look.sentence == "step 412, 4.7 ms, p95 4.7"
+        step(watcher, [0.0051] * 10)
+        assert look.sentence == "step 422, 4.7 ms, p95 5.1"
+
+
+def test_where_the_time_goes() -> None:
+    watcher = quiet()
+
+    @ef.trace
+    def f(x):
+        with ef.name_scope("light"):
+            y = ef.exp(x[:1])
+        with ef.name_scope("heavy"):
+            for _ in range(20):
+                x = x @ x
+        return x, y
+
+    x = ef.zeros((128, 128))
+    f(x)
+    with Dashboard(watcher) as look:
+        for _ in range(12):
+            f(x)
+            watcher.collect()
+            for known in watcher.observer.executables.values():
+                known.next = 0.0
+            watcher.observer.step(perf_counter())
+        text = look.sentence
+        assert "% in heavy" in text.replace(" %", "%")
+        assert "matmul" in repr(look)
+        assert "<svg" in look._repr_mimebundle_()["image/svg+xml"]
+    assert "it looks no more" in repr(look)
+
+
+def test_what_waits_is_named() -> None:
+    watcher = quiet()
+    queue = ef.Queue(2, ef.tensor(0), name="letters")
+    with Dashboard(watcher):
+        thread = threading.Thread(target=queue.dequeue)
+        thread.start()
+        while not events.open_waits():
+            pass
+        later = perf_counter() + 5
+        assert stuck(watcher, later)[0].startswith("dequeue of 'letters' has waited ")
+        assert sentence(watcher, later).startswith("no step yet; dequeue of 'letters'")
+        queue.enqueue(1)
+        thread.join()
+        watcher.collect()
+        assert stuck(watcher, perf_counter() + 5) == []
+
+
+def test_the_share_of_input_waits() -> None:
+    watcher = quiet()
+    with Dashboard(watcher):
+        step(watcher, [0.1])
+        (times,) = watcher.log.executables.values()
+        now = watcher.opened + 10.0
+        assert input_share(watcher, times, now) is None
+        for name, operation in (("a", "dequeue"), ("b", "enqueue"), ("c", "take")):
+            wait = events.WaitEvent(name=name, operation=operation, start=1.0)
+            wait.stop = 2.0
+            watcher.end(wait)
+        watcher.collect()
+        share = input_share(watcher, times, now)
+        assert share is not None
+        assert abs(share - 0.2) < 1e-9  # who waits for room does not wait for input
+
+
+def test_a_dashboard_that_is_let_go_looks_no_more() -> None:
+    watcher = quiet()
+    look = Dashboard(watcher)
+    assert watcher.is_open
+    del look
+    assert not watcher.is_open
+
+
+def test_retraces_are_told_with_their_reason() -> None:
+    watcher = quiet()
+    f = ef.trace(lambda x: x + 1, name="again")
+    with Dashboard(watcher) as look:
+        for shape in ((), (1,)):
+            f(ef.ones(shape))
+        assert "again was traced 2 times, last because of x: now" in repr(look)

@@ -1,0 +1,100 @@
+"""Queues, waits, retraces and the like: what is gathered is what programs do."""
+
+from __future__ import annotations
+
+import threading
+
+import eagerflow as ef
+from eagerflow import events
+from eagerflow.events import LevelEvent, TransferEvent, WaitEvent
+from eagerflow.watching.activity import Activity
+
+
+def test_the_flow_through_a_queue() -> None:
+    activity = Activity()
+    queue = ef.Queue(5, ef.tensor(0), name="letters")
+    events.add_instrument(activity)
+    try:
+        queue.enqueue_many([1, 2, 3])
+        queue.dequeue()
+        queue.dequeue_many(2)
+        queue.enqueue(4)
+        queue.close()
+    finally:
+        events.remove_instrument(activity)
+    activity.collect()
+    known = activity.queues["letters"]
+    assert (known.put, known.taken, known.level.depth) == (4, 3, 1)
+    assert known.level.closed
+
+
+def test_who_waits_and_since_when() -> None:
+    activity = Activity()
+    queue = ef.Queue(1, ef.tensor(0), name="letters")
+    events.add_instrument(activity)
+    thread = threading.Thread(target=queue.dequeue)
+    thread.start()
+    try:
+        while not (waits := activity.waiting):
+            pass
+        activity.collect()
+        assert [(w.name, w.operation, w.thread) for w in waits] == [
+            ("letters", "dequeue", thread.ident)
+        ]
+        assert not activity.waits
+    finally:
+        queue.enqueue(1)
+        thread.join()
+        events.remove_instrument(activity)
+    activity.collect()
+    (known,) = activity.waits.values()
+    assert (known.name, known.operation, known.count, known.starves) == (
+        "letters",
+        "dequeue",
+        1,
+        True,
+    )
+    assert known.seconds > 0
+    assert activity.waiting == []
+
+
+def test_retraces_have_their_reason() -> None:
+    activity = Activity()
+
+    @ef.trace
+    def f(x):
+        return x + 1
+
+    events.add_instrument(activity)
+    try:
+        f(ef.zeros(2))
+        f(ef.zeros((2, 2)))
+    finally:
+        events.remove_instrument(activity)
+    activity.collect()
+    assert activity.retraced == {"f": 2}
+    assert activity.retraces[0].reason == "the first call"
+
+
+def test_transfers_that_go_on_and_those_that_ended() -> None:
+    activity = Activity()
+    moved = TransferEvent(name="x", device="cpu:1", origin="cpu:0", nbytes=8, start=1.0)
+    activity.begin(moved)
+    activity.collect()
+    assert activity.moving == [moved]
+    moved.stop = 3.0
+    activity.end(moved)
+    activity.collect()
+    assert activity.moving == []
+    (known,) = activity.transfers.values()
+    assert (known.count, known.nbytes, known.seconds) == (1, 8, 2.0)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    activity = Activity()
+    for i in range(6000):
+        activity.end(WaitEvent(name=f"queue {i}", start=0.0))
+        activity.end(LevelEvent(name=f"queue {i}", start=0.0))
+    activity.collect()
+    assert len(activity.waits) == len(activity.queues) == 4096
+    assert "queue 5999" in activity.queues

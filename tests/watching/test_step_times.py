@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from eagerflow.watching.step_times import StepLog
+
+
+def test_what_steps_came_to() -> None:
+    log = StepLog()
+    for i in range(10):
+        log.note_step((3, 10.0 + i, 10.1 + i, 77))
+        log.note_step((4, 10.0 + i, 10.5 + i, 78))
+    assert log.collect() == 20
+    assert log.collect() == 0
+    three, four = log.executables[3], log.executables[4]
+    assert (three.count, four.count) == (10, 10)
+    assert three.median == pytest.approx(0.1)
+    assert four.seconds == pytest.approx(5.0)
+    assert (three.first, three.last) == (10.0, pytest.approx(19.1))
+    assert three.rate(20.0) == pytest.approx(1.0)
+    assert log.busiest(20.0) is four
+
+
+def test_a_median_follows_what_comes() -> None:
+    log = StepLog()
+    log.note_step((1, 0.0, 1.0, 0))
+    log.collect()
+    assert log.executables[1].median == 1.0
+    for i in range(5):
+        log.note_step((1, 10.0 + i, 13.0 + i, 0))
+    log.collect()
+    assert log.executables[1].median == 3.0
+
+
+def test_the_timeline_is_of_the_last_steps() -> None:
+    log = StepLog()
+    for i in range(5000):
+        log.note_step((1, float(i), i + 0.5, 9))
+    log.collect()
+    assert log.told == 5000
+    assert log.timeline(4998, 50) == [(1, 4998.0, 4998.5, 9), (1, 4999.0, 4999.5, 9)]
+    assert len(log.timeline(0, 50)) == 50
+    assert log.timeline(5000, 50) == []
+
+
+def test_regions_have_times_of_their_own() -> None:
+    log = StepLog()
+    log.note_region((1, 2, 0.0, 0.25, 0))
+    log.note_region((1, 5, 0.0, 0.5, 0))
+    log.note_region((1, 5, 1.0, 1.5, 0))
+    log.collect()
+    assert {n: r.percentiles(50) for n, r in log.executables[1].regions.items()} == {
+        2: (0.25,), 5: (0.5,)
+    }  # fmt: skip
+
+
+def test_none_is_lost_that_threads_note_meanwhile() -> None:
+    log, done = StepLog(), threading.Event()
+
+    def run() -> None:
+        for i in range(20_000):
+            log.note_step((1, float(i), i + 1.0, 0))
+        done.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    count = 0
+    while not done.is_set():
+        count += log.collect()
+    thread.join()
+    assert count + log.collect() == 20_000
+
+
+def test_executables_are_bounded() -> None:
+    log = StepLog()
+    for i in range(2000):
+        log.note_step((i, float(i), i + 1.0, 0))
+        log.collect()
+    assert len(log.executables) == 512
+    assert min(log.executables) == 2000 - 512

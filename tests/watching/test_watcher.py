@@ -1,0 +1,320 @@
+"""The watcher on real programs: what it gathers agrees with what the test knows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import events
+from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
+from eagerflow.watching import Watcher
+from eagerflow.watching.node_costs import Duty
+from eagerflow.watching.structure import decode_structure
+from tests.watching.fake_comm import FakeComm
+
+_ahead = 0.0
+
+
+def quiet() -> Watcher:
+    """A watcher whose thread the test plays."""
+    global _ahead
+    _ahead = 0.0
+    watcher = Watcher()
+    watcher._run = lambda: None
+    return watcher
+
+
+def tick(watcher: Watcher) -> None:
+    """What its thread does, as if a tenth of a second had passed."""
+    global _ahead
+    _ahead += 0.1
+    now = perf_counter() + _ahead
+    watcher.look(now)
+    watcher.tell(now)
+
+
+def small():
+    f = ef.trace(lambda x: ef.exp(x) + 1, name="small")
+    f(ef.ones(2))
+    return f
+
+
+def test_steps_reach_a_view() -> None:
+    f, comm, watcher = small(), FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        for _ in range(7):
+            f(ef.ones(2))
+        tick(watcher)
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    ((number, name, nodes, _),) = comm.rows("executables")
+    assert names[name] == "small"
+    assert nodes == len(f.graph(ef.ones(2)).nodes)
+    (row,) = comm.rows("steps")
+    assert (row[0], row[1]) == (number, 7)
+    assert len(comm.rows("timeline")) == 7
+
+
+def test_observed_steps_count() -> None:
+    f, watcher = small(), quiet()
+    watcher.observer.duty = Duty(share=1.0)
+    with watcher:
+        for _ in range(5):
+            f(ef.ones(2))
+            tick(watcher)
+        watcher.collect()
+    ((number, times),) = watcher.log.executables.items()
+    assert watcher.observed(number).count > 1
+    assert times.count == 5
+
+
+def test_the_structure_comes_once() -> None:
+    f, comm, watcher = small(), FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        for _ in range(3):
+            f(ef.ones(2))
+            tick(watcher)
+    ((_, piece, pieces, data),) = comm.rows("structures")
+    assert (piece, pieces) == (0, 1)
+    assert decode_structure(data)["graph"] == "small"
+
+
+def test_a_view_asks_for_a_value() -> None:
+    f, comm, watcher = small(), FakeComm(), quiet()
+    watcher.observer.duty = Duty(share=1.0)
+    watcher.connect(comm)
+    x = ef.tensor([0.0, np.inf])
+    with watcher:
+        f(x)
+        tick(watcher)
+        ((number, *_),) = comm.rows("executables")
+        index = watcher.observed(number).index
+        exp = next(i for i, node in enumerate(index.nodes) if node.op == "exp")
+        comm.say(look=[number, exp])
+        for _ in range(6):
+            tick(watcher)
+            f(x)
+        tick(watcher)
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    (row, *_) = comm.rows("values")
+    assert (row[0], row[1], names[row[2]], names[row[3]]) == (number, exp, "2", "float32")
+    assert (row[6], row[7], row[9], row[10]) == (1.0, 1.0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "wish", [{"look": [0, 0]}, {"look": "all"}, {"look": [1]}, {"structure": "x"},
+             {"structure": -1}, {"structure": 10**9}, {"ack": "x"}, {"unknown": None}],
+)  # fmt: skip
+def test_a_view_may_ask_for_anything(wish) -> None:
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        comm.say(**wish)
+        tick(watcher)
+
+
+def test_the_iteration_of_a_loop_that_runs() -> None:
+    """A loop stands in its third iteration while a view is told."""
+    inside, go, count = threading.Event(), threading.Event(), 0
+
+    def hold(x):
+        nonlocal count
+        count += 1
+        if count == 3:
+            inside.set()
+            assert go.wait(60)
+        return x
+
+    @ef.trace
+    def f(x):
+        def body(i, y):
+            return i + 1, ef.py_call(hold, "f32[2]", y)
+
+        return ef.while_loop(lambda i, y: i < 5, body, (0, x))[1]
+
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        thread = threading.Thread(target=f, args=(ef.ones(2),))
+        thread.start()
+        assert inside.wait(60)
+        tick(watcher)
+        go.set()
+        thread.join()
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    (place,) = comm.rows("places")
+    assert (place[0], names[place[3]], place[6]) == (thread.ident, "works", 2)
+
+
+def test_a_queue_that_starves_its_consumer() -> None:
+    queue = ef.Queue(2, ef.tensor(0), name="letters")
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        queue.enqueue(1)
+        queue.dequeue()
+        thread = threading.Thread(target=queue.dequeue)
+        thread.start()
+        while not events.open_waits():
+            pass
+        tick(watcher)
+        queue.enqueue(1)
+        thread.join()
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    (place,) = comm.rows("places")
+    assert (names[place[3]], names[place[7]]) == ("waits", "letters")
+    (row,) = comm.rows("queues")
+    assert (names[row[0]], row[2], row[3]) == ("letters", 0, 2)
+
+
+def test_its_thread_sends_and_ends() -> None:
+    f, comm, watcher = small(), FakeComm(), Watcher()
+    watcher.connect(comm)
+    before = threading.active_count()
+    with watcher:
+        assert threading.active_count() == before + 1
+        deadline = perf_counter() + 60
+        while len(comm.messages) < 3 and perf_counter() < deadline:
+            f(ef.ones(2))
+        assert len(comm.messages) >= 3
+    assert threading.active_count() == before
+    sequences = [message.sequence for message in comm.decoded]
+    assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_opened_twice_it_looks_until_both_are_closed() -> None:
+    watcher = quiet()
+    with watcher:
+        with watcher:
+            pass
+        assert watcher.is_open
+        assert watcher in AbstractEvent.listeners
+    assert not watcher.is_open
+    assert watcher not in AbstractEvent.listeners
+
+
+def test_a_broken_view_is_let_go_and_the_others_go_on() -> None:
+    f, broken, good, watcher = small(), FakeComm(), FakeComm(), quiet()
+    broken.broken = OSError("gone")
+    watcher.connect(broken)
+    watcher.connect(good)
+    with watcher:
+        for _ in range(2):
+            f(ef.ones(2))
+            tick(watcher)
+    assert len(watcher._connections) == 1
+    assert good.messages
+
+
+def test_a_hundred_views_come_and_go() -> None:
+    watcher = quiet()
+    with watcher:
+        for _ in range(100):
+            watcher.disconnect(watcher.connect(FakeComm()))
+    assert watcher._connections == ()
+    assert watcher.board._views == []
+
+
+# --- nothing watched ----------------------------------------------------------------------------
+
+
+def calls_of(run) -> list[str]:
+    """The functions that are called, of Python and of C."""
+    called: list[str] = []
+
+    def note(frame, what, argument):
+        if what == "call":
+            called.append(frame.f_code.co_qualname)
+        elif what == "c_call":
+            called.append(argument.__qualname__)
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return called
+
+
+def test_with_nothing_watched_there_is_no_call_and_no_allocation() -> None:
+    f, x = small(), ef.ones(2)
+    never = calls_of(lambda: f(x))
+    with quiet() as watcher:
+        watched = calls_of(lambda: f(x))
+        watcher.collect()
+    after = calls_of(lambda: f(x))
+    assert after == never
+    assert "perf_counter" not in after
+    assert "get_ident" not in after
+    assert watched.count("perf_counter") == 2  # the test can fail
+    assert (StepEvent.brief, StepEvent.brief_alone, RegionEvent.brief) == (None, None, None)
+    assert AbstractEvent.listeners == ()
+    f(x)
+    before = sys.getallocatedblocks()
+    for _ in range(1000):
+        f(x)
+    assert sys.getallocatedblocks() - before < 10
+
+
+def test_watched_a_step_costs_one_tuple_and_four_calls() -> None:
+    f, x = small(), ef.ones(2)
+    plain = calls_of(lambda: f(x))
+    with quiet():
+        f(x)
+        watched = calls_of(lambda: f(x))
+    assert len(watched) - len(plain) == 4  # the clock twice, the thread, and the list
+
+
+FORKED = """
+import os
+import eagerflow as ef
+from eagerflow.watching import shared
+
+f = ef.trace(lambda x: ef.exp(x) + 1)
+f(ef.ones(2))
+shared.open()
+child = os.fork()
+if child == 0:
+    f(ef.ones(2))
+    shared.open()
+    shared.close()
+    os._exit(shared.log._steps != [] or shared.is_open)
+print(os.waitpid(child, 0)[1], shared.is_open)
+shared.close()
+"""
+
+
+def test_a_process_that_is_forked_looks_at_nothing() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "0 True\n", done.stderr
+
+
+def test_events_without_end_give_few_messages() -> None:
+    """100,000 steps, waits and levels a second, for three seconds of a clock of the test."""
+    comm, watcher = FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        for beat in range(60):
+            now = 1000.0 + beat / 20
+            for i in range(3000):
+                watcher.brief_step((i % 3, now, now + 1e-5, i % 7))
+            for i in range(1000):
+                watcher.end(events.WaitEvent(name=f"q{i % 50}", operation="dequeue", start=now))
+                watcher.end(events.LevelEvent(name=f"q{i % 50}", depth=i, start=now))
+            watcher.look(now)
+            watcher.tell(now)
+    assert 0 < len(comm.messages) <= 60
+    assert max(map(len, comm.messages)) <= 100_000
+    assert sum(map(len, comm.messages)) <= 3 * 250_000 + 100_000
+    assert sum(t.count for t in watcher.log.executables.values()) == 180_000
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    last = {names[row[0]]: row[2] for row in comm.rows("queues")}
+    assert last == {f"q{i}": 950 + i for i in range(50)}
