@@ -44,9 +44,11 @@ __all__ = [
     "OutOfMemoryError",
     "PlacementError",
     "PlacementWarning",
+    "ProtocolError",
     "QueueClosedError",
     "RecordError",
     "RendezvousError",
+    "ResourceError",
     "RetraceWarning",
     "SettingError",
     "ShapeError",
@@ -349,6 +351,17 @@ class SchedulerError(EagerflowError, RuntimeError):
 
 class RendezvousError(EagerflowError, RuntimeError):
     """A value that is sent or received twice, or along an edge that its step does not have."""
+
+
+class ResourceError(EagerflowError, ValueError):
+    """A name of a container that stands for something else than was asked for, or for nothing."""
+
+
+class ProtocolError(EagerflowError, ValueError):
+    """A message of another process that is malformed, too large, or of another protocol.
+
+    It was dropped or answered with this error; whoever got it goes on.
+    """
 
 
 class GraphSyntaxError(GraphError):

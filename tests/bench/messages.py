@@ -1,7 +1,7 @@
 """What a step costs by its messages alone: ZeroMQ and msgspec, no framework, real processes.
 
 The messages are those of a null training step: the client tells a worker and some parameter servers
-(``ps``) to run the step; each ps sends its parameter to the worker; the worker sends each an update;
+(``ps``) to run the step; each ps sends its parameter to the worker, which sends each an update;
 all tell the client that they are done. That is 4n + 2 messages for n of them, two thirds with a
 tensor, and they go from task to task in three legs, one after the other.
 
