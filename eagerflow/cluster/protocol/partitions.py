@@ -16,7 +16,7 @@ from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import ArrayHead, Register
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
 from eagerflow.core.convert import array_tensor, bytes_tensor
-from eagerflow.core.op import get_op
+from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError, GraphError, ProtocolError, ResourceError
 from eagerflow.graph.ir import Graph, Node
@@ -156,7 +156,13 @@ def _check_nodes(graph: Graph, limits: Limits) -> None:
 
 
 def _check_op(node: Node) -> None:
-    op = get_op(node.op)
+    op = find_op(node.op)
+    if op is None:
+        raise GraphError(
+            f"there is no op {node.op!r} here",
+            given=f"&{node.name}",
+            hint="both processes need the same eagerflow, and the same packages that add ops",
+        )
     kind = op.resource
     allowed = op.effect == "pure" if kind is None else kind in _ALLOWED
     if op.calls_user or not allowed:
