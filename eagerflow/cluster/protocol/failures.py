@@ -30,12 +30,12 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
         wrong = _cut(f"{type(error).__name__}: {error}")
         return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
     kind = type(error).__name__
+    if _KINDS.get(kind) is not type(error):
+        kind = "EagerflowError"
+    source = None if error.source is None else str(error.source)
     return ErrorHead(
-        kind if _KINDS.get(kind) is type(error) else "EagerflowError",
-        _cut(error.wrong), *[None if part is None else _cut(part) for part in (
-            error.given, error.expected, error.hint,
-            None if error.source is None else str(error.source),
-        )], notes=notes, task=task,
+        kind, _cut(error.wrong), _part(error.given), _part(error.expected), _part(error.hint),
+        _part(source), notes, task,
     )  # fmt: skip
 
 
@@ -51,6 +51,10 @@ def read_error(head: ErrorHead) -> EagerflowError:
     if head.task:
         error.add_note(f"  task: {head.task}")
     return error
+
+
+def _part(text: str | None) -> str | None:
+    return None if text is None else _cut(text)
 
 
 def _cut(text: str) -> str:

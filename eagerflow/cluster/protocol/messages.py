@@ -38,11 +38,25 @@ class AbstractRecord(Struct, array_like=True, frozen=True, forbid_unknown_fields
     """What a header is made of."""
 
 
+#: steps of one session, of a number below 2**31 each
+STEPS: Final = 1 << 32
+
+
+def step_number(session: int, count: int) -> int:
+    """The number of a step, which no other step in the cluster has.
+
+    >>> from eagerflow.cluster.protocol.messages import STEPS, step_number
+    >>> divmod(step_number(77, 3), STEPS)
+    (77, 3)
+    """
+    return session * STEPS + count
+
+
 # --- values ----------------------------------------------------------------------------------
 
 
 @final
-class ArrayHead(AbstractRecord, tag="array"):
+class ArrayHead(AbstractRecord, tag="array", frozen=True):
     """An array, whose elements are a frame.
 
     Attributes:
@@ -58,7 +72,7 @@ class ArrayHead(AbstractRecord, tag="array"):
 
 
 @final
-class ListHead(AbstractRecord, tag="list"):
+class ListHead(AbstractRecord, tag="list", frozen=True):
     """A list of tensors, each of them a frame.
 
     Attributes:
@@ -73,7 +87,7 @@ class ListHead(AbstractRecord, tag="list"):
 
 
 @final
-class ShapeHead(AbstractRecord, tag="shape"):
+class ShapeHead(AbstractRecord, tag="shape", frozen=True):
     """A dtype and a shape without elements."""
 
     dtype: Word
@@ -81,14 +95,14 @@ class ShapeHead(AbstractRecord, tag="shape"):
 
 
 @final
-class NumberHead(AbstractRecord, tag="number"):
+class NumberHead(AbstractRecord, tag="number", frozen=True):
     """A number of Python."""
 
     value: bool | int | float
 
 
 @final
-class ComplexHead(AbstractRecord, tag="complex"):
+class ComplexHead(AbstractRecord, tag="complex", frozen=True):
     """A complex number of Python."""
 
     real: float
@@ -96,7 +110,7 @@ class ComplexHead(AbstractRecord, tag="complex"):
 
 
 @final
-class LongHead(AbstractRecord, tag="long"):
+class LongHead(AbstractRecord, tag="long", frozen=True):
     """An int that does not fit 64 bits, in hexadecimal digits."""
 
     digits: Annotated[str, Meta(max_length=4_000, pattern="^-?[0-9a-f]+$")]
@@ -108,7 +122,7 @@ Heads = Annotated[tuple[Head, ...], Meta(max_length=10_000)]
 
 
 @final
-class ErrorHead(AbstractRecord, tag="error"):
+class ErrorHead(AbstractRecord, tag="error", frozen=True):
     """An error, in the parts that all errors have.
 
     Attributes:
@@ -135,7 +149,7 @@ class ErrorHead(AbstractRecord, tag="error"):
 # --- from a client to a server -----------------------------------------------------------------
 
 
-class AbstractMessage(AbstractRecord):
+class AbstractMessage(AbstractRecord, frozen=True):
     """What has a number.
 
     Attributes:
@@ -146,7 +160,7 @@ class AbstractMessage(AbstractRecord):
 
 
 @final
-class Versions(AbstractRecord, tag="versions"):
+class Versions(AbstractRecord, tag="versions", frozen=True):
     """What two processes must have in common, or be warned of.
 
     Attributes:
@@ -169,22 +183,67 @@ class Versions(AbstractRecord, tag="versions"):
 
 
 @final
-class Hello(AbstractMessage, tag="hello"):
+class Hello(AbstractMessage, tag="hello", frozen=True):
     """The first message of a client.
 
     Attributes:
         versions: of the client.
-        session: a number that it has drawn for itself.
+        session: a number that it has drawn for itself, the same at all servers.
+        attempt: how often it has greeted this task so far; the later one counts.
         who: what it is, for messages to other clients.
     """
 
     versions: Versions
-    session: Serial
+    session: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    attempt: Serial
     who: Word
 
 
 @final
-class Register(AbstractMessage, tag="register"):
+class Peers(AbstractMessage, tag="peers", frozen=True):
+    """Who the other tasks are.
+
+    Attributes:
+        tasks: for each its address, and the incarnation of its process.
+    """
+
+    tasks: Annotated[dict[Word, tuple[Word, Serial]], Meta(max_length=10_000)]
+
+
+@final
+class MakeVariable(AbstractMessage, tag="make", frozen=True):
+    """Make a variable, or join the one of that name. Frames: the elements of its first value.
+
+    Attributes:
+        container: where; empty for that of the session.
+        name: its name there.
+        value: its first value.
+        device: where it is.
+        trainable: whether tapes watch its reads.
+    """
+
+    container: Word
+    name: Word
+    value: ArrayHead
+    device: Word
+    trainable: bool
+
+
+@final
+class Fetch(AbstractMessage, tag="fetch", frozen=True):
+    """Send the value of a variable.
+
+    Attributes:
+        container: where it is; empty for that of the session.
+        name: its name there.
+    """
+
+    container: Word
+    name: Word
+
+
+@final
+class Register(AbstractMessage, tag="register", frozen=True):
     """Keep a partition. Frames: the text of its graph, then the arrays that this names.
 
     Attributes:
@@ -203,18 +262,18 @@ class Register(AbstractMessage, tag="register"):
 
 
 @final
-class Release(AbstractMessage, tag="release"):
+class Release(AbstractMessage, tag="release", frozen=True):
     """Let go of a partition."""
 
     partition: Serial
 
 
 @final
-class RunStep(AbstractMessage, tag="run"):
+class RunStep(AbstractMessage, tag="run", frozen=True):
     """Run a partition. Frames: the elements of what is fed.
 
     Attributes:
-        step: a number that no other step in the cluster has.
+        step: its number (`step_number`).
         partition: which one.
         feeds: its inputs.
     """
@@ -225,7 +284,7 @@ class RunStep(AbstractMessage, tag="run"):
 
 
 @final
-class Abort(AbstractMessage, tag="abort"):
+class Abort(AbstractMessage, tag="abort", frozen=True):
     """End a step with an error."""
 
     step: Serial
@@ -233,12 +292,12 @@ class Abort(AbstractMessage, tag="abort"):
 
 
 @final
-class Renew(AbstractMessage, tag="renew"):
+class Renew(AbstractMessage, tag="renew", frozen=True):
     """The client is still there."""
 
 
 @final
-class Goodbye(AbstractMessage, tag="goodbye"):
+class Goodbye(AbstractMessage, tag="goodbye", frozen=True):
     """The client ends its session."""
 
 
@@ -246,7 +305,7 @@ class Goodbye(AbstractMessage, tag="goodbye"):
 
 
 @final
-class Welcome(AbstractMessage, tag="welcome"):
+class Welcome(AbstractMessage, tag="welcome", frozen=True):
     """The answer to a `Hello`.
 
     Attributes:
@@ -261,11 +320,11 @@ class Welcome(AbstractMessage, tag="welcome"):
     task: Word
     incarnation: Serial
     devices: Annotated[tuple[Word, ...], Meta(max_length=10_000)]
-    lease: float
+    lease: Annotated[float, Meta(gt=0, le=1e6)]
 
 
 @final
-class Done(AbstractMessage, tag="done"):
+class Done(AbstractMessage, tag="done", frozen=True):
     """What was asked for is done. Frames: the elements of the results of a step.
 
     Attributes:
@@ -278,7 +337,7 @@ class Done(AbstractMessage, tag="done"):
 
 
 @final
-class Failed(AbstractMessage, tag="failed"):
+class Failed(AbstractMessage, tag="failed", frozen=True):
     """What was asked for has failed, or was refused.
 
     Attributes:
@@ -294,7 +353,7 @@ class Failed(AbstractMessage, tag="failed"):
 
 
 @final
-class KeyHead(AbstractRecord, tag="key"):
+class KeyHead(AbstractRecord, tag="key", frozen=True):
     """The key of a value (`eagerflow.runtime.rendezvous.keys.Key`)."""
 
     step: Serial
@@ -303,7 +362,7 @@ class KeyHead(AbstractRecord, tag="key"):
 
 
 @final
-class ValueMessage(AbstractRecord, tag="value"):
+class ValueMessage(AbstractRecord, tag="value", frozen=True):
     """A value that is sent. Frames: its elements."""
 
     key: KeyHead
@@ -312,7 +371,7 @@ class ValueMessage(AbstractRecord, tag="value"):
 
 
 @final
-class ErrorMessage(AbstractRecord, tag="abort"):
+class ErrorMessage(AbstractRecord, tag="abort", frozen=True):
     """The error that a step is aborted with."""
 
     step: Serial
@@ -320,14 +379,14 @@ class ErrorMessage(AbstractRecord, tag="abort"):
 
 
 @final
-class WantedMessage(AbstractRecord, tag="wanted"):
+class WantedMessage(AbstractRecord, tag="wanted", frozen=True):
     """The values that receivers wait for."""
 
     keys: Annotated[tuple[KeyHead, ...], Meta(max_length=10_000)]
 
 
 @final
-class Carry(AbstractMessage, tag="carry"):
+class Carry(AbstractMessage, tag="carry", frozen=True):
     """A packet of a channel (`eagerflow.runtime.rendezvous.packets.Packet`); its number is there.
 
     Attributes:
@@ -353,6 +412,8 @@ class Carry(AbstractMessage, tag="carry"):
     urgent_upto: Serial
 
 
-Request = Hello | Register | Release | RunStep | Abort | Renew | Goodbye
+Request = (
+    Hello | Peers | MakeVariable | Fetch | Register | Release | RunStep | Abort | Renew | Goodbye
+)
 Answer = Welcome | Done | Failed
 AnyMessage = Request | Answer | Carry

@@ -16,12 +16,21 @@ from eagerflow import errors
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import Limits
-from eagerflow.cluster.protocol.messages import AnyMessage, Carry, Done, Register, Renew, RunStep
+from eagerflow.cluster.protocol.messages import (
+    AnyMessage,
+    Carry,
+    Done,
+    MakeVariable,
+    Register,
+    Renew,
+    RunStep,
+)
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.partitions import read_partition
-from eagerflow.cluster.protocol.values import ArrayHead, decode_values, encode_value
+from eagerflow.cluster.protocol.values import ArrayHead, decode_array, decode_values, encode_value
 from eagerflow.errors import EagerflowError, ProtocolError
 from tests.cluster.protocol.traffic import Frames, Training, find, messages, registrations
+from tests.exploring import examples
 
 TRAINING = Training()
 TRAFFIC = messages() + registrations(TRAINING.graphs)
@@ -40,6 +49,11 @@ def take(frames: Frames) -> Any:
         return values
     if isinstance(message, Carry):
         return read_packet(message, rest)
+    if isinstance(message, MakeVariable):
+        left = iter(rest)
+        value = decode_array(message.value, left)
+        codec.all_taken(left)
+        return value
     if rest:
         raise ProtocolError("frames that belong to nothing")
     return message
@@ -197,7 +211,7 @@ def mutated(draw: Any) -> Frames:
     return frames
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(500))
 @given(mutated())
 def test_mutated_messages_are_refused_or_taken(frames: Frames) -> None:
     refused(frames)
@@ -227,7 +241,7 @@ ITEMS = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(200))
 @given(ITEMS, st.lists(st.binary(max_size=40), max_size=3))
 def test_messages_made_of_anything(item: Any, frames: Frames) -> None:
     refused([msgspec.msgpack.encode(item), *frames])

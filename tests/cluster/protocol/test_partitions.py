@@ -18,6 +18,7 @@ from eagerflow.cluster.protocol.partitions import read_partition, write_partitio
 from eagerflow.errors import EagerflowError, GraphError, ProtocolError, ResourceError
 from eagerflow.graph import Graph
 from tests.cluster.protocol.traffic import Training, find, registrations
+from tests.exploring import examples
 
 TRAINING = Training()
 
@@ -235,7 +236,7 @@ def texts(draw: Any) -> str:
     return "".join(words)
 
 
-@settings(max_examples=800)
+@settings(max_examples=examples(200))
 @given(texts())
 def test_texts_with_other_words_are_refused_or_taken(text: str) -> None:
     resources = {

@@ -13,15 +13,20 @@ from eagerflow.cluster.protocol.messages import (
     PROTOCOL,
     Abort,
     AnyMessage,
+    ArrayHead,
     Done,
     Failed,
+    Fetch,
     Goodbye,
     Hello,
+    MakeVariable,
+    Peers,
     Release,
     Renew,
     RunStep,
     Versions,
     Welcome,
+    step_number,
 )
 from eagerflow.cluster.protocol.packets import write_packet
 from eagerflow.cluster.protocol.partitions import write_partition
@@ -84,17 +89,23 @@ def messages() -> list[Frames]:
     ]  # fmt: skip
     heads = tuple([encode_value(value, frames) for value in values])
     simple: list[tuple[AnyMessage, Frames]] = [
-        (Hello(1, VERSIONS, 77, "a notebook"), []),
+        (Hello(1, VERSIONS, 77, 1, "a notebook"), []),
+        (Peers(2, {"ps:1": ("ipc:///tmp/ps-1", 12)}), []),
+        (
+            MakeVariable(2, "", "w", ArrayHead("float64", (3,)), "cpu:0", True),
+            [np.ones(3).tobytes()],
+        ),
+        (Fetch(2, "", "w"), []),
         (Welcome(1, VERSIONS, "ps:0", 12, ("cpu:0", "cpu:1"), 30.0), []),
         (Release(3, 1), []),
-        (RunStep(4, 77 << 32 | 1, 1, heads), frames),
-        (Abort(5, 77 << 32 | 1, ERROR), []),
+        (RunStep(4, step_number(77, 1), 1, heads), frames),
+        (Abort(5, step_number(77, 1), ERROR), []),
         (Renew(6), []),
         (Goodbye(7), []),
         (Done(8, 4, heads), frames),
         (Failed(9, 4, ERROR), []),
     ]
-    key = Key(77 << 32 | 1, "y -> cpu:1", (("while_loop", 3),))
+    key = Key(step_number(77, 1), "y -> cpu:1", (("while_loop", 3),))
     carried = [
         Message("value", key.step, key, np.ones((2, 2), np.float32)),
         Message("value", key.step, key, None, True),
