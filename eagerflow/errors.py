@@ -22,6 +22,7 @@ __all__ = [
     "CancelledError",
     "CheckpointError",
     "CheckpointWarning",
+    "ClusterWarning",
     "DTypeError",
     "DataDependentError",
     "DeadlineError",
@@ -454,6 +455,10 @@ class WorkerError(EagerflowError, RuntimeError):
 
 class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature
     """A task server died or fell silent."""
+
+
+class ClusterWarning(UserWarning):
+    """A task of a cluster that runs other versions, or was started anew and has lost its state."""
 
 
 class AuthenticationError(EagerflowError, PermissionError):

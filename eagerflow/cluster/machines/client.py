@@ -61,6 +61,8 @@ ClientLog = list[tuple[float, ClientEvent, tuple[ClientInstruction, ...]]]
 
 #: seconds from the first sign of silence to the loss of a task
 SUSPECTED: Final = 10.0
+#: seconds in which a greeting has to be answered
+GREETING: Final = 30.0
 #: the share of a lease after which it is renewed
 _RENEWED: Final = 1 / 3
 
@@ -138,6 +140,7 @@ class ClientMachine:
         versions: of its process.
         who: what it is, for messages to others.
         suspected: how many seconds a task that is silent is waited for.
+        greeting: how many seconds a task is waited for at first.
         log: whether to keep what happened, for `rerun_client`.
 
     Attributes:
@@ -154,8 +157,8 @@ class ClientMachine:
     """
 
     def __init__(
-        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED, *,
-        log: bool = False,
+        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED,
+        greeting: float = GREETING, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
         self.log: ClientLog | None = [] if log else None
@@ -163,6 +166,7 @@ class ClientMachine:
         self._versions = versions
         self._who = who
         self._suspected = suspected
+        self._greeting = greeting
         self._steps = 0
         self._open: dict[Any, _Open] = {}
         self._wake = inf
@@ -194,7 +198,7 @@ class ClientMachine:
         if link.state not in ("absent", "lost"):
             self._lose(task, "another connection has taken its place")
         link.begin()
-        link.lost_at = self._now + self._suspected
+        link.lost_at = self._now + self._greeting
         hello = Hello(0, self._versions, self._session, link.attempt, self._who)
         self._send(task, hello, [])
 
@@ -236,7 +240,7 @@ class ClientMachine:
     def _tick(self) -> None:
         for task, link in self.links.items():
             if link.lost_at <= self._now:
-                self._lose(task, f"nothing was heard of it for {self._suspected:g} seconds")
+                self._lose(task, "nothing was heard of it for too long")
             elif link.renew_at <= self._now:
                 self._send(task, Renew(0), [], None)
 

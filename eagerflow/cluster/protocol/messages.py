@@ -215,7 +215,7 @@ class MakeVariable(AbstractMessage, tag="make", frozen=True):
     """Make a variable, or join the one of that name. Frames: the elements of its first value.
 
     Attributes:
-        container: where; empty for that of the session.
+        container: where; ``default`` is that of the session, others are for all.
         name: its name there.
         value: its first value.
         device: where it is.
@@ -234,7 +234,7 @@ class Fetch(AbstractMessage, tag="fetch", frozen=True):
     """Send the value of a variable.
 
     Attributes:
-        container: where it is; empty for that of the session.
+        container: where it is, as for `MakeVariable`.
         name: its name there.
     """
 

@@ -63,8 +63,14 @@ def write_partition(
     text = "\n".join(printer.graph(graph)).encode()
     frames: list[Frame] = [text]
     arrays = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
-    names = {name: _place(name, r) for name, r in graph.resources.items()}
+    names = {name: _place(name, r) for name, r in resources_of(graph).items()}
     return Register(number, partition, arrays, names, dict(routes), dict(tasks)), frames  # type: ignore[arg-type]  # heads of arrays
+
+
+def resources_of(graph: Graph) -> dict[str, Any]:
+    """The resources that nodes of a graph use, by name; a partition knows those of all as well."""
+    used = {id(value) for node in _nodes(graph) for value in _items(node.attrs.values())}
+    return {name: r for name, r in graph.resources.items() if id(r) in used}
 
 
 def _place(name: str, resource: Any) -> tuple[str, str]:
