@@ -151,9 +151,9 @@ class ClientMachine:
     >>> from eagerflow.cluster.protocol.messages import Versions
     >>> versions = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
     >>> client = ClientMachine(77, versions, "a notebook")
-    >>> [(kind, task, hello, frames)] = client.handle(("connect", "ps:0"), now=0.0)
-    >>> kind, type(hello).__name__, hello.session
-    ('send', 'Hello', 77)
+    >>> (kind, task, hello, frames), wake = client.handle(("connect", "ps:0"), now=0.0)
+    >>> kind, type(hello).__name__, hello.session, wake
+    ('send', 'Hello', 77, ('wake', 30.0))
     """
 
     def __init__(

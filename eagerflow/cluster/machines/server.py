@@ -16,7 +16,7 @@ keys::
                   | ("release", session, partition)
                   | ("connect", task, address, incarnation)
                   | ("lost", task, incarnation)         # another one has taken its place
-                  | ("carry", message, frames)          # a packet for the station
+                  | ("packet", message, frames)          # a packet for the station
                   | ("close", peer)                     # nothing more is sent to it
                   | ("count", what)                     # for the log: what was refused or dropped
                   | ("wake", time)                      # when the next tick is wanted, inf: never
@@ -39,7 +39,6 @@ from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
-    Carry,
     Done,
     ErrorHead,
     Failed,
@@ -48,6 +47,7 @@ from eagerflow.cluster.protocol.messages import (
     Heads,
     Hello,
     MakeVariable,
+    PacketMessage,
     Peers,
     Register,
     Release,
@@ -143,8 +143,8 @@ class ServerMachine:
     # --- events ---
 
     def _message(self, peer: str, role: str, message: AnyMessage, frames: list[Frame]) -> None:
-        if isinstance(message, Carry):
-            self._carry(role, message, frames)
+        if isinstance(message, PacketMessage):
+            self._packet(role, message, frames)
         elif role != "client":
             self._count("a message that tasks do not send")
         elif isinstance(message, Hello):
@@ -380,7 +380,7 @@ class ServerMachine:
 
     # --- other tasks ---
 
-    def _carry(self, role: str, message: Carry, frames: list[Frame]) -> None:
+    def _packet(self, role: str, message: PacketMessage, frames: list[Frame]) -> None:
         if role != "task":
             self._count("a packet that no task has sent")
         elif message.receiver != self._incarnation:
@@ -388,7 +388,7 @@ class ServerMachine:
         elif message.incarnation != self._peers.get(message.sender):
             self._count("a packet of another incarnation")
         else:
-            self._out.append(("carry", message, frames))
+            self._out.append(("packet", message, frames))
 
     def _failure(
         self, wrong: str, *, given: str | None = None, expected: str | None = None,

@@ -12,6 +12,7 @@ from eagerflow.cluster.protocol.values import Frame
 _REMEMBERED: Final = 1_000
 
 
+@final
 class Arrival(Enum):
     """Where the number of a message stands among those that came before."""
 

@@ -17,10 +17,10 @@ from typing import Any, Final, final
 from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.processes.sockets import Received, ServerSockets, check_folder
 from eagerflow.cluster.processes.versions import versions
-from eagerflow.cluster.processes.work import Work, failure_of
+from eagerflow.cluster.processes.work import TaskWork, failure_of
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import Carry
+from eagerflow.cluster.protocol.messages import PacketMessage
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import EagerflowError
@@ -52,7 +52,7 @@ class TaskServer:
         )
         self._station = Station(task, self._end_of, self._put, self._sockets.bell.ring)
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._work = Work(task, self._station, self._did, limits)
+        self._work = TaskWork(task, self._station, self._did, limits)
         self._packets: list[tuple[str, Packet]] = []
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
@@ -116,8 +116,8 @@ class TaskServer:
                 self._sockets.send(peer, codec.write(message, frames))
             elif kind == "do":
                 self._work.do(*what)
-            elif kind == "carry":
-                self._carry(*what)
+            elif kind == "packet":
+                self._packet(*what)
             elif kind == "wake":
                 (self._wake,) = what
             elif kind == "connect":
@@ -133,7 +133,7 @@ class TaskServer:
             elif kind == "release":
                 self._work.release(*what)
 
-    def _carry(self, message: Carry, frames: list[Frame]) -> None:
+    def _packet(self, message: PacketMessage, frames: list[Frame]) -> None:
         try:
             packet = read_packet(message, frames)
         except EagerflowError:

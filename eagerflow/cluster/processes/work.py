@@ -36,7 +36,7 @@ _PRIVATE: Final = "default"
 
 
 @final
-class Work:
+class TaskWork:
     """What a server has, and does.
 
     Its methods are called by the thread that owns the sockets. ``did`` is called by any thread.

@@ -386,7 +386,7 @@ class WantedMessage(AbstractRecord, tag="wanted", frozen=True):
 
 
 @final
-class Carry(AbstractMessage, tag="carry", frozen=True):
+class PacketMessage(AbstractMessage, tag="packet", frozen=True):
     """A packet of a channel (`eagerflow.runtime.rendezvous.packets.Packet`); its number is there.
 
     Attributes:
@@ -416,4 +416,4 @@ Request = (
     Hello | Peers | MakeVariable | Fetch | Register | Release | RunStep | Abort | Renew | Goodbye
 )
 Answer = Welcome | Done | Failed
-AnyMessage = Request | Answer | Carry
+AnyMessage = Request | Answer | PacketMessage

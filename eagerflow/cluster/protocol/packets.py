@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.messages import (
-    Carry,
     ErrorMessage,
     KeyHead,
+    PacketMessage,
     ValueMessage,
     WantedMessage,
 )
@@ -20,7 +20,7 @@ from eagerflow.runtime.rendezvous.packets import Message, Packet
 
 def write_packet(
     packet: Packet, sender: str, incarnation: int, receiver: int
-) -> tuple[Carry, list[Frame]]:
+) -> tuple[PacketMessage, list[Frame]]:
     """The message that carries a packet, and its frames.
 
     Args:
@@ -31,7 +31,7 @@ def write_packet(
     """
     frames: list[Frame] = []
     message = None if packet.message is None else _write(packet.message, sender, frames)
-    return Carry(
+    return PacketMessage(
         packet.number, sender, incarnation, receiver, packet.kind,  # type: ignore[arg-type]  # one of the four
         message, packet.upto, packet.early, packet.limit, packet.urgent_upto,
     ), frames  # fmt: skip
@@ -48,7 +48,7 @@ def _write(
     return ValueMessage(KeyHead(*message.key), encode_value(message.value, frames), message.dead)
 
 
-def read_packet(message: Carry, frames: Sequence[Frame]) -> Packet:
+def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
     """The packet that a message carries.
 
     Raises:

@@ -17,7 +17,6 @@ from eagerflow.cluster.protocol.failures import write_error
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
-    Carry,
     Done,
     ErrorHead,
     Failed,
@@ -25,6 +24,7 @@ from eagerflow.cluster.protocol.messages import (
     Goodbye,
     Hello,
     NumberHead,
+    PacketMessage,
     Peers,
     Register,
     Release,
@@ -405,9 +405,9 @@ def test_limits() -> None:
 def test_roles() -> None:
     server = greeted()
     said(server, Peers(2, {"ps:1": ("ipc:///x", 5)}))
-    packet = Carry(1, "ps:1", 5, 12, "ack", None, 0, (), 0, 0)
+    packet = PacketMessage(1, "ps:1", 5, 12, "ack", None, 0, (), 0, 0)
     assert said(server, packet) == []
-    assert said(server, packet, "p", "task") == [("carry", packet, [])]
+    assert said(server, packet, "p", "task") == [("packet", packet, [])]
     assert said(server, replace(packet, incarnation=4), "p", "task") == []
     assert said(server, replace(packet, receiver=11), "p", "task") == []
     assert said(server, replace(packet, sender="ps:2"), "p", "task") == []

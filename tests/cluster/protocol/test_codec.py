@@ -18,9 +18,9 @@ from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
-    Carry,
     Done,
     MakeVariable,
+    PacketMessage,
     Register,
     Renew,
     RunStep,
@@ -47,7 +47,7 @@ def take(frames: Frames) -> Any:
         values = decode_values(heads, left)
         codec.all_taken(left)
         return values
-    if isinstance(message, Carry):
+    if isinstance(message, PacketMessage):
         return read_packet(message, rest)
     if isinstance(message, MakeVariable):
         left = iter(rest)
@@ -94,7 +94,7 @@ def test_a_step_takes_few_bytes() -> None:
 
 
 def test_packets_come_back() -> None:
-    carried = [codec.read(f) for f in TRAFFIC if isinstance(codec.read(f)[0], Carry)]
+    carried = [codec.read(f) for f in TRAFFIC if isinstance(codec.read(f)[0], PacketMessage)]
     assert len(carried) == 5
     for message, rest in carried:
         packet = read_packet(message, rest)
@@ -235,7 +235,7 @@ def test_noise_is_refused(frames: Frames) -> None:
 #: what MessagePack can hold, with the tags of our records in it
 ITEMS = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text()
-    | st.binary() | st.sampled_from(["run", "done", "array", "list", "carry", "value", "key"]),
+    | st.binary() | st.sampled_from(["run", "done", "array", "list", "packet", "value", "key"]),
     lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=30,
 )  # fmt: skip
@@ -247,7 +247,7 @@ def test_messages_made_of_anything(item: Any, frames: Frames) -> None:
     refused([msgspec.msgpack.encode(item), *frames])
 
 
-@given(st.lists(ITEMS, max_size=4), st.sampled_from(["run", "done", "carry", "register", "hello"]))
+@given(st.lists(ITEMS, max_size=4), st.sampled_from(["run", "done", "packet", "register", "hello"]))
 def test_messages_of_a_known_kind_made_of_anything(items: list[Any], tag: str) -> None:
     refused([msgspec.msgpack.encode([tag, 1, *items])])
 
