@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import select
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
+from threading import get_ident
 from time import monotonic
 from typing import Any, Final, final
 
@@ -28,6 +30,33 @@ from eagerflow.hardware import devices
 from eagerflow.resources.containers import PROCESS
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
+
+
+@final
+class _Jobs:
+    """What is to be run by the thread that owns the sockets.
+
+    Args:
+        ring: wakes that thread.
+    """
+
+    def __init__(self, ring: Callable[[], object]) -> None:
+        self._ring = ring
+        self._jobs: deque[Callable[[], object]] = deque()
+        self.owner = 0
+
+    def submit(self, job: Callable[[], object], /) -> None:
+        """Run it soon; from any thread."""
+        self._jobs.append(job)
+        if get_ident() != self.owner:
+            self._ring()
+
+    def run(self) -> bool:
+        """Run what there is; whether there was something."""
+        some = bool(self._jobs)
+        while self._jobs:
+            self._jobs.popleft()()
+        return some
 
 
 @final
@@ -50,9 +79,10 @@ class TaskServer:
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits
         )
-        self._station = Station(task, self._end_of, self._put, self._sockets.bell.ring)
+        self._station = Station(task, self._end_of, self._put, self._ring)
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._work = TaskWork(task, self._station, self._did, limits)
+        self._jobs = _Jobs(self._sockets.bell.ring)
+        self._work = TaskWork(task, self._station, self._did, self._jobs, limits)
         self._packets: list[tuple[str, Packet]] = []
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
@@ -68,21 +98,29 @@ class TaskServer:
         if parent is not None:
             self._sockets.watch(parent)
         wake = 0.0
+        self._jobs.owner = get_ident()
         try:
             while not self._over:
                 self._sockets.wait(wake)
                 for received in self._sockets.receive():
                     self._take(received)
-                while self._inbox:
-                    self._handle(self._inbox.popleft())
                 if self._wake <= monotonic():
                     self._handle(("tick",))
-                packets, self._packets = self._packets, []
-                wake = min(self._wake, self._station.work(monotonic(), packets))
+                wake = min(self._settle(), self._wake)
                 if parent is not None and _has_ended(parent):
                     return
         finally:
             self._sockets.close()
+
+    def _settle(self) -> float:
+        """Do what there is to do, one thing leading to another; gives when the station wakes."""
+        while True:
+            packets, self._packets = self._packets, []
+            wake = self._station.work(monotonic(), packets)
+            if not self._jobs.run() and not self._inbox:
+                return wake
+            while self._inbox:
+                self._handle(self._inbox.popleft())
 
     def stop(self) -> None:
         """End `serve`; from any thread."""
@@ -91,10 +129,16 @@ class TaskServer:
 
     # --- from any thread ---
 
+    def _ring(self) -> None:
+        """Have the station do what it was asked for; the owner does it before it waits again."""
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
     def _did(self, *what: Any) -> None:
         session, number, results, frames, error = what
         self._inbox.append(("did", session, number, results, list(frames), error))
-        self._sockets.bell.ring()
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
 
     # --- what comes ---
 

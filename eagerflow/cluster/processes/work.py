@@ -25,7 +25,7 @@ from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
-from eagerflow.runtime.scheduled.detached import DetachedStep, Result
+from eagerflow.runtime.scheduled.detached import DetachedStep, Pool, Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
@@ -45,17 +45,21 @@ class TaskWork:
         task: the name of the server.
         transport: between tasks.
         did: told of each message that `do` was called with, once.
+        here: runs work in the thread that owns the sockets.
         limits: on messages.
 
     Attributes:
         places: the task of each device that a partition has named.
     """
 
-    def __init__(self, task: str, transport: Transport, did: Did, limits: Limits) -> None:
+    def __init__(
+        self, task: str, transport: Transport, did: Did, here: Pool, limits: Limits
+    ) -> None:
         self.places: dict[str, str] = {}
         self._task = task
         self._transport = transport
         self._did = did
+        self._here = here
         self._limits = limits
         self._partitions: dict[tuple[int, int], ScheduledTier] = {}
         self._private: dict[int, ResourceContainer] = {}
@@ -129,7 +133,9 @@ class TaskWork:
         _check_feeds(tier, feeds)
         key = session, message.step
         ended = partial(self._ended, key, message.number)
-        step = self._steps[key] = DetachedStep(tier, ended, number=message.step)
+        # to hand over to another thread takes longer than light nodes do
+        pool = None if tier.parallel else self._here
+        step = self._steps[key] = DetachedStep(tier, ended, number=message.step, pool=pool)
         try:
             step.begin(feeds)
         except BaseException:
