@@ -13,7 +13,8 @@ import eagerflow as ef
 
 #: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
 _PACKAGES = {
-    "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl"),
+    "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl", "pyzmq",
+         "msgspec"),
     "notebook": ("jupyterlab", "ipykernel", "ipywidgets", "anywidget", "matplotlib",
                  "scikit-learn"),
     "gpu": ("cupy-cuda12x",),

@@ -59,7 +59,7 @@ class FakeCluster:
         now: the time.
         tasks: by name; those that are up.
         clients: by session.
-        answers: what each client was told of each ticket.
+        answers: what each client was told of each request.
         told: what they were told besides.
         errors: of failed messages that were no exceptions of ours.
         wires: by client and task: the number of the connection that is open.
@@ -144,8 +144,8 @@ class FakeCluster:
             message, rest = codec.read(frames)
             self._tell_server(name, task, ("message", str(wire), "client", message, rest))
 
-    def ask(self, session: int, ticket: Any, *event: Any) -> None:
-        self.answers[session, ticket] = []
+    def ask(self, session: int, request: Any, *event: Any) -> None:
+        self.answers[session, request] = []
         self._tell_client(session, event)
 
     # --- who hears of what ---

@@ -1,7 +1,7 @@
 """What a client decides: a state machine, without sockets, threads or a clock.
 
 It greets each task, gives its messages numbers, and puts the answers of all tasks of a step
-together. Events and instructions are plain tuples, errors are heads. A *ticket*, not None, is the
+together. Events and instructions are plain tuples, errors are heads. A *request*, not None, is the
 caller's name for what it asks for, and is answered once::
 
     event       ::= ("connect", task)                   # there is a connection, a new one
@@ -10,9 +10,9 @@ caller's name for what it asks for, and is answered once::
                   | ("silent", task)                    # its process does not answer the transport
                   | ("heard", task)                     # and does again
                   | ("closed", task)                    # the connection is gone
-                  | ("ask", ticket, task, message, frames)   # of any number: it gets one
-                  | ("run", ticket, {task: (partition, feeds, frames)})
-                  | ("abort", ticket, error)            # of a "run"
+                  | ("ask", request, task, message, frames)   # of any number: it gets one
+                  | ("run", request, {task: (partition, feeds, frames)})
+                  | ("abort", request, error)            # of a "run"
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", task, message, frames)
                   | ("joined", task, welcome)           # it may be asked from now on
@@ -21,8 +21,8 @@ caller's name for what it asks for, and is answered once::
                   | ("suspect", task)
                   | ("lost", task)
                   | ("close", task)
-                  | ("done", ticket, {task: (results, frames)})
-                  | ("failed", ticket, error)
+                  | ("done", request, {task: (results, frames)})
+                  | ("failed", request, error)
                   | ("wake", time)                      # when the next tick is wanted, inf: never
 
 A step that fails on one task is aborted on the others. It has failed when all have answered, so
@@ -80,7 +80,7 @@ class TaskLink:
         lost_at: when a task that is suspect is lost.
         renew_at: when the lease is renewed.
         lease: in seconds.
-        asked: by the number of each message that was not answered: the ticket, None for a renewal.
+        asked: by the number of each message that was not answered: the request, None for a renewal.
     """
 
     __slots__ = ("asked", "attempt", "heard", "incarnation", "lease", "lost_at", "renew_at",
@@ -175,9 +175,9 @@ class ClientMachine:
 
     @property
     def held(self) -> int:
-        """How many tickets are not answered, and messages for them, for leak checks."""
-        asked = [ticket for link in self.links.values() for ticket in link.asked.values()]
-        return len(self._open) + sum(ticket is not None for ticket in asked)
+        """How many requests are not answered, and messages for them, for leak checks."""
+        asked = [request for link in self.links.values() for request in link.asked.values()]
+        return len(self._open) + sum(request is not None for request in asked)
 
     def handle(self, event: ClientEvent, now: float) -> list[ClientInstruction]:
         """What is to be done now that ``event`` has happened."""
@@ -231,11 +231,11 @@ class ClientMachine:
         link.lost_at = link.renew_at = inf
         asked, link.asked = link.asked, {}
         self._out += (("lost", task), ("close", task))
-        for ticket in asked.values():
-            step = self._open[ticket].step if ticket in self._open else 0
+        for request in asked.values():
+            step = self._open[request].step if request in self._open else 0
             what = f", in step {step}" if step else ""
             error = ErrorHead("TaskLost", f"{task} is lost{what}: {why}", task=task)
-            self._answered(ticket, task, error=error)
+            self._answered(request, task, error=error)
 
     def _tick(self) -> None:
         for task, link in self.links.items():
@@ -246,45 +246,45 @@ class ClientMachine:
 
     # --- what is asked ---
 
-    def _ask(self, ticket: Any, task: str, message: AnyMessage, frames: list[Frame]) -> None:
-        if self._begin(ticket, 0, {task}):
-            self._send(task, message, frames, ticket)
+    def _ask(self, request: Any, task: str, message: AnyMessage, frames: list[Frame]) -> None:
+        if self._begin(request, 0, {task}):
+            self._send(task, message, frames, request)
 
-    def _run(self, ticket: Any, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> None:
+    def _run(self, request: Any, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> None:
         self._steps += 1
         step = step_number(self._session, self._steps)
-        if self._begin(ticket, step, set(parts)):
+        if self._begin(request, step, set(parts)):
             for task, (partition, feeds, frames) in parts.items():
-                self._send(task, RunStep(0, step, partition, feeds), frames, ticket)
+                self._send(task, RunStep(0, step, partition, feeds), frames, request)
 
-    def _begin(self, ticket: Any, step: int, tasks: set[str]) -> bool:
+    def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
         """Take note of what is asked; whether all the tasks that it needs are there."""
-        if ticket in self._open:
-            raise ProtocolError("a ticket is in use", given=str(ticket))
+        if request in self._open:
+            raise ProtocolError("a request is in use", given=str(request))
         for task in sorted(tasks):
             link = self.links.get(task)
             if link is None or not link.usable:
-                self._out.append(("failed", ticket, ErrorHead(
+                self._out.append(("failed", request, ErrorHead(
                     "TaskLost", f"{task} is {'absent' if link is None else link.state}",
                     hint="start it again, and what it held", task=task,
                 )))  # fmt: skip
                 return False
         if tasks:
-            self._open[ticket] = _Open(step, tasks)
+            self._open[request] = _Open(step, tasks)
         else:
-            self._out.append(("done", ticket, {}))
+            self._out.append(("done", request, {}))
         return True
 
-    def _abort(self, ticket: Any, error: ErrorHead) -> None:
-        known = self._open.get(ticket)
+    def _abort(self, request: Any, error: ErrorHead) -> None:
+        known = self._open.get(request)
         if known is not None and known.step:
             self._fail(known, error)
 
-    def _send(self, task: str, message: Any, frames: list[Frame], *ticket: Any) -> None:
-        """Send a message with the next number; it is answered if there is a ticket."""
+    def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
+        """Send a message with the next number; it is answered if there is a request."""
         link = self.links[task]
         link.said += 1
-        for one in ticket:
+        for one in request:
             link.asked[link.said] = one
         if link.usable:
             link.renew_at = self._now + link.lease * _RENEWED
@@ -310,11 +310,11 @@ class ClientMachine:
         elif message.answers not in link.asked:
             self._lose(task, "it has answered what it was not asked")
         else:
-            ticket = link.asked.pop(message.answers)
+            request = link.asked.pop(message.answers)
             if isinstance(message, Failed):
-                self._answered(ticket, task, error=message.error)
+                self._answered(request, task, error=message.error)
             else:
-                self._answered(ticket, task, message.results, frames)
+                self._answered(request, task, message.results, frames)
 
     def _greeted(self, task: str, link: TaskLink, message: AnyMessage) -> None:
         if not isinstance(message, Welcome):
@@ -337,21 +337,21 @@ class ClientMachine:
         self._out.append(("joined", task, message))
 
     def _answered(
-        self, ticket: Any, task: str, results: Heads = (), frames: list[Frame] | None = None,
+        self, request: Any, task: str, results: Heads = (), frames: list[Frame] | None = None,
         error: ErrorHead | None = None,
     ) -> None:  # fmt: skip
-        known = self._open.get(ticket)
+        known = self._open.get(request)
         if known is None:
             return  # a renewal
         known.left.discard(task)
         known.results[task] = results, frames or []
         if error is not None:
             self._fail(known, error)
-        if not known.left and self._open.pop(ticket, None) is not None:
+        if not known.left and self._open.pop(request, None) is not None:
             if known.error is None:
-                self._out.append(("done", ticket, known.results))
+                self._out.append(("done", request, known.results))
             else:
-                self._out.append(("failed", ticket, known.error))
+                self._out.append(("failed", request, known.error))
 
     def _fail(self, known: _Open, error: ErrorHead) -> None:
         """A step has failed: of several errors the first counts, and all tasks hear of it."""

@@ -26,10 +26,10 @@ from eagerflow.source import warn
 class Pending:
     """Something that was asked for."""
 
-    __slots__ = ("_bell", "_error", "_results", "ticket")
+    __slots__ = ("_bell", "_error", "_results", "request")
 
-    def __init__(self, ticket: int) -> None:
-        self.ticket = ticket
+    def __init__(self, request: int) -> None:
+        self.request = request
         self._bell = threading.Event()
         self._results: Mapping[str, tuple[Heads, list[Frame]]] = {}
         self._error: EagerflowError | None = None
@@ -87,7 +87,7 @@ class Connections:
         self._changed = threading.Condition()
         self._warnings: deque[str] = deque()
         self._refused: dict[str, EagerflowError] = {}
-        self._tickets = count(1)
+        self._requests = count(1)
         self._wake = float("inf")
         self._over = False
         self._thread = threading.Thread(target=self._serve, name="eagerflow-cluster", daemon=True)
@@ -119,13 +119,13 @@ class Connections:
     def ask(self, task: str, message: AnyMessage, frames: Sequence[Frame] = ()) -> Pending:
         """Send a message; its number is found on the way."""
         pending = self._new()
-        self._tell(("ask", pending.ticket, task, message, list(frames)))
+        self._tell(("ask", pending.request, task, message, list(frames)))
         return pending
 
     def run(self, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> Pending:
         """Run a step; for each task the partition, its feeds, and their frames."""
         pending = self._new()
-        self._tell(("run", pending.ticket, dict(parts)))
+        self._tell(("run", pending.request, dict(parts)))
         return pending
 
     def wait(self, pending: Pending) -> dict[str, list[Any]]:
@@ -138,7 +138,7 @@ class Connections:
             pending.wait()
         except KeyboardInterrupt:
             error = CancelledError("the step was cancelled by Ctrl-C")
-            self._tell(("abort", pending.ticket, write_error(error)))
+            self._tell(("abort", pending.request, write_error(error)))
             pending.wait(2.0)
             raise
         self._warn()
@@ -156,8 +156,8 @@ class Connections:
             warn(self._warnings.popleft(), ClusterWarning)
 
     def _new(self) -> Pending:
-        pending = Pending(next(self._tickets))
-        self._pending[pending.ticket] = pending
+        pending = Pending(next(self._requests))
+        self._pending[pending.request] = pending
         return pending
 
     def _tell(self, event: tuple[Any, ...]) -> None:

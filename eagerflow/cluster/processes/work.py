@@ -25,7 +25,7 @@ from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
-from eagerflow.runtime.scheduled.detached import DetachedStep, Pool, Result
+from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result
 from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
@@ -53,7 +53,7 @@ class TaskWork:
     """
 
     def __init__(
-        self, task: str, transport: Transport, did: Did, here: Pool, limits: Limits
+        self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits
     ) -> None:
         self.places: dict[str, str] = {}
         self._task = task

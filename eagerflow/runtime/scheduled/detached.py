@@ -27,7 +27,7 @@ serving: Final = Workers(most=worker_count, name="server")
 os.register_at_fork(after_in_child=serving.forget)
 
 
-class Pool(Protocol):
+class JobPool(Protocol):
     """Runs pieces of work."""
 
     def submit(self, job: Callable[[], object], /) -> object:
@@ -55,7 +55,7 @@ class DetachedStep:
 
     def __init__(
         self, tier: ScheduledTier, done: Callable[[Result], object], event: StepEvent | None = None,
-        number: int = 0, runner: str = "", pool: Pool | None = None,
+        number: int = 0, runner: str = "", pool: JobPool | None = None,
     ) -> None:  # fmt: skip
         self._done = done
         self._event = event

@@ -1,4 +1,4 @@
-"""Servers and clients of a cluster: each ticket is answered once, and nothing stays."""
+"""Servers and clients of a cluster: each request is answered once, and nothing stays."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def registered(cluster: FakeCluster, session: int = 77) -> FakeCluster:
     return cluster
 
 
-def run(cluster: FakeCluster, ticket: Any, session: int = 77) -> None:
-    cluster.ask(session, ticket, "run", ticket, dict.fromkeys(cluster.names, PART))
+def run(cluster: FakeCluster, request: Any, session: int = 77) -> None:
+    cluster.ask(session, request, "run", request, dict.fromkeys(cluster.names, PART))
 
 
-def answer(cluster: FakeCluster, ticket: Any, session: int = 77) -> tuple[Any, ...]:
-    (one,) = cluster.answers[session, ticket]
+def answer(cluster: FakeCluster, request: Any, session: int = 77) -> tuple[Any, ...]:
+    (one,) = cluster.answers[session, request]
     return one
 
 
@@ -112,8 +112,8 @@ def test_a_partition_that_is_refused_fails_the_steps_that_wait_for_it() -> None:
     registered(cluster)
     run(cluster, "a")
     cluster.run(10)
-    for ticket in ("register ps:0", "a"):
-        kind, _, error = answer(cluster, ticket)
+    for request in ("register ps:0", "a"):
+        kind, _, error = answer(cluster, request)
         assert (kind, error.wrong) == ("failed", "ps:0 has failed")
     run(cluster, "b")
     cluster.run(10)
@@ -457,7 +457,7 @@ def test_a_server_that_says_what_it_should_not_is_lost(message: Any) -> None:
     assert client.handle(("message", "ps:0", message, []), 0.0) == []
 
 
-def test_tickets_are_for_one_thing_at_a_time() -> None:
+def test_requests_are_for_one_thing_at_a_time() -> None:
     cluster = ready(stuck=1.0)
     run(cluster, "a")
     with pytest.raises(ProtocolError, match="in use"):
@@ -487,25 +487,25 @@ class Chaos(RuleBasedStateMachine):
         self.cluster = FakeCluster(
             seed, ("ps:0", "ps:1", "worker:0"), (77, 78), failing=failing, stuck=stuck
         )  # fmt: skip
-        self.tickets = 0
+        self.requests = 0
 
-    def ticket(self) -> int:
-        self.tickets += 1
-        return self.tickets
+    def request(self) -> int:
+        self.requests += 1
+        return self.requests
 
     @rule(session=st.sampled_from([77, 78]))
     def run_step(self, session: int) -> None:
-        run(self.cluster, self.ticket(), session)
+        run(self.cluster, self.request(), session)
 
     @rule(session=st.sampled_from([77, 78]), task=st.integers(0, 2), partition=st.integers(1, 2))
     def register(self, session: int, task: int, partition: int) -> None:
-        ticket, message = self.ticket(), Register(0, partition, {}, {}, {}, {})
+        request, message = self.request(), Register(0, partition, {}, {}, {}, {})
         name = self.cluster.names[task]
-        self.cluster.ask(session, ticket, "ask", ticket, name, message, [])
+        self.cluster.ask(session, request, "ask", request, name, message, [])
 
     @rule(session=st.sampled_from([77, 78]), back=st.integers(0, 3))
     def abort(self, session: int, back: int) -> None:
-        self.cluster._tell_client(session, ("abort", self.tickets - back, ERROR))
+        self.cluster._tell_client(session, ("abort", self.requests - back, ERROR))
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 2.0, 40.0]))
     def wait(self, seconds: float) -> None:
@@ -555,12 +555,12 @@ class Chaos(RuleBasedStateMachine):
         cluster = self.cluster
         for name in cluster.names:
             cluster.thaw(name)
-        for ticket in range(1, self.tickets + 1):
+        for request in range(1, self.requests + 1):
             for session in (77, 78):
-                cluster._tell_client(session, ("abort", ticket, ERROR))
+                cluster._tell_client(session, ("abort", request, ERROR))
         cluster.run(200)
-        for (session, ticket), answers in cluster.answers.items():
-            assert len(answers) == 1, (session, ticket, answers)
+        for (session, request), answers in cluster.answers.items():
+            assert len(answers) == 1, (session, request, answers)
         for client in cluster.clients.values():
             assert client.held == 0
         rerun(cluster)
