@@ -11,6 +11,7 @@ import socket
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple, final
@@ -29,6 +30,11 @@ _SILENCE: Final = 10_000
 _COPIED: Final = 1 << 16
 #: how many messages from one socket are taken before the others have their share
 _SHARE: Final = 100
+# plain ints: operators of pyzmq's flags take longer than the calls
+_EVENTS: Final = int(zmq.EVENTS)
+_READABLE: Final = int(zmq.POLLIN)
+_AT_ONCE: Final = int(zmq.NOBLOCK)
+_AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 def address(folder: Path, task: str, role: str) -> str:
@@ -115,16 +121,23 @@ class _Port:
 
     def closed(self) -> Iterator[int]:
         """The descriptors of connections that are gone."""
-        while self.monitor.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+        while self.monitor.getsockopt(_EVENTS) & _READABLE:
             yield int(recv_monitor_message(self.monitor)["value"])
+
+    def take(self) -> list[Any] | None:
+        """The frames of a message; None if there is none."""
+        try:
+            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]
+        except zmq.Again:
+            return None
 
     def send(self, frames: Sequence[Frame]) -> bool:
         """Whether it was sent; it is not where nobody is, or takes nothing more."""
-        last = len(frames) - 1
+        *first, last = frames
         try:
-            for i, frame in enumerate(frames):
-                more = zmq.SNDMORE if i < last else 0
-                self.socket.send(frame, zmq.NOBLOCK | more, copy=len(frame) <= _COPIED)
+            for frame in first:
+                self.socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
+            self.socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
         except zmq.Again:
             return False
         return True
@@ -144,6 +157,7 @@ class AbstractSockets:
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._poller.register(self.bell, zmq.POLLIN)
+        self._ready: set[Any] = set()  # what has something, as of the last `wait`
 
     def _port(self, kind: int) -> _Port:
         port = _Port(self._context, kind, self._limits)
@@ -159,8 +173,10 @@ class AbstractSockets:
     def wait(self, until: float) -> None:
         """Until something has come, the bell has rung, or that time."""
         left = until - monotonic()
-        self._poller.poll(None if left == float("inf") else max(0, int(left * 1000 + 1)))
-        self.bell.silence()
+        found = self._poller.poll(None if left == inf else max(0, int(left * 1000 + 1)))
+        self._ready = {one for one, _ in found}
+        if self.bell.fileno() in self._ready:
+            self.bell.silence()
 
 
 @final
@@ -191,23 +207,27 @@ class ServerSockets(AbstractSockets):
     def receive(self) -> Iterator[Received]:
         """What has come."""
         for role, port in self._ports.items():
-            yield from self._gone(role, port)
-            for _ in range(_SHARE):
-                if not port.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-                    break
-                who, *frames = port.socket.recv_multipart(copy=False)
-                # first what is gone: its descriptor may be that of this one now
+            if port.monitor in self._ready:
                 yield from self._gone(role, port)
+            for _ in range(_SHARE if port.socket in self._ready else 0):
+                message = port.take()
+                if message is None:
+                    break
+                who, *frames = message
                 peer = who.bytes.hex()
                 if peer not in self._roles:
+                    # first what is gone: its descriptor may be that of this one now
+                    yield from self._gone(role, port)
                     self._roles[peer] = role
                     self._by_descriptor[role, who.get(zmq.SRCFD)] = peer
                 yield Received("frames", peer, role, [frame.buffer for frame in frames])
         for port in self._tasks.values():
-            for _ in port.closed():
-                pass  # who restarts the task tells its new address
-            while port.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
-                port.socket.recv_multipart()  # nothing is said in this direction
+            if port.monitor in self._ready:
+                for _ in port.closed():
+                    pass  # who restarts the task tells its new address
+            if port.socket in self._ready:
+                while port.take() is not None:
+                    pass  # nothing is said in this direction
 
     def _gone(self, role: str, port: _Port) -> Iterator[Received]:
         for descriptor in port.closed():
@@ -269,15 +289,17 @@ class ClientSockets(AbstractSockets):
     def receive(self) -> Iterator[Received]:
         """What has come."""
         for task, port in list(self._tasks.items()):
-            for _ in range(_SHARE):
-                if not port.socket.getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            for _ in range(_SHARE if port.socket in self._ready else 0):
+                frames = port.take()
+                if frames is None:
                     break
-                frames = port.socket.recv_multipart(copy=False)
                 yield Received("frames", task, "task", [frame.buffer for frame in frames])
                 if self._tasks.get(task) is not port:
                     break
-            if self._tasks.get(task) is port and any(True for _ in port.closed()):
-                yield Received("closed", task, "task", [])
+            if port.monitor in self._ready and self._tasks.get(task) is port:
+                for _ in port.closed():
+                    yield Received("closed", task, "task", [])
+                    break
 
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
