@@ -100,6 +100,26 @@ class Bell:
         self._theirs.close()
 
 
+def _socket(context: Any, kind: int, limits: Limits) -> Any:
+    socket = context.socket(kind)
+    socket.linger = 0
+    socket.sndhwm = socket.rcvhwm = 10_000
+    socket.maxmsgsize = max(limits.frame, limits.header)
+    socket.heartbeat_ivl = _HEARTBEAT
+    socket.heartbeat_timeout = _SILENCE
+    socket.reconnect_ivl = -1  # a connection that is gone is another one's business
+    return socket
+
+
+def _send(socket: Any, frames: Sequence[Frame]) -> None:
+    """Send a message; it is dropped where nobody is, or takes nothing more."""
+    *first, last = frames
+    with suppress(zmq.Again):
+        for frame in first:
+            socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
+        socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
+
+
 @final
 class _Port:
     """A socket with what tells of its connections.
@@ -110,13 +130,7 @@ class _Port:
     """
 
     def __init__(self, context: Any, kind: int, limits: Limits) -> None:
-        self.socket = context.socket(kind)
-        self.socket.linger = 0
-        self.socket.sndhwm = self.socket.rcvhwm = 10_000
-        self.socket.maxmsgsize = max(limits.frame, limits.header)
-        self.socket.heartbeat_ivl = _HEARTBEAT
-        self.socket.heartbeat_timeout = _SILENCE
-        self.socket.reconnect_ivl = -1  # a connection that is gone is another one's business
+        self.socket = _socket(context, kind, limits)
         self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
 
     def closed(self) -> Iterator[int]:
@@ -130,17 +144,6 @@ class _Port:
             return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]
         except zmq.Again:
             return None
-
-    def send(self, frames: Sequence[Frame]) -> bool:
-        """Whether it was sent; it is not where nobody is, or takes nothing more."""
-        *first, last = frames
-        try:
-            for frame in first:
-                self.socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
-            self.socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
-        except zmq.Again:
-            return False
-        return True
 
     def close(self) -> None:
         self.socket.disable_monitor()
@@ -196,7 +199,8 @@ class ServerSockets(AbstractSockets):
         self._ports = {role: self._port(zmq.ROUTER) for role in ("client", "task")}
         for role, port in self._ports.items():
             port.socket.bind(address(folder, task, role))
-        self._tasks: dict[str, _Port] = {}
+        self._tasks: dict[str, Any] = {}
+        self._addresses: dict[str, str] = {}
         self._by_descriptor: dict[tuple[str, int], str] = {}
         self._roles: dict[str, str] = {}
 
@@ -221,13 +225,6 @@ class ServerSockets(AbstractSockets):
                     self._roles[peer] = role
                     self._by_descriptor[role, who.get(zmq.SRCFD)] = peer
                 yield Received("frames", peer, role, [frame.buffer for frame in frames])
-        for port in self._tasks.values():
-            if port.monitor in self._ready:
-                for _ in port.closed():
-                    pass  # who restarts the task tells its new address
-            if port.socket in self._ready:
-                while port.take() is not None:
-                    pass  # nothing is said in this direction
 
     def _gone(self, role: str, port: _Port) -> Iterator[Received]:
         for descriptor in port.closed():
@@ -240,28 +237,28 @@ class ServerSockets(AbstractSockets):
         """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
         role = self._roles.get(peer)
         if role is not None:
-            self._ports[role].send([bytes.fromhex(peer), *frames])
+            _send(self._ports[role].socket, [bytes.fromhex(peer), *frames])
 
     def connect(self, task: str, where: str) -> None:
-        """Make it possible to send to another task."""
-        self.disconnect(task)
-        port = self._tasks[task] = self._port(zmq.DEALER)
-        port.socket.connect(where)
-
-    def disconnect(self, task: str) -> None:
-        port = self._tasks.pop(task, None)
-        if port is not None:
-            self._forget(port)
+        """Make it possible to send to another task; the connection is made when it is needed."""
+        self._addresses[task] = where
+        socket = self._tasks.pop(task, None)
+        if socket is not None:
+            socket.close()
 
     def send_task(self, task: str, frames: Sequence[Frame]) -> None:
         """To another task; what cannot go is sent again by the channel."""
-        port = self._tasks.get(task)
-        if port is not None:
-            port.send(frames)
+        socket = self._tasks.get(task)
+        if socket is None and task in self._addresses:
+            # nothing comes this way, and who restarts the task tells its new address
+            socket = self._tasks[task] = _socket(self._context, zmq.DEALER, self._limits)
+            socket.connect(self._addresses[task])
+        if socket is not None:
+            _send(socket, frames)
 
     def close(self) -> None:
-        for port in (*self._ports.values(), *self._tasks.values()):
-            port.close()
+        for part in (*self._ports.values(), *self._tasks.values()):
+            part.close()
         self.bell.close()
         self._context.term()
         for role in self._ports:
@@ -304,7 +301,7 @@ class ClientSockets(AbstractSockets):
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
-            port.send(frames)
+            _send(port.socket, frames)
 
     def close(self) -> None:
         for task in list(self._tasks):
