@@ -395,9 +395,11 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
         receiver: the incarnation that it is meant for.
         kind: of the packet.
         message: what it carries.
+        nbytes: as there.
         upto: as there.
         early: as there.
         limit: as there.
+        limit_bytes: as there.
         urgent_upto: as there.
     """
 
@@ -406,9 +408,11 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
     receiver: Serial
     kind: Literal["value", "urgent", "ack", "probe"]
     message: ValueMessage | ErrorMessage | WantedMessage | None
+    nbytes: Serial
     upto: Serial
     early: Annotated[tuple[Serial, ...], Meta(max_length=10_000)]
     limit: Serial
+    limit_bytes: Serial
     urgent_upto: Serial
 
 

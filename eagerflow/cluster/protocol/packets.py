@@ -33,7 +33,8 @@ def write_packet(
     message = None if packet.message is None else _write(packet.message, sender, frames)
     return PacketMessage(
         packet.number, sender, incarnation, receiver, packet.kind,  # type: ignore[arg-type]  # one of the four
-        message, packet.upto, packet.early, packet.limit, packet.urgent_upto,
+        message, packet.nbytes, packet.upto, packet.early, packet.limit, packet.limit_bytes,
+        packet.urgent_upto,
     ), frames  # fmt: skip
 
 
@@ -59,15 +60,17 @@ def read_packet(message: PacketMessage, frames: Sequence[Frame]) -> Packet:
     inner: Message | None = None
     if isinstance(carried, ValueMessage):
         value = decode_value(carried.value, rest)
-        inner = Message("value", carried.key.step, _key(carried.key), value, carried.dead)
+        inner = Message(
+            "value", carried.key.step, _key(carried.key), value, carried.dead, message.nbytes
+        )
     elif isinstance(carried, ErrorMessage):
         inner = Message("error", carried.step, None, read_error(carried.error))
     elif isinstance(carried, WantedMessage):
         inner = Message("wanted", 0, None, tuple(map(_key, carried.keys)))
     all_taken(rest)
     return Packet(
-        message.kind, message.number, inner, message.upto, message.early, message.limit,
-        message.urgent_upto,
+        message.kind, message.number, inner, message.nbytes, message.upto, message.early,
+        message.limit, message.limit_bytes, message.urgent_upto,
     )  # fmt: skip
 
 

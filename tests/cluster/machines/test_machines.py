@@ -405,7 +405,7 @@ def test_limits() -> None:
 def test_roles() -> None:
     server = greeted()
     said(server, Peers(2, {"ps:1": ("ipc:///x", 5)}))
-    packet = PacketMessage(1, "ps:1", 5, 12, "ack", None, 0, (), 0, 0)
+    packet = PacketMessage(1, "ps:1", 5, 12, "ack", None, 0, 0, (), 0, 0, 0)
     assert said(server, packet) == []
     assert said(server, packet, "p", "task") == [("packet", packet, [])]
     assert said(server, replace(packet, incarnation=4), "p", "task") == []
