@@ -141,7 +141,7 @@ class _Port:
     def take(self) -> list[Any] | None:
         """The frames of a message; None if there is none."""
         try:
-            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]
+            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]  # frames
         except zmq.Again:
             return None
 
