@@ -20,6 +20,8 @@ from eagerflow.errors import ResourceError
 from eagerflow.resources.kinds import kind_name
 
 _R = TypeVar("_R")
+#: 2020, in milliseconds: incarnations fit 63 bits until 2089
+_BEGINNING: Final = 1_577_836_800_000
 
 
 @final
@@ -63,7 +65,8 @@ class Process:
         """Be another incarnation from now on, and another task if one is given."""
         self.task = self.task if task is None else task
         # two that the clock does not tell apart have different numbers of processes
-        self.incarnation = (time.time_ns() // 1_000_000 << 22) | os.getpid() & (1 << 22) - 1
+        moment = time.time_ns() // 1_000_000 - _BEGINNING
+        self.incarnation = (moment << 22) | os.getpid() & (1 << 22) - 1
 
 
 PROCESS: Final = Process()

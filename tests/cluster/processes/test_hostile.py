@@ -19,6 +19,7 @@ from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import Done, Failed, Fetch, Hello, Renew, Welcome
 from eagerflow.errors import AuthenticationError
+from eagerflow.resources.containers import PROCESS
 from tests.cluster.protocol.traffic import Training, messages, registrations
 
 
@@ -29,7 +30,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[TaskServer]:
+def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
+    for name in ("task", "incarnation"):  # this process is no task afterwards
+        monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
     made = TaskServer("ps:0", folder, ef.__version__)
     thread = threading.Thread(target=made.serve, name="server")
     thread.start()
