@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -78,6 +79,7 @@ def _serve(options: argparse.Namespace) -> None:
 
     ef.config(cpu_devices=options.cpu_devices)
     server = TaskServer(options.task, options.folder, ef.__version__)
+    gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", flush=True)
     server.serve(sys.stdin.fileno() if options.with_parent else None)
 

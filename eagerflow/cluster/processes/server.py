@@ -7,7 +7,6 @@ by an inbox and a bell.
 
 from __future__ import annotations
 
-import gc
 import os
 import select
 from collections import deque
@@ -98,7 +97,6 @@ class TaskServer:
         """
         if parent is not None:
             self._sockets.watch(parent)
-        gc.freeze()  # what is loaded stays: collections of garbage need not look at it
         wake = 0.0
         self._jobs.owner = get_ident()
         try:
@@ -112,7 +110,6 @@ class TaskServer:
                 if parent is not None and _has_ended(parent):
                     return
         finally:
-            gc.unfreeze()
             self._sockets.close()
 
     def _settle(self) -> float:
