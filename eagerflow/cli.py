@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import platform
 import sys
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,8 @@ from eagerflow.hardware import kernel_library
 
 #: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
 _PACKAGES = {
-    "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl"),
+    "": ("numpy", "scipy", "ml_dtypes", "optree", "opt_einsum", "threadpoolctl", "pyzmq",
+         "msgspec"),
     "notebook": ("jupyterlab", "ipykernel", "ipywidgets", "anywidget", "matplotlib",
                  "scikit-learn"),
     "gpu": ("cupy-cuda12x",),
@@ -32,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--version", action="version", version=f"eagerflow {ef.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_demo(commands.add_parser("demo", help="train a classifier on handwritten digits"))
+    _add_serve(commands.add_parser("serve", help="be a task of a cluster"))
     info = commands.add_parser("info", help="show versions, devices and memory")
     info.set_defaults(run=lambda options: print("\n".join(_info())))
     options = parser.parse_args(arguments)
@@ -58,6 +61,29 @@ def _demo(options: argparse.Namespace) -> None:
         sys.exit(f"the demo needs {error.name}: pip install 'eagerflow[notebook]'")
     seeds = [options.seed] if options.seeds is None else range(options.seeds)
     demo.main(seeds, epochs=options.epochs, picture=options.picture)
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--task", required=True, help="its name, such as ps:0")
+    parser.add_argument(
+        "--folder", type=Path, required=True, help="where to listen, for this user alone"
+    )
+    parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
+    parser.add_argument(
+        "--with-parent", action="store_true", help="end when nothing more comes from its input"
+    )
+    parser.set_defaults(run=_serve)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    # ZeroMQ is for clusters alone
+    from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
+
+    ef.config(cpu_devices=options.cpu_devices)
+    server = TaskServer(options.task, options.folder, ef.__version__)
+    gc.freeze()  # what is loaded stays: collections of garbage need not look at it
+    print("ready", flush=True)
+    server.serve(sys.stdin.fileno() if options.with_parent else None)
 
 
 def _positive(text: str) -> int:

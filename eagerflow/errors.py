@@ -22,6 +22,7 @@ __all__ = [
     "CancelledError",
     "CheckpointError",
     "CheckpointWarning",
+    "ClusterWarning",
     "DTypeError",
     "DataDependentError",
     "DeadlineError",
@@ -44,9 +45,11 @@ __all__ = [
     "OutOfMemoryError",
     "PlacementError",
     "PlacementWarning",
+    "ProtocolError",
     "QueueClosedError",
     "RecordError",
     "RendezvousError",
+    "ResourceError",
     "RetraceWarning",
     "SettingError",
     "ShapeError",
@@ -351,6 +354,17 @@ class RendezvousError(EagerflowError, RuntimeError):
     """A value that is sent or received twice, or along an edge that its step does not have."""
 
 
+class ResourceError(EagerflowError, ValueError):
+    """A name of a container that stands for something else than was asked for, or for nothing."""
+
+
+class ProtocolError(EagerflowError, ValueError):
+    """A message of another process that is malformed, too large, or of another protocol.
+
+    It was dropped or answered with this error; whoever got it goes on.
+    """
+
+
 class GraphSyntaxError(GraphError):
     """A text that is not the text form of a graph.
 
@@ -441,6 +455,10 @@ class WorkerError(EagerflowError, RuntimeError):
 
 class TaskLost(EagerflowError, RuntimeError):  # noqa: N818 - the name in the literature
     """A task server died or fell silent."""
+
+
+class ClusterWarning(UserWarning):
+    """A task of a cluster that runs other versions, or was started anew and has lost its state."""
 
 
 class AuthenticationError(EagerflowError, PermissionError):

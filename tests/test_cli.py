@@ -187,3 +187,13 @@ def test_demo_says_when_runs_differ() -> None:
     different = compared([2.0, 1.5], 3)
     assert different.startswith("DIFFERENT: 1 losses differ, the first in step 1")
     assert "other predictions" in compared([2.0, 1.0], 4)
+
+
+def test_serve_needs_a_folder_for_this_user_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "eagerflow", "serve", "--task", "ps:0", "--folder", str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "is not for this user alone" in done.stderr

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 #: what must not be loaded by the import
-HEAVY = ("zmq", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget", "matplotlib",
-         "sklearn", "pandas", "pyarrow", "PIL", "cloudpickle", "torch", "tqdm", "eagerflow.cli",
-         "eagerflow.demo", "eagerflow_widgets")  # fmt: skip
+HEAVY = ("zmq", "msgspec", "cupy", "llvmlite", "scipy", "IPython", "ipywidgets", "anywidget",
+         "matplotlib", "sklearn", "pandas", "pyarrow", "PIL", "cloudpickle", "torch", "tqdm",
+         "eagerflow.cli", "eagerflow.demo", "eagerflow_widgets")  # fmt: skip
 
 #: parts that programs of plain ops do without, and the package that only these need
 LATER = ("eagerflow.autodiff", "eagerflow.autograph", "eagerflow.checkpoint", "eagerflow.control",

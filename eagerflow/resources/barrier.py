@@ -11,6 +11,7 @@ from eagerflow.events import QueueEvent, told
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import operation_event
 from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import PriorityStore
 from eagerflow.resources.requests import check_count
@@ -31,13 +32,14 @@ class BarrierState:
         key_dtype: of the keys, int64 or bytes.
 
     Attributes:
+        identity: its name in its container.
         ready: the elements that are ready, ``(key, parts)``: those first whose key came first.
         closed: whether no new keys come in any more.
         cancelled: whether nothing comes in any more.
     """
 
     __slots__ = ("__weakref__", "_calls", "_incomplete", "cancelled", "closed", "device",
-                 "key_dtype", "lock", "name", "ready", "types")  # fmt: skip
+                 "identity", "key_dtype", "lock", "name", "ready", "types")  # fmt: skip
 
     def __init__(
         self, types: Sequence[TensorType], device: Device | None = None, name: str | None = None,
@@ -47,6 +49,7 @@ class BarrierState:
         self.device = device
         self.name = name
         self.key_dtype = key_dtype
+        self.identity = DEFAULT.add(self, name)
         self.ready = QueueState(None, PriorityStore(), "barrier", types, device, name)
         self.lock = self.ready.lock
         self.closed = False

@@ -8,6 +8,7 @@ from operator import index
 from typing import Final, final
 
 from eagerflow.errors import TensorValueError
+from eagerflow.resources.containers import DEFAULT
 
 _LIMIT: Final = 2**64
 
@@ -28,15 +29,19 @@ class GeneratorState:
     Args:
         seed: 0 to 2**64 - 1; taken from the operating system if not given.
 
+    Attributes:
+        identity: its name in its container.
+
     Raises:
         TensorValueError: the seed is no such number.
     """
 
-    __slots__ = ("__weakref__", "_lock", "_seed", "_ticket")
+    __slots__ = ("__weakref__", "_lock", "_seed", "_ticket", "identity")
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
         self._ticket = 0
+        self.identity = DEFAULT.add(self)
         self._seed = int.from_bytes(os.urandom(8)) if seed is None else _word("the seed", seed)
 
     def reserve(self, count: int = 1) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from eagerflow.events import LevelEvent, WaitEvent, end
 from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import know
 from eagerflow.resources.attempts import AbstractAttempt
+from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.levels import Level
 from eagerflow.types import TensorSpec, TensorType
 
@@ -35,6 +36,7 @@ class AbstractMeeting(ABC):
     Attributes:
         kind: the same.
         name: the same.
+        identity: its name in its container.
         label: the name, or one that tells it from others.
         room: how many elements there is room for, infinity for any number.
         closed: whether nothing comes in any more.
@@ -43,8 +45,8 @@ class AbstractMeeting(ABC):
         lock: held while something changes.
     """
 
-    __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "kind", "label",
-                 "lock", "name")  # fmt: skip
+    __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "identity", "kind",
+                 "label", "lock", "name")  # fmt: skip
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
@@ -53,6 +55,7 @@ class AbstractMeeting(ABC):
     def __init__(self, wait_queues: int, kind: str = "", name: str | None = None) -> None:
         self.kind = kind
         self.name = name
+        self.identity = DEFAULT.add(self, name)
         self.label = name or (kind and f"{kind}-{next(_serial)}")
         # a finaliser that the collector runs in the middle may ask for the size: no deadlock
         self.lock: Final = threading.RLock()

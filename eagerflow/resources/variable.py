@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any, Final, final
 from weakref import WeakSet
 
 from eagerflow.hardware import Lane
+from eagerflow.resources.containers import DEFAULT
 from eagerflow.source import capture
 from eagerflow.types import Shape, TensorType
 
@@ -32,13 +34,14 @@ class VariableState:
     Attributes:
         lock: held while the array is read or assigned; assignments that depend on the value
             before hold it from one to the other.
+        identity: its name in its container.
         made: the line that made it, None if that is not known.
         moved: whether it was moved.
         companions: the variables that move with it, itself among them; None for none.
     """
 
-    __slots__ = ("__weakref__", "_data", "companions", "device", "dtype", "lane", "lock", "made",
-                 "moved", "name", "shape", "trainable")  # fmt: skip
+    __slots__ = ("__weakref__", "_data", "companions", "device", "dtype", "identity", "lane",
+                 "lock", "made", "moved", "name", "shape", "trainable")  # fmt: skip
 
     def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
@@ -49,6 +52,7 @@ class VariableState:
         self.shape: Shape = data.shape
         self.trainable = trainable
         self.name = name
+        self.identity = DEFAULT.add(self, name)
         self.made = capture()
         self.moved = False
         self.companions: Companions | None = None
@@ -158,9 +162,12 @@ class VariableGroup:
 def in_order(states: Iterable[VariableState]) -> list[VariableState]:
     """Variables, each once, in the order in which all holders of several of their locks take them.
 
-    With one order, no two holders wait for each other.
+    With one order, no two holders wait for each other, be they of one process or of several.
     """
-    return sorted(set(states), key=id)
+    return sorted(set(states), key=_identity)
+
+
+_identity: Final = attrgetter("identity")
 
 
 def _count(state: VariableState) -> int:

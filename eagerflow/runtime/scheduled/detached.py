@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, final
 
 from eagerflow import events
 from eagerflow.core.op import find_op
@@ -27,6 +27,13 @@ serving: Final = Workers(most=worker_count, name="server")
 os.register_at_fork(after_in_child=serving.forget)
 
 
+class JobPool(Protocol):
+    """Runs pieces of work."""
+
+    def submit(self, job: Callable[[], object], /) -> object:
+        """Run ``job`` soon, in whatever thread."""
+
+
 @final
 class DetachedStep:
     """One run of a graph without a waiting caller.
@@ -38,6 +45,7 @@ class DetachedStep:
         event: of the step, if it has a listener; it ends before ``done`` has the result.
         number: of the step, for events.
         runner: the name of the runner that it is for, in events.
+        pool: runs what can go on; one of its own kind if not given.
 
     Attributes:
         thread: the thread that works for it now, 0 for none.
@@ -47,12 +55,12 @@ class DetachedStep:
 
     def __init__(
         self, tier: ScheduledTier, done: Callable[[Result], object], event: StepEvent | None = None,
-        number: int = 0, runner: str = "",
+        number: int = 0, runner: str = "", pool: JobPool | None = None,
     ) -> None:  # fmt: skip
         self._done = done
         self._event = event
         self._runner = runner
-        self._pool = shared if _calls_python(tier.graph) else serving
+        self._pool = pool or (shared if _calls_python(tier.graph) else serving)
         self._step = ScheduledStep(tier, wake=self._wake, checked=True, number=number)
         self.thread = 0
 

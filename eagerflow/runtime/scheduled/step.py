@@ -81,7 +81,7 @@ class ScheduledStep:
         self._number = number or next_step()  # of its own: what comes late is for no other step
         self.rendezvous: Rendezvous | None = None
         if tier.routes is not None:
-            self.rendezvous = Rendezvous(self._number, tier.routes)
+            self.rendezvous = Rendezvous(self._number, tier.routes, transport=tier.transport)
         self.left: list[Left] = []
         self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -18,6 +18,7 @@ from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated.writes import Written
 from eagerflow.runtime.rendezvous.keys import Route
+from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 from eagerflow.runtime.scheduled.actions import HEAVY
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
@@ -78,13 +79,16 @@ class ScheduledTier:
         overlap: whether iterations of a loop may overlap, up to its ``parallel_iterations``.
         workers: how many threads regions are cut for; 0 for as many as can be used.
         partitioned: whether the graph is cut into partitions, one for each device.
+        routes: of a graph that is a partition itself: from where to where its edges go.
+        transport: brings values to other partitions.
 
     Attributes:
         name: ``"scheduled"``, or ``"partitioned"``.
         direct: None.
         graph: the lowered graph.
         cut: its partitions; None if it was not cut.
-        routes: from where to where they send; None if it was not cut.
+        routes: from where to where they send; None where nothing is sent.
+        transport: the same.
         number: of the executable.
         plan: the scheduled nodes, as the scheduler sees them.
         frames: what they do, by the frame that they lie in.
@@ -110,7 +114,8 @@ class ScheduledTier:
     def __init__(
         self, graph: Graph, number: int = 0, *, whole: Callable[[Node], bool] = waits_nowhere,
         seconds: Callable[[Node], float] | None = None, overlap: bool = True, workers: int = 0,
-        partitioned: bool = False,
+        partitioned: bool = False, routes: Mapping[str, Route] | None = None,
+        transport: Transport = IN_PROCESS,
     ) -> None:  # fmt: skip
         threads = op_threads()
         seconds = seconds or node_seconds(threads)
@@ -118,7 +123,8 @@ class ScheduledTier:
         self.number = number
         self.name = "partitioned" if partitioned else "scheduled"
         self.cut = cut(graph) if partitioned else None
-        self.routes = None if self.cut is None else _routes(self.cut)
+        self.routes = routes if self.cut is None else _routes(self.cut)
+        self.transport = transport
         parts = [graph] if self.cut is None else [p.graph for p in self.cut.partitions]
         builder = PlanBuilder()
         made = {g: ScheduledNodes(g, seconds, number, overlap, workers, builder) for g in parts}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -57,7 +56,11 @@ class NotedTransport:
 @pytest.fixture
 def told() -> Iterator[NotedTransport]:
     made = NotedTransport()
-    with patch.object(steps, "Rendezvous", partial(Rendezvous, transport=made)):
+
+    def meet(step: int, routes: Any, transport: Any) -> Rendezvous:
+        return Rendezvous(step, routes, transport=made)
+
+    with patch.object(steps, "Rendezvous", meet):
         yield made
 
 

@@ -1,0 +1,394 @@
+"""What a client decides: a state machine, without sockets, threads or a clock.
+
+It greets each task, gives its messages numbers, and puts the answers of all tasks of a step
+together. Events and instructions are plain tuples, errors are heads. A *request*, not None, is the
+caller's name for what it asks for, and is answered once::
+
+    event       ::= ("connect", task)                   # there is a connection, a new one
+                  | ("message", task, message, frames)
+                  | ("malformed", task, error)
+                  | ("silent", task)                    # its process does not answer the transport
+                  | ("heard", task)                     # and does again
+                  | ("closed", task)                    # the connection is gone
+                  | ("ask", request, task, message, frames)   # of any number: it gets one
+                  | ("run", request, {task: (partition, feeds, frames)})
+                  | ("abort", request, error)            # of a "run"
+                  | ("tick",)                           # it may be the time that was asked for
+    instruction ::= ("send", task, message, frames)
+                  | ("joined", task, welcome)           # it may be asked from now on
+                  | ("refused", task, error)
+                  | ("warn", text)
+                  | ("suspect", task)
+                  | ("lost", task)
+                  | ("close", task)
+                  | ("done", request, {task: (results, frames)})
+                  | ("failed", request, error)
+                  | ("wake", time)                      # when the next tick is wanted, inf: never
+
+A step that fails on one task is aborted on the others. It has failed when all have answered, so
+that nothing of it runs any more; a task that is lost has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any, Final, final
+
+from msgspec.structs import replace
+
+from eagerflow.cluster.protocol.messages import (
+    Abort,
+    AnyMessage,
+    Done,
+    ErrorHead,
+    Failed,
+    Heads,
+    Hello,
+    Renew,
+    RunStep,
+    Versions,
+    Welcome,
+    step_number,
+)
+from eagerflow.cluster.protocol.values import Frame
+from eagerflow.errors import ProtocolError
+
+ClientEvent = tuple[Any, ...]
+ClientInstruction = tuple[Any, ...]
+#: what happened: the time, the event, and the instructions that it led to
+ClientLog = list[tuple[float, ClientEvent, tuple[ClientInstruction, ...]]]
+
+#: seconds from the first sign of silence to the loss of a task
+SUSPECTED: Final = 10.0
+#: seconds in which a greeting has to be answered
+GREETING: Final = 30.0
+#: the share of a lease after which it is renewed
+_RENEWED: Final = 1 / 3
+
+
+@final
+class TaskLink:
+    """What a client knows of one task.
+
+    Attributes:
+        state: ``"absent"``, ``"greeting"``, ``"ready"``, ``"suspect"`` or ``"lost"``.
+        attempt: how often it was greeted.
+        incarnation: of its process; 0 before the first greeting was answered.
+        said: how many messages it was sent on this connection.
+        heard: how many came from it.
+        lost_at: when a task that is suspect is lost.
+        renew_at: when the lease is renewed.
+        lease: in seconds.
+        asked: by the number of each message that was not answered: the request, None for a renewal.
+    """
+
+    __slots__ = ("asked", "attempt", "heard", "incarnation", "lease", "lost_at", "renew_at",
+                 "said", "state")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.state = "absent"
+        self.attempt = 0
+        self.incarnation = 0
+        self.said = 0
+        self.heard = 0
+        self.lease = inf
+        self.lost_at = inf
+        self.renew_at = inf
+        self.asked: dict[int, Any] = {}
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked for something."""
+        return self.state in ("ready", "suspect")
+
+    def begin(self) -> None:
+        """A new connection."""
+        self.state = "greeting"
+        self.attempt += 1
+        self.said = self.heard = 0
+        self.lost_at = self.renew_at = inf
+        self.asked = {}
+
+
+@final
+class _Open:
+    """A step, or something else that was asked for, that is not answered yet.
+
+    Attributes:
+        step: its number; 0 for anything else.
+        left: the tasks that have not answered.
+        results: of those that have.
+        error: the first that came.
+    """
+
+    __slots__ = ("error", "left", "results", "step")
+
+    def __init__(self, step: int, left: set[str]) -> None:
+        self.step = step
+        self.left = left
+        self.results: dict[str, tuple[Heads, list[Frame]]] = {}
+        self.error: ErrorHead | None = None
+
+
+@final
+class ClientMachine:
+    """The state of one client.
+
+    Args:
+        session: a number that nobody else has, from 1 on, below 2**31.
+        versions: of its process.
+        who: what it is, for messages to others.
+        suspected: how many seconds a task that is silent is waited for.
+        greeting: how many seconds a task is waited for at first.
+        log: whether to keep what happened, for `rerun_client`.
+
+    Attributes:
+        links: by the name of each task.
+        log: what happened; None if it is not kept.
+
+    >>> from eagerflow.cluster.machines.client import ClientMachine
+    >>> from eagerflow.cluster.protocol.messages import Versions
+    >>> versions = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
+    >>> client = ClientMachine(77, versions, "a notebook")
+    >>> (kind, task, hello, frames), wake = client.handle(("connect", "ps:0"), now=0.0)
+    >>> kind, type(hello).__name__, hello.session, wake
+    ('send', 'Hello', 77, ('wake', 30.0))
+    """
+
+    def __init__(
+        self, session: int, versions: Versions, who: str, suspected: float = SUSPECTED,
+        greeting: float = GREETING, *, log: bool = False,
+    ) -> None:  # fmt: skip
+        self.links: dict[str, TaskLink] = {}
+        self.log: ClientLog | None = [] if log else None
+        self._session = session
+        self._versions = versions
+        self._who = who
+        self._suspected = suspected
+        self._greeting = greeting
+        self._steps = 0
+        self._open: dict[Any, _Open] = {}
+        self._wake = inf
+        self._now = 0.0
+        self._out: list[ClientInstruction] = []
+
+    @property
+    def held(self) -> int:
+        """How many requests are not answered, and messages for them, for leak checks."""
+        asked = [request for link in self.links.values() for request in link.asked.values()]
+        return len(self._open) + sum(request is not None for request in asked)
+
+    def handle(self, event: ClientEvent, now: float) -> list[ClientInstruction]:
+        """What is to be done now that ``event`` has happened."""
+        self._now, self._out = now, []
+        _HANDLERS[event[0]](self, *event[1:])
+        wake = min((min(k.lost_at, k.renew_at) for k in self.links.values()), default=inf)
+        if wake != self._wake:
+            self._wake = wake
+            self._out.append(("wake", wake))
+        if self.log is not None:
+            self.log.append((now, event, tuple(self._out)))
+        return self._out
+
+    # --- connections ---
+
+    def _connect(self, task: str) -> None:
+        link = self.links.setdefault(task, TaskLink())
+        if link.state not in ("absent", "lost"):
+            self._lose(task, "another connection has taken its place")
+        link.begin()
+        link.lost_at = self._now + self._greeting
+        hello = Hello(0, self._versions, self._session, link.attempt, self._who)
+        self._send(task, hello, [])
+
+    def _closed(self, task: str) -> None:
+        self._lose(task, "its process has ended, or the connection was closed")
+
+    def _malformed(self, task: str, error: ErrorHead) -> None:
+        self._lose(task, f"it has sent what is no message: {error.wrong}")
+
+    def _silent(self, task: str) -> None:
+        link = self.links[task]
+        if link.state == "ready":
+            link.state = "suspect"
+            link.lost_at = self._now + self._suspected
+            self._out.append(("suspect", task))
+        elif link.state == "greeting":
+            link.lost_at = min(link.lost_at, self._now + self._suspected)
+
+    def _heard(self, task: str) -> None:
+        link = self.links[task]
+        link.lost_at = inf
+        if link.state == "suspect":
+            link.state = "ready"
+
+    def _lose(self, task: str, why: str) -> None:
+        link = self.links[task]
+        if link.state in ("absent", "lost"):
+            return
+        link.state = "lost"
+        link.lost_at = link.renew_at = inf
+        asked, link.asked = link.asked, {}
+        self._out += (("lost", task), ("close", task))
+        for request in asked.values():
+            step = self._open[request].step if request in self._open else 0
+            what = f", in step {step}" if step else ""
+            error = ErrorHead("TaskLost", f"{task} is lost{what}: {why}", task=task)
+            self._answered(request, task, error=error)
+
+    def _tick(self) -> None:
+        for task, link in self.links.items():
+            if link.lost_at <= self._now:
+                self._lose(task, "nothing was heard of it for too long")
+            elif link.renew_at <= self._now:
+                self._send(task, Renew(0), [], None)
+
+    # --- what is asked ---
+
+    def _ask(self, request: Any, task: str, message: AnyMessage, frames: list[Frame]) -> None:
+        if self._begin(request, 0, {task}):
+            self._send(task, message, frames, request)
+
+    def _run(self, request: Any, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> None:
+        self._steps += 1
+        step = step_number(self._session, self._steps)
+        if self._begin(request, step, set(parts)):
+            for task, (partition, feeds, frames) in parts.items():
+                self._send(task, RunStep(0, step, partition, feeds), frames, request)
+
+    def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
+        """Take note of what is asked; whether all the tasks that it needs are there."""
+        if request in self._open:
+            raise ProtocolError("a request is in use", given=str(request))
+        for task in sorted(tasks):
+            link = self.links.get(task)
+            if link is None or not link.usable:
+                self._out.append(("failed", request, ErrorHead(
+                    "TaskLost", f"{task} is {'absent' if link is None else link.state}",
+                    hint="start it again, and what it held", task=task,
+                )))  # fmt: skip
+                return False
+        if tasks:
+            self._open[request] = _Open(step, tasks)
+        else:
+            self._out.append(("done", request, {}))
+        return True
+
+    def _abort(self, request: Any, error: ErrorHead) -> None:
+        known = self._open.get(request)
+        if known is not None and known.step:
+            self._fail(known, error)
+
+    def _send(self, task: str, message: Any, frames: list[Frame], *request: Any) -> None:
+        """Send a message with the next number; it is answered if there is a request."""
+        link = self.links[task]
+        link.said += 1
+        for one in request:
+            link.asked[link.said] = one
+        if link.usable:
+            link.renew_at = self._now + link.lease * _RENEWED
+        self._out.append(("send", task, replace(message, number=link.said), frames))
+
+    # --- answers ---
+
+    def _message(self, task: str, message: AnyMessage, frames: list[Frame]) -> None:
+        link = self.links[task]
+        if link.state in ("absent", "lost"):
+            return  # it was on its way
+        if not isinstance(message, Welcome | Done | Failed) or message.number != link.heard + 1:
+            self._lose(task, "it has sent a message that does not come next")
+            return
+        link.heard += 1
+        self._heard(task)
+        if link.state == "greeting":
+            self._greeted(task, link, message)
+        elif isinstance(message, Welcome):
+            self._lose(task, "it has greeted twice")
+        elif isinstance(message, Failed) and message.answers == 0:
+            self._lose(task, message.error.wrong)
+        elif message.answers not in link.asked:
+            self._lose(task, "it has answered what it was not asked")
+        else:
+            request = link.asked.pop(message.answers)
+            if isinstance(message, Failed):
+                self._answered(request, task, error=message.error)
+            else:
+                self._answered(request, task, message.results, frames)
+
+    def _greeted(self, task: str, link: TaskLink, message: AnyMessage) -> None:
+        if not isinstance(message, Welcome):
+            if isinstance(message, Failed):
+                self._out.append(("refused", task, message.error))
+            self._lose(task, "it has not let this client in")
+            return
+        ours, theirs = self._versions, message.versions
+        for field in ("eagerflow", "kernels", "python", "numpy"):
+            here, there = getattr(ours, field), getattr(theirs, field)
+            if here != there:
+                self._out.append(("warn", f"{task} has {field} {there}, this process {here}"))
+        if link.incarnation not in (0, message.incarnation):
+            text = f"{task} was started anew: what it held is lost"
+            self._out.append(("warn", text))
+        link.state = "ready"
+        link.incarnation = message.incarnation
+        link.lease = message.lease
+        link.renew_at = self._now + link.lease * _RENEWED
+        self._out.append(("joined", task, message))
+
+    def _answered(
+        self, request: Any, task: str, results: Heads = (), frames: list[Frame] | None = None,
+        error: ErrorHead | None = None,
+    ) -> None:  # fmt: skip
+        known = self._open.get(request)
+        if known is None:
+            return  # a renewal
+        known.left.discard(task)
+        known.results[task] = results, frames or []
+        if error is not None:
+            self._fail(known, error)
+        if not known.left and self._open.pop(request, None) is not None:
+            if known.error is None:
+                self._out.append(("done", request, known.results))
+            else:
+                self._out.append(("failed", request, known.error))
+
+    def _fail(self, known: _Open, error: ErrorHead) -> None:
+        """A step has failed: of several errors the first counts, and all tasks hear of it."""
+        if known.error is not None:
+            return
+        known.error = error
+        known.results = {}
+        for task in sorted(known.left):
+            link = self.links.get(task)
+            if known.step and link is not None and link.usable:
+                self._send(task, Abort(0, known.step, error), [])
+
+
+def rerun_client(log: ClientLog, machine: ClientMachine) -> None:
+    """Let a new machine go through the events of a log; its instructions must be the same.
+
+    Raises:
+        ProtocolError: they are not.
+    """
+    for number, (now, event, expected) in enumerate(log):
+        instructions = machine.handle(event, now)
+        if tuple(instructions) != expected:
+            raise ProtocolError(
+                f"event {number} {event} leads to other instructions than in the log",
+                given=str(instructions), expected=str(expected),
+            )  # fmt: skip
+
+
+_HANDLERS: Final[dict[str, Callable[..., None]]] = {
+    "connect": ClientMachine._connect,
+    "message": ClientMachine._message,
+    "malformed": ClientMachine._malformed,
+    "silent": ClientMachine._silent,
+    "heard": ClientMachine._heard,
+    "closed": ClientMachine._closed,
+    "ask": ClientMachine._ask,
+    "run": ClientMachine._run,
+    "abort": ClientMachine._abort,
+    "tick": ClientMachine._tick,
+}

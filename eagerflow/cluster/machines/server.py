@@ -1,0 +1,436 @@
+"""What a task server decides: a state machine, without sockets, threads or a clock.
+
+Events and instructions are plain tuples, errors are heads. A *peer* is a connection, as the
+transport calls it; what it may say, as a ``"client"`` or a ``"task"``, the transport knows by its
+keys::
+
+    event       ::= ("message", peer, role, message, frames)
+                  | ("malformed", peer, error)          # what came was no message
+                  | ("closed", peer)                    # the connection is gone
+                  | ("did", session, number, results, frames, error)   # of a "do"; error or None
+                  | ("tick",)                           # it may be the time that was asked for
+    instruction ::= ("send", peer, message, frames)
+                  | ("do", session, message, frames)    # answered by "did", in any order
+                  | ("abort", session, step, error)     # of a step that is done; "did" follows
+                  | ("free", session)                   # all that a session had
+                  | ("release", session, partition)
+                  | ("connect", task, address, incarnation)
+                  | ("lost", task, incarnation)         # another one has taken its place
+                  | ("packet", message, frames)          # a packet for the station
+                  | ("close", peer)                     # nothing more is sent to it
+                  | ("count", what)                     # for the log: what was refused or dropped
+                  | ("wake", time)                      # when the next tick is wanted, inf: never
+
+Every message of a session has the next number. One that came before is dropped, so what is recorded
+and sent again does nothing; a gap ends the session. A session is over when its connection closes,
+its lease ends or it says so; then its steps are aborted, and what it had is freed when they have
+ended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Final, final
+
+from eagerflow.cluster.machines.sessions import Arrival, Session, Waiting
+from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.messages import (
+    Abort,
+    AnyMessage,
+    Done,
+    ErrorHead,
+    Failed,
+    Fetch,
+    Goodbye,
+    Heads,
+    Hello,
+    MakeVariable,
+    PacketMessage,
+    Peers,
+    Register,
+    Release,
+    Renew,
+    RunStep,
+    Versions,
+    Welcome,
+)
+from eagerflow.cluster.protocol.values import Frame
+from eagerflow.errors import ProtocolError
+
+ServerEvent = tuple[Any, ...]
+ServerInstruction = tuple[Any, ...]
+#: what happened: the time, the event, and the instructions that it led to
+ServerLog = list[tuple[float, ServerEvent, tuple[ServerInstruction, ...]]]
+
+#: seconds
+LEASE: Final = 30.0
+#: of how many sessions that are over it is remembered how often they had greeted
+_REMEMBERED: Final = 10_000
+_FROM_CLIENTS: Final = (
+    Peers, MakeVariable, Fetch, Register, Release, RunStep, Abort, Renew, Goodbye,
+)  # fmt: skip
+
+
+@final
+class ServerMachine:
+    """The state of one task server.
+
+    Args:
+        task: its name.
+        incarnation: of its process.
+        versions: of its process.
+        devices: that it has.
+        limits: how much it takes.
+        lease: after how many seconds of silence a session is over.
+        log: whether to keep what happened, for `rerun_server`.
+
+    Attributes:
+        counts: what was refused or dropped, and how often.
+        log: what happened; None if it is not kept.
+
+    >>> from eagerflow.cluster.machines.server import ServerMachine
+    >>> from eagerflow.cluster.protocol.messages import Hello, Versions
+    >>> versions = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
+    >>> server = ServerMachine("ps:0", 12, versions, ("cpu:0",))
+    >>> hello = Hello(1, versions, session=77, attempt=1, who="a notebook")
+    >>> send, wake = server.handle(("message", "a", "client", hello, []), now=0.0)
+    >>> type(send[2]).__name__, wake
+    ('Welcome', ('wake', 30.0))
+    """
+
+    def __init__(
+        self, task: str, incarnation: int, versions: Versions, devices: Sequence[str],
+        limits: Limits = LIMITS, lease: float = LEASE, *, log: bool = False,
+    ) -> None:  # fmt: skip
+        self.counts: Counter[str] = Counter()
+        self.log: ServerLog | None = [] if log else None
+        self._task = task
+        self._incarnation = incarnation
+        self._versions = versions
+        self._devices = tuple(devices)
+        self._limits = limits
+        self._lease = lease
+        self._sessions: dict[int, Session] = {}
+        self._by_peer: dict[str, Session] = {}
+        self._ending: dict[int, Session] = {}  # that are over, with steps that have not ended yet
+        self._over: OrderedDict[int, int] = OrderedDict()  # session: attempt
+        self._peers: dict[str, int] = {}  # the incarnations of other tasks
+        self._unknown = 0
+        self._wake = inf
+        self._out: list[ServerInstruction] = []
+        self._now = 0.0
+
+    @property
+    def held(self) -> int:
+        """How many sessions, steps and partitions it holds, for leak checks."""
+        known = (*self._sessions.values(), *self._ending.values())
+        return sum(1 + len(s.steps) + len(s.partitions) + len(s.asked) for s in known)
+
+    def handle(self, event: ServerEvent, now: float) -> list[ServerInstruction]:
+        """What is to be done now that ``event`` has happened."""
+        self._now, self._out = now, []
+        _HANDLERS[event[0]](self, *event[1:])
+        wake = min((s.lease for s in self._sessions.values()), default=inf)
+        if wake != self._wake:
+            self._wake = wake
+            self._out.append(("wake", wake))
+        if self.log is not None:
+            self.log.append((now, event, tuple(self._out)))
+        return self._out
+
+    # --- events ---
+
+    def _message(self, peer: str, role: str, message: AnyMessage, frames: list[Frame]) -> None:
+        if isinstance(message, PacketMessage):
+            self._packet(role, message, frames)
+        elif role != "client":
+            self._count("a message that tasks do not send")
+        elif isinstance(message, Hello):
+            self._hello(peer, message)
+        elif isinstance(message, _FROM_CLIENTS):
+            self._of_session(peer, message, frames)
+        else:
+            self._count("a message that clients do not send")
+
+    def _malformed(self, peer: str, error: ErrorHead) -> None:
+        self._count("a malformed message")
+        session = self._by_peer.get(peer)
+        if session is not None:  # the messages after it would have no place
+            self._end(session, error)
+
+    def _closed(self, peer: str) -> None:
+        session = self._by_peer.get(peer)
+        if session is not None:
+            self._end(session, None)
+
+    def _did(
+        self, number: int, answers: int, results: Heads, frames: list[Frame],
+        error: ErrorHead | None,
+    ) -> None:  # fmt: skip
+        session = self._sessions.get(number) or self._ending.get(number)
+        if session is None or not session.waits_for(answers):
+            raise ProtocolError(
+                "something has ended that was not to be done",
+                given=f"message {answers} of session {number}",
+            )
+        partition = session.ends(answers)
+        if session.number in self._ending:
+            self._free_if_idle(session)
+            return
+        self._answer(session, answers, results, frames, error)
+        if partition is not None:
+            self._registered(session, partition, error)
+
+    def _registered(self, session: Session, partition: int, error: ErrorHead | None) -> None:
+        """Let the steps of a partition run, or fail, now that it was read."""
+        waiting = session.partitions.pop(partition) or []
+        if error is None:
+            session.partitions[partition] = None
+        for message, frames in waiting:
+            if message.step not in session.steps:
+                continue  # it was aborted
+            if error is None:
+                session.running.add(message.step)
+                self._out.append(("do", session.number, message, frames))
+            else:
+                self._answer(session, session.steps.pop(message.step), error=error)
+
+    def _tick(self) -> None:
+        for session in [s for s in self._sessions.values() if s.lease <= self._now]:
+            self._count("a lease that is over")
+            self._end(session, self._failure(f"nothing was heard for {self._lease:g} seconds"))
+
+    # --- sessions ---
+
+    def _hello(self, peer: str, message: Hello) -> None:
+        error = self._refusal(peer, message)
+        if error is not None:
+            self._count("a greeting that was refused")
+            self._out.append(("send", peer, Failed(1, 1, error), []))
+            return
+        session = Session(
+            message.session, peer, message.attempt, message.who, self._now + self._lease
+        )
+        self._sessions[session.number] = self._by_peer[peer] = session
+        answer = Welcome(
+            session.next_number(), self._versions, self._task, self._incarnation, self._devices,
+            self._lease,
+        )  # fmt: skip
+        self._out.append(("send", peer, answer, []))
+
+    def _refusal(self, peer: str, message: Hello) -> ErrorHead | None:
+        """Why a client cannot come in; None if it can."""
+        ours, theirs = self._versions, message.versions
+        for field, what in (
+            ("protocol", "the protocol"), ("graph_text", "the text form of graphs"),
+            ("byte_order", "the order of bytes"),
+        ):  # fmt: skip
+            if getattr(ours, field) != getattr(theirs, field):
+                return self._failure(
+                    f"{what} differs",
+                    given=f"{getattr(theirs, field)}, of eagerflow {theirs.eagerflow}",
+                    expected=f"{getattr(ours, field)}, of eagerflow {ours.eagerflow} at"
+                    f" {self._task}",
+                    hint="install the same version of eagerflow on both sides",
+                )
+        if message.number != 1 or peer in self._by_peer:
+            return self._failure("a greeting is the first message of a connection")
+        if message.session in self._sessions or message.session in self._ending:
+            return self._failure(f"session {message.session} is open already")
+        if message.attempt <= self._over.get(message.session, -1):
+            return self._failure(f"session {message.session} was greeted before")
+        if len(self._sessions) >= self._limits.sessions:
+            return self._failure(f"{self._task} has as many sessions as it takes")
+        return None
+
+    def _of_session(self, peer: str, message: Any, frames: list[Frame]) -> None:
+        session = self._by_peer.get(peer)
+        if session is None:
+            self._count("a message of no session")
+            self._unknown += 1
+            if self._unknown <= self._limits.unknown:
+                error = self._failure("there is no such session")
+                self._out.append(("send", peer, Failed(1, message.number, error), []))
+            return
+        arrival = session.arrives(message.number)
+        if arrival is Arrival.AGAIN:
+            self._count("a message that came before")
+            return
+        if arrival is Arrival.LATE:
+            self._count("a message after a gap")
+            self._end(session, self._failure("messages were lost", given=f"{message.number}"))
+            return
+        session.lease = self._now + self._lease
+        _REQUESTS[type(message)](self, session, message, frames)
+
+    def _end(self, session: Session, error: ErrorHead | None) -> None:
+        """A session is over."""
+        if error is not None:
+            self._answer(session, 0, error=error)
+        del self._sessions[session.number], self._by_peer[session.peer]
+        self._over[session.number] = session.attempt
+        if len(self._over) > _REMEMBERED:
+            self._over.popitem(last=False)
+        self._ending[session.number] = session
+        why = ErrorHead("CancelledError", f"the session of {session.who} is over", task=self._task)
+        for step in session.running:
+            self._out.append(("abort", session.number, step, why))
+        session.steps = {k: v for k, v in session.steps.items() if k in session.running}
+        session.partitions = {}
+        self._out.append(("close", session.peer))
+        self._free_if_idle(session)
+
+    def _free_if_idle(self, session: Session) -> None:
+        """Free what a session had as soon as nothing of it runs any more."""
+        if not session.steps and not session.asked:
+            del self._ending[session.number]
+            self._out.append(("free", session.number))
+
+    def _answer(
+        self, session: Session, answers: int, results: Heads = (), frames: Sequence[Frame] = (),
+        error: ErrorHead | None = None,
+    ) -> None:  # fmt: skip
+        number = session.next_number()
+        if error is None:
+            self._out.append(("send", session.peer, Done(number, answers, results), list(frames)))
+        else:
+            self._out.append(("send", session.peer, Failed(number, answers, error), []))
+
+    # --- what clients ask for ---
+
+    def _peers_told(self, session: Session, message: Peers, frames: list[Frame]) -> None:
+        for task, (address, incarnation) in message.tasks.items():
+            known = self._peers.get(task, -1)
+            if task != self._task and incarnation > known:
+                if known >= 0:
+                    self._out.append(("lost", task, known))
+                self._peers[task] = incarnation
+                self._out.append(("connect", task, address, incarnation))
+        self._answer(session, message.number)
+
+    def _ask(self, session: Session, message: Any, frames: list[Frame]) -> None:
+        session.asked[message.number] = getattr(message, "partition", None)
+        self._out.append(("do", session.number, message, frames))
+
+    def _register(self, session: Session, message: Register, frames: list[Frame]) -> None:
+        partition = message.partition
+        error = None
+        if partition in session.partitions:
+            error = self._failure(f"partition {partition} was registered before")
+        elif len(session.partitions) >= self._limits.partitions:
+            error = self._failure(
+                "too many partitions", expected=f"at most {self._limits.partitions}"
+            )
+        if error is not None:
+            self._answer(session, message.number, error=error)
+            return
+        session.partitions[partition] = []
+        self._ask(session, message, frames)
+
+    def _release(self, session: Session, message: Release, frames: list[Frame]) -> None:
+        waiting = session.partitions.get(message.partition, [])
+        if waiting is None:
+            del session.partitions[message.partition]
+            self._out.append(("release", session.number, message.partition))
+        error = None if waiting is None else self._failure("there is no such partition")
+        self._answer(session, message.number, error=error)
+
+    def _run(self, session: Session, message: RunStep, frames: list[Frame]) -> None:
+        step = message.step
+        error: ErrorHead | None = None
+        if not session.owns(step) or not session.begin(step):
+            error = self._failure(f"step {step} is not the next one of its session")
+        elif message.partition not in session.partitions:
+            error = self._failure(
+                f"there is no partition {message.partition}",
+                hint="the task may have been started anew since it was registered",
+            )
+        elif len(session.steps) >= self._limits.steps:
+            error = self._failure("too many steps", expected=f"at most {self._limits.steps}")
+        else:
+            error = session.aborted(step)
+        if error is not None:
+            self._answer(session, message.number, error=error)
+            return
+        session.steps[step] = message.number
+        waiting = session.partitions[message.partition]
+        if waiting is None:
+            session.running.add(step)
+            self._out.append(("do", session.number, message, frames))
+        else:
+            waiting.append(Waiting(message, frames))
+
+    def _abort(self, session: Session, message: Abort, frames: list[Frame]) -> None:
+        step, error = message.step, message.error
+        if step in session.running:
+            self._out.append(("abort", session.number, step, error))
+        elif step in session.steps:
+            self._answer(session, session.steps.pop(step), error=error)
+        elif session.owns(step):
+            session.abort_later(step, error)
+
+    def _renew(self, session: Session, message: Renew, frames: list[Frame]) -> None:
+        self._answer(session, message.number)
+
+    def _goodbye(self, session: Session, message: Goodbye, frames: list[Frame]) -> None:
+        self._answer(session, message.number)
+        self._end(session, None)
+
+    # --- other tasks ---
+
+    def _packet(self, role: str, message: PacketMessage, frames: list[Frame]) -> None:
+        if role != "task":
+            self._count("a packet that no task has sent")
+        elif message.receiver != self._incarnation:
+            self._count("a packet for an earlier incarnation")
+        elif message.incarnation != self._peers.get(message.sender):
+            self._count("a packet of another incarnation")
+        else:
+            self._out.append(("packet", message, frames))
+
+    def _failure(
+        self, wrong: str, *, given: str | None = None, expected: str | None = None,
+        hint: str | None = None,
+    ) -> ErrorHead:  # fmt: skip
+        return ErrorHead("ProtocolError", wrong, given, expected, hint, task=self._task)
+
+    def _count(self, what: str) -> None:
+        self.counts[what] += 1
+        self._out.append(("count", what))
+
+
+def rerun_server(log: ServerLog, machine: ServerMachine) -> None:
+    """Let a new machine go through the events of a log; its instructions must be the same.
+
+    Raises:
+        ProtocolError: they are not.
+    """
+    for number, (now, event, expected) in enumerate(log):
+        instructions = machine.handle(event, now)
+        if tuple(instructions) != expected:
+            raise ProtocolError(
+                f"event {number} {event} leads to other instructions than in the log",
+                given=str(instructions), expected=str(expected),
+            )  # fmt: skip
+
+
+_HANDLERS: Final[dict[str, Callable[..., None]]] = {
+    "message": ServerMachine._message,
+    "malformed": ServerMachine._malformed,
+    "closed": ServerMachine._closed,
+    "did": ServerMachine._did,
+    "tick": ServerMachine._tick,
+}
+_REQUESTS: Final[dict[type, Callable[..., None]]] = {
+    Peers: ServerMachine._peers_told,
+    MakeVariable: ServerMachine._ask,
+    Fetch: ServerMachine._ask,
+    Register: ServerMachine._register,
+    Release: ServerMachine._release,
+    RunStep: ServerMachine._run,
+    Abort: ServerMachine._abort,
+    Renew: ServerMachine._renew,
+    Goodbye: ServerMachine._goodbye,
+}

@@ -1,0 +1,202 @@
+"""The process of a task server.
+
+One thread owns the sockets, tells the state machine what comes, and does what it says: it gives
+partitions to the pool to read, and begins steps. What runs elsewhere tells it what became of that
+by an inbox and a bell.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from threading import get_ident
+from time import monotonic
+from typing import Any, Final, final
+
+from eagerflow.cluster.machines.server import ServerMachine
+from eagerflow.cluster.processes.sockets import Received, ServerSockets, check_folder
+from eagerflow.cluster.processes.versions import versions
+from eagerflow.cluster.processes.work import TaskWork, failure_of
+from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.messages import PacketMessage
+from eagerflow.cluster.protocol.packets import read_packet, write_packet
+from eagerflow.cluster.protocol.values import Frame
+from eagerflow.errors import EagerflowError
+from eagerflow.hardware import devices
+from eagerflow.resources.containers import PROCESS
+from eagerflow.runtime.rendezvous.packets import Packet
+from eagerflow.runtime.rendezvous.station import Station
+
+
+@final
+class _Jobs:
+    """What is to be run by the thread that owns the sockets.
+
+    Args:
+        ring: wakes that thread.
+    """
+
+    def __init__(self, ring: Callable[[], object]) -> None:
+        self._ring = ring
+        self._jobs: deque[Callable[[], object]] = deque()
+        self.owner = 0
+
+    def submit(self, job: Callable[[], object], /) -> None:
+        """Run it soon; from any thread."""
+        self._jobs.append(job)
+        if get_ident() != self.owner:
+            self._ring()
+
+    def run(self) -> bool:
+        """Run what there is; whether there was something."""
+        some = bool(self._jobs)
+        while self._jobs:
+            self._jobs.popleft()()
+        return some
+
+
+@final
+class TaskServer:
+    """A task, in this process.
+
+    Args:
+        task: its name, such as ``"ps:0"``.
+        folder: a directory for this user alone, where it listens.
+        version: of eagerflow.
+        limits: on messages.
+    """
+
+    def __init__(self, task: str, folder: Path, version: str, limits: Limits = LIMITS) -> None:
+        check_folder(folder)
+        PROCESS.begin(task)
+        self._task = task
+        self._limits = limits
+        self._sockets: Final = ServerSockets(folder, task, limits)
+        self._machine = ServerMachine(
+            task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits
+        )
+        self._station = Station(task, self._end_of, self._put, self._ring)
+        self._inbox: deque[tuple[Any, ...]] = deque()
+        self._jobs = _Jobs(self._sockets.bell.ring)
+        self._work = TaskWork(task, self._station, self._did, self._jobs, limits)
+        self._packets: list[tuple[str, Packet]] = []
+        self._peers: dict[str, int] = {}
+        self._wake = float("inf")
+        self._over = False
+
+    def serve(self, parent: int | None = None) -> None:
+        """Serve until `stop`.
+
+        Args:
+            parent: a descriptor whose end is that of the process that started this one: then this
+                one stops, too.
+        """
+        if parent is not None:
+            self._sockets.watch(parent)
+        wake = 0.0
+        self._jobs.owner = get_ident()
+        try:
+            while not self._over:
+                self._sockets.wait(wake)
+                for received in self._sockets.receive():
+                    self._take(received)
+                if self._wake <= monotonic():
+                    self._handle(("tick",))
+                wake = min(self._settle(), self._wake)
+                if parent is not None and _has_ended(parent):
+                    return
+        finally:
+            self._sockets.close()
+
+    def _settle(self) -> float:
+        """Do what there is to do, one thing leading to another; gives when the station wakes."""
+        while True:
+            packets, self._packets = self._packets, []
+            wake = self._station.work(monotonic(), packets)
+            if not self._jobs.run() and not self._inbox:
+                return wake
+            while self._inbox:
+                self._handle(self._inbox.popleft())
+
+    def stop(self) -> None:
+        """End `serve`; from any thread."""
+        self._over = True
+        self._sockets.bell.ring()
+
+    # --- from any thread ---
+
+    def _ring(self) -> None:
+        """Have the station do what it was asked for; the owner does it before it waits again."""
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
+    def _did(self, *what: Any) -> None:
+        session, number, results, frames, error = what
+        self._inbox.append(("did", session, number, results, list(frames), error))
+        if get_ident() != self._jobs.owner:
+            self._sockets.bell.ring()
+
+    # --- what comes ---
+
+    def _take(self, received: Received) -> None:
+        if received.kind == "closed":
+            self._handle(("closed", received.peer))
+            return
+        try:
+            message, frames = codec.read(received.frames, self._limits)
+        except EagerflowError as error:
+            self._handle(("malformed", received.peer, failure_of(error)))
+            return
+        self._handle(("message", received.peer, received.role, message, frames))
+
+    def _handle(self, event: tuple[Any, ...]) -> None:
+        for kind, *what in self._machine.handle(event, monotonic()):
+            if kind == "send":
+                peer, message, frames = what
+                self._sockets.send(peer, codec.write(message, frames))
+            elif kind == "do":
+                self._work.do(*what)
+            elif kind == "packet":
+                self._packet(*what)
+            elif kind == "wake":
+                (self._wake,) = what
+            elif kind == "connect":
+                task, where, incarnation = what
+                self._peers[task] = incarnation
+                self._sockets.connect(task, where)
+            elif kind == "lost":
+                self._station.channels.pop(what[0], None)
+            elif kind == "abort":
+                self._work.abort(*what)
+            elif kind == "free":
+                self._work.free(*what)
+            elif kind == "release":
+                self._work.release(*what)
+
+    def _packet(self, message: PacketMessage, frames: list[Frame]) -> None:
+        try:
+            packet = read_packet(message, frames)
+        except EagerflowError:
+            self._machine.counts["a malformed packet"] += 1
+            return
+        self._packets.append((message.sender, packet))
+
+    # --- what goes to other tasks ---
+
+    def _end_of(self, device: str) -> str:
+        return self._work.places.get(device, self._task)
+
+    def _put(self, end: str, packet: Packet) -> None:
+        message, frames = write_packet(
+            packet, self._task, PROCESS.incarnation, self._peers.get(end, 0)
+        )  # fmt: skip
+        self._sockets.send_task(end, codec.write(message, frames))
+
+
+def _has_ended(descriptor: int) -> bool:
+    """Whether nothing comes from a pipe any more."""
+    return bool(select.select([descriptor], [], [], 0)[0]) and not os.read(descriptor, 1)

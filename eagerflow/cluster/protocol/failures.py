@@ -1,0 +1,63 @@
+"""Errors as heads and back: their parts, and the name of a class that both sides have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow import errors
+from eagerflow.cluster.protocol.messages import ErrorHead
+from eagerflow.errors import EagerflowError
+
+#: by name, the classes that are made again of an error that came over a wire
+_KINDS: Final[dict[str, type[EagerflowError]]] = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, EagerflowError)
+}
+_LONGEST: Final = 20_000
+_NOTES: Final = 20
+
+
+def write_error(error: BaseException, task: str = "") -> ErrorHead:
+    """The head of an error.
+
+    Args:
+        error: any; what is no error of eagerflow arrives as an `EagerflowError` that names it.
+        task: where it was raised.
+    """
+    notes = tuple([_cut(note) for note in getattr(error, "__notes__", ())[:_NOTES]])
+    if not isinstance(error, EagerflowError):
+        wrong = _cut(f"{type(error).__name__}: {error}")
+        return ErrorHead("EagerflowError", wrong, notes=notes, task=task)
+    kind = type(error).__name__
+    if _KINDS.get(kind) is not type(error):
+        kind = "EagerflowError"
+    source = None if error.source is None else str(error.source)
+    return ErrorHead(
+        kind, _cut(error.wrong), _part(error.given), _part(error.expected), _part(error.hint),
+        _part(source), notes, task,
+    )  # fmt: skip
+
+
+def read_error(head: ErrorHead) -> EagerflowError:
+    """The error of a head; of a class that is not known here, an `EagerflowError`."""
+    kind = _KINDS.get(head.kind, EagerflowError)
+    error = kind(
+        head.wrong, given=head.given, expected=head.expected, hint=head.hint,
+        source=head.source or "another process",
+    )  # fmt: skip
+    for note in head.notes:
+        error.add_note(note)
+    if head.task:
+        error.add_note(f"  task: {head.task}")
+    return error
+
+
+def _part(text: str | None) -> str | None:
+    return None if text is None else _cut(text)
+
+
+def _cut(text: str) -> str:
+    """``text``, if it is not too long to be sent; what no encoding takes is replaced."""
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -1,0 +1,423 @@
+"""The messages of the protocol, each a record that msgspec checks as it reads it.
+
+A message is a header, an array of MessagePack whose first item says which message it is, and raw
+frames behind it: the elements of tensors, the text of a graph. Headers hold numbers and short texts
+only, each with a limit, so no message makes a process take more memory than it sent bytes, times a
+small factor. There is no field that names code.
+
+The messages of one sender on one connection are numbered, 1, 2, 3, …; an answer names the number
+of what it answers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, final
+
+from msgspec import Meta, Struct
+
+#: of the messages here; another one is refused when a connection begins
+PROTOCOL: Final = 1
+#: of the text form of graphs
+GRAPH_TEXT: Final = 2
+
+#: what counts up, and numbers of steps, sessions and incarnations
+Serial = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+#: names of devices, tasks, edges, loops
+Word = Annotated[str, Meta(max_length=1_000)]
+#: of messages to people
+Prose = Annotated[str, Meta(max_length=20_000)]
+Axis = Annotated[int, Meta(ge=0, le=63)]
+Size = Annotated[int, Meta(ge=0, le=2**48)]
+Sizes = Annotated[tuple[Size, ...], Meta(max_length=64)]
+Axes = Annotated[tuple[Axis, ...], Meta(max_length=64)]
+#: the loops around a value, each with its iteration
+Loops = Annotated[tuple[tuple[Word, Serial], ...], Meta(max_length=64)]
+
+
+class AbstractRecord(Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """What a header is made of."""
+
+
+#: steps of one session, of a number below 2**31 each
+STEPS: Final = 1 << 32
+
+
+def step_number(session: int, count: int) -> int:
+    """The number of a step, which no other step in the cluster has.
+
+    >>> from eagerflow.cluster.protocol.messages import STEPS, step_number
+    >>> divmod(step_number(77, 3), STEPS)
+    (77, 3)
+    """
+    return session * STEPS + count
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+@final
+class ArrayHead(AbstractRecord, tag="array", frozen=True):
+    """An array, whose elements are a frame.
+
+    Attributes:
+        dtype: its name, such as ``"float32"``.
+        shape: its sizes.
+        order: the axes from that whose elements are farthest apart in memory to the nearest; empty
+            if that is their own order.
+    """
+
+    dtype: Word
+    shape: Sizes
+    order: Axes = ()
+
+
+@final
+class ListHead(AbstractRecord, tag="list", frozen=True):
+    """A list of tensors, each of them a frame.
+
+    Attributes:
+        size: how many places it has.
+        indices: of the places that are taken, in their order.
+        items: what is there.
+    """
+
+    size: Size
+    indices: Annotated[tuple[Size, ...], Meta(max_length=100_000)]
+    items: Annotated[tuple[ArrayHead, ...], Meta(max_length=100_000)]
+
+
+@final
+class ShapeHead(AbstractRecord, tag="shape", frozen=True):
+    """A dtype and a shape without elements."""
+
+    dtype: Word
+    shape: Sizes
+
+
+@final
+class NumberHead(AbstractRecord, tag="number", frozen=True):
+    """A number of Python."""
+
+    value: bool | int | float
+
+
+@final
+class ComplexHead(AbstractRecord, tag="complex", frozen=True):
+    """A complex number of Python."""
+
+    real: float
+    imag: float
+
+
+@final
+class LongHead(AbstractRecord, tag="long", frozen=True):
+    """An int that does not fit 64 bits, in hexadecimal digits."""
+
+    digits: Annotated[str, Meta(max_length=4_000, pattern="^-?[0-9a-f]+$")]
+
+
+#: a value; None is a signal, which has none
+Head = ArrayHead | ListHead | ShapeHead | NumberHead | ComplexHead | LongHead | None
+Heads = Annotated[tuple[Head, ...], Meta(max_length=10_000)]
+
+
+@final
+class ErrorHead(AbstractRecord, tag="error", frozen=True):
+    """An error, in the parts that all errors have.
+
+    Attributes:
+        kind: the name of a class of `eagerflow.errors`.
+        wrong: what is wrong.
+        given: what was given.
+        expected: what was expected.
+        hint: what to do.
+        source: the user's line.
+        notes: that were added to it.
+        task: where it was raised.
+    """
+
+    kind: Word
+    wrong: Prose
+    given: Prose | None = None
+    expected: Prose | None = None
+    hint: Prose | None = None
+    source: Prose | None = None
+    notes: Annotated[tuple[Prose, ...], Meta(max_length=20)] = ()
+    task: Word = ""
+
+
+# --- from a client to a server -----------------------------------------------------------------
+
+
+class AbstractMessage(AbstractRecord, frozen=True):
+    """What has a number.
+
+    Attributes:
+        number: among the messages of its sender.
+    """
+
+    number: Serial
+
+
+@final
+class Versions(AbstractRecord, tag="versions", frozen=True):
+    """What two processes must have in common, or be warned of.
+
+    Attributes:
+        protocol: of messages.
+        graph_text: of graphs.
+        byte_order: of elements, ``"little"`` or ``"big"``.
+        eagerflow: the version.
+        kernels: which kernel library is in force; the bits of results are defined by it.
+        python: the version.
+        numpy: the version.
+    """
+
+    protocol: Serial
+    graph_text: Serial
+    byte_order: Literal["little", "big"]
+    eagerflow: Word
+    kernels: Word
+    python: Word
+    numpy: Word
+
+
+@final
+class Hello(AbstractMessage, tag="hello", frozen=True):
+    """The first message of a client.
+
+    Attributes:
+        versions: of the client.
+        session: a number that it has drawn for itself, the same at all servers.
+        attempt: how often it has greeted this task so far; the later one counts.
+        who: what it is, for messages to other clients.
+    """
+
+    versions: Versions
+    session: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+    attempt: Serial
+    who: Word
+
+
+@final
+class Peers(AbstractMessage, tag="peers", frozen=True):
+    """Who the other tasks are.
+
+    Attributes:
+        tasks: for each its address, and the incarnation of its process.
+    """
+
+    tasks: Annotated[dict[Word, tuple[Word, Serial]], Meta(max_length=10_000)]
+
+
+@final
+class MakeVariable(AbstractMessage, tag="make", frozen=True):
+    """Make a variable, or join the one of that name. Frames: the elements of its first value.
+
+    Attributes:
+        container: where; ``default`` is that of the session, others are for all.
+        name: its name there.
+        value: its first value.
+        device: where it is.
+        trainable: whether tapes watch its reads.
+    """
+
+    container: Word
+    name: Word
+    value: ArrayHead
+    device: Word
+    trainable: bool
+
+
+@final
+class Fetch(AbstractMessage, tag="fetch", frozen=True):
+    """Send the value of a variable.
+
+    Attributes:
+        container: where it is, as for `MakeVariable`.
+        name: its name there.
+    """
+
+    container: Word
+    name: Word
+
+
+@final
+class Register(AbstractMessage, tag="register", frozen=True):
+    """Keep a partition. Frames: the text of its graph, then the arrays that this names.
+
+    Attributes:
+        partition: the number by which steps will name it.
+        arrays: their names in the text, and what they are.
+        resources: for each name in the text the container and the name there.
+        routes: for each edge the device that sends and the one that receives.
+        tasks: for each of these devices the task that has it.
+    """
+
+    partition: Serial
+    arrays: Annotated[dict[Word, ArrayHead], Meta(max_length=100_000)]
+    resources: Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=100_000)]
+    routes: Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=1_000_000)]
+    tasks: Annotated[dict[Word, Word], Meta(max_length=10_000)]
+
+
+@final
+class Release(AbstractMessage, tag="release", frozen=True):
+    """Let go of a partition."""
+
+    partition: Serial
+
+
+@final
+class RunStep(AbstractMessage, tag="run", frozen=True):
+    """Run a partition. Frames: the elements of what is fed.
+
+    Attributes:
+        step: its number (`step_number`).
+        partition: which one.
+        feeds: its inputs.
+    """
+
+    step: Serial
+    partition: Serial
+    feeds: Heads = ()
+
+
+@final
+class Abort(AbstractMessage, tag="abort", frozen=True):
+    """End a step with an error."""
+
+    step: Serial
+    error: ErrorHead
+
+
+@final
+class Renew(AbstractMessage, tag="renew", frozen=True):
+    """The client is still there."""
+
+
+@final
+class Goodbye(AbstractMessage, tag="goodbye", frozen=True):
+    """The client ends its session."""
+
+
+# --- from a server to a client -----------------------------------------------------------------
+
+
+@final
+class Welcome(AbstractMessage, tag="welcome", frozen=True):
+    """The answer to a `Hello`.
+
+    Attributes:
+        versions: of the server.
+        task: its name.
+        incarnation: of its process.
+        devices: that it has.
+        lease: after how many seconds without a message a session is over.
+    """
+
+    versions: Versions
+    task: Word
+    incarnation: Serial
+    devices: Annotated[tuple[Word, ...], Meta(max_length=10_000)]
+    lease: Annotated[float, Meta(gt=0, le=1e6)]
+
+
+@final
+class Done(AbstractMessage, tag="done", frozen=True):
+    """What was asked for is done. Frames: the elements of the results of a step.
+
+    Attributes:
+        answers: the number of the message.
+        results: of a step.
+    """
+
+    answers: Serial
+    results: Heads = ()
+
+
+@final
+class Failed(AbstractMessage, tag="failed", frozen=True):
+    """What was asked for has failed, or was refused.
+
+    Attributes:
+        answers: the number of the message; 0 if the session itself is over.
+        error: why.
+    """
+
+    answers: Serial
+    error: ErrorHead
+
+
+# --- between tasks -----------------------------------------------------------------------------
+
+
+@final
+class KeyHead(AbstractRecord, tag="key", frozen=True):
+    """The key of a value (`eagerflow.runtime.rendezvous.keys.Key`)."""
+
+    step: Serial
+    edge: Word
+    loops: Loops = ()
+
+
+@final
+class ValueMessage(AbstractRecord, tag="value", frozen=True):
+    """A value that is sent. Frames: its elements."""
+
+    key: KeyHead
+    value: Head
+    dead: bool = False
+
+
+@final
+class ErrorMessage(AbstractRecord, tag="abort", frozen=True):
+    """The error that a step is aborted with."""
+
+    step: Serial
+    error: ErrorHead
+
+
+@final
+class WantedMessage(AbstractRecord, tag="wanted", frozen=True):
+    """The values that receivers wait for."""
+
+    keys: Annotated[tuple[KeyHead, ...], Meta(max_length=10_000)]
+
+
+@final
+class PacketMessage(AbstractMessage, tag="packet", frozen=True):
+    """A packet of a channel (`eagerflow.runtime.rendezvous.packets.Packet`); its number is there.
+
+    Attributes:
+        sender: the task.
+        incarnation: of the sender.
+        receiver: the incarnation that it is meant for.
+        kind: of the packet.
+        message: what it carries.
+        nbytes: as there.
+        upto: as there.
+        early: as there.
+        limit: as there.
+        limit_bytes: as there.
+        urgent_upto: as there.
+    """
+
+    sender: Word
+    incarnation: Serial
+    receiver: Serial
+    kind: Literal["value", "urgent", "ack", "probe"]
+    message: ValueMessage | ErrorMessage | WantedMessage | None
+    nbytes: Serial
+    upto: Serial
+    early: Annotated[tuple[Serial, ...], Meta(max_length=10_000)]
+    limit: Serial
+    limit_bytes: Serial
+    urgent_upto: Serial
+
+
+Request = (
+    Hello | Peers | MakeVariable | Fetch | Register | Release | RunStep | Abort | Renew | Goodbye
+)
+Answer = Welcome | Done | Failed
+AnyMessage = Request | Answer | PacketMessage

@@ -1,0 +1,198 @@
+"""Partitions as messages and back: the text of their graph, its arrays, names for its resources.
+
+A graph from another process is read by the parser and checked node by node before it is kept. It
+names ops that this process has, and resources that its containers have; nothing in it is run, or
+looked up as an attribute. Ops that reach files, processes or Python are refused, by a list of what
+is allowed: resources of these kinds, and ops without a resource that have no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from eagerflow.cluster.protocol.codec import all_taken
+from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.messages import ArrayHead, Register
+from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
+from eagerflow.core.convert import array_tensor, bytes_tensor
+from eagerflow.core.op import find_op
+from eagerflow.core.tensor import Tensor
+from eagerflow.errors import EagerflowError, GraphError, ProtocolError, ResourceError
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.kinds import Reference
+from eagerflow.graph.signatures import signatures
+from eagerflow.graph.text.parser import parse_graph
+from eagerflow.graph.text.printer import Printer
+from eagerflow.graph.verify import verify
+from eagerflow.hardware import as_device
+from eagerflow.resources.accumulator import AccumulatorState
+from eagerflow.resources.barrier import BarrierState
+from eagerflow.resources.containers import ResourceName
+from eagerflow.resources.generator import GeneratorState
+from eagerflow.resources.mutex import MutexState
+from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.variable import VariableState
+from eagerflow.types import BYTES, as_dtype
+
+#: what a graph of another process may use
+_ALLOWED: Final = (
+    AccumulatorState, BarrierState, GeneratorState, MutexState, QueueState, VariableState,
+)  # fmt: skip
+#: gives the resource of a container and a name; None if there is none
+Find = Callable[[str, str], Any]
+
+
+def write_partition(
+    graph: Graph, number: int, partition: int, routes: Mapping[str, tuple[str, str]],
+    tasks: Mapping[str, str],
+) -> tuple[Register, list[Frame]]:  # fmt: skip
+    """The message that registers a partition, and its frames.
+
+    Args:
+        graph: of the partition.
+        number: of the message.
+        partition: by which steps will name it.
+        routes: for each edge the device that sends and the one that receives.
+        tasks: for each of these devices the task that has it.
+
+    Raises:
+        GraphError: something in it has no text form, or a resource no name.
+    """
+    printer = Printer(strict=True)
+    text = "\n".join(printer.graph(graph)).encode()
+    frames: list[Frame] = [text]
+    arrays = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
+    names = {name: _place(name, r) for name, r in resources_of(graph).items()}
+    return Register(number, partition, arrays, names, dict(routes), dict(tasks)), frames  # type: ignore[arg-type]  # heads of arrays
+
+
+def resources_of(graph: Graph) -> dict[str, Any]:
+    """The resources that nodes of a graph use, by name; a partition knows those of all as well."""
+    used = {id(value) for node in _nodes(graph) for value in _items(node.attrs.values())}
+    return {name: r for name, r in graph.resources.items() if id(r) in used}
+
+
+def _place(name: str, resource: Any) -> tuple[str, str]:
+    identity = getattr(resource, "identity", None)
+    if not isinstance(identity, ResourceName):
+        raise GraphError(
+            f"@{name} cannot be used by another process",
+            given=repr(resource),
+            expected="variables, generators, queues and their like",
+            hint="functions of Python run where they were made",
+        )
+    return identity.container, identity.name
+
+
+def read_partition(
+    message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS
+) -> Graph:
+    """The graph of a partition.
+
+    Args:
+        message: the message.
+        frames: its frames.
+        find: finds resources.
+        limits: how large it may be.
+
+    Raises:
+        ProtocolError: the frames do not fit the message, or the limits.
+        ResourceError: there is no such resource.
+        GraphError: the text is none of a graph, or of one that may not run here.
+    """
+    if not frames or len(frames[0]) > limits.text:
+        raise ProtocolError(
+            "a partition without a text, or with one that is too large",
+            expected=f"at most {limits.text} bytes",
+        )
+    try:
+        text = bytes(frames[0]).decode()
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
+    rest = iter(frames[1:])
+    arrays = {name: _tensor(head, rest) for name, head in message.arrays.items()}
+    all_taken(rest)
+    resources = {
+        name: _found(container, known, find)
+        for name, (container, known) in message.resources.items()
+    }
+    try:
+        graph = parse_graph(text, resources, arrays)
+        _check_nodes(graph, limits)
+        verify(graph)
+    except EagerflowError:
+        raise
+    except RecursionError:
+        raise GraphError("a graph is nested too deeply") from None
+    return graph
+
+
+def _tensor(head: ArrayHead, frames: Iterator[Frame]) -> Tensor:
+    data = decode_array(head, frames)
+    device = as_device("cpu:0")
+    dtype = as_dtype(head.dtype)
+    if dtype is BYTES:
+        return bytes_tensor(data, device)
+    return array_tensor(data, dtype, device, copy=None)
+
+
+def _found(container: str, name: str, find: Find) -> Any:
+    resource = find(container, name)
+    if resource is None:
+        raise ResourceError(
+            f"there is no {name!r} in the container {container!r}",
+            hint="its task may have been started anew since it was made",
+        )
+    return resource
+
+
+def _check_nodes(graph: Graph, limits: Limits) -> None:
+    """Refuse what may not run here."""
+    for count, node in enumerate(_nodes(graph), 1):
+        if count > limits.nodes:
+            raise ProtocolError("a graph is too large", expected=f"at most {limits.nodes} nodes")
+        if node.op not in signatures:
+            _check_op(node)
+        for value in _items(node.attrs.values()):
+            if isinstance(value, Reference) and value.kind != "device":
+                raise GraphError(
+                    f"{node.op}: {value.name!r} is not known here", given=f"&{node.name}"
+                )
+
+
+def _check_op(node: Node) -> None:
+    op = find_op(node.op)
+    if op is None:
+        raise GraphError(
+            f"there is no op {node.op!r} here",
+            given=f"&{node.name}",
+            hint="both processes need the same eagerflow, and the same packages that add ops",
+        )
+    kind = op.resource
+    allowed = op.effect == "pure" if kind is None else kind in _ALLOWED
+    if op.calls_user or not allowed:
+        raise GraphError(
+            f"{node.op} may not run in a graph of another process",
+            given=f"&{node.name}",
+            expected="ops that reach no files, no processes and no Python",
+        )
+    if kind is not None and not isinstance(node.attrs.get("resource"), kind):
+        raise GraphError(f"{node.op}: &{node.name} has not the resource that it needs")
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph and its subgraphs."""
+    waiting = [graph]
+    while waiting:
+        for node in waiting.pop().nodes:
+            yield node
+            waiting += [inner for _, inner in node.subgraphs()]
+
+
+def _items(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _items(value)
+        else:
+            yield value

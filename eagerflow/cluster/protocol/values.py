@@ -1,0 +1,177 @@
+"""Values as heads and frames: arrays of the host, lists of them, numbers, shapes.
+
+Elements lie in a frame as they do in memory, so nothing is brought into another order on the way:
+the order of elements decides how sums are rounded. What arrives is an array of its own, which may
+be written into as any other may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from eagerflow.cluster.protocol.messages import (
+    ArrayHead,
+    ComplexHead,
+    Head,
+    ListHead,
+    LongHead,
+    NumberHead,
+    ShapeHead,
+)
+from eagerflow.core.byte_arrays import pack, unpack
+from eagerflow.errors import ProtocolError
+from eagerflow.hardware import NullArray
+from eagerflow.types import BYTES, DTYPES, DType, as_dtype
+from eagerflow_kernels.lists import ListData
+
+Frame = bytes | memoryview
+_DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
+_WORD: Final = 2**63
+_LENGTH: Final = 8  # bytes, in packed byte strings
+_DIGITS: Final = 4_000
+
+
+def encode_value(value: Any, frames: list[Frame]) -> Head:
+    """The head of a value; its elements are appended to ``frames``, shared with it.
+
+    Args:
+        value: an array of the host, a `ListData`, a `NullArray`, a number of Python, or None.
+        frames: those of the message so far.
+
+    Raises:
+        ProtocolError: it is none of these.
+    """
+    if value is None:
+        return None
+    if isinstance(value, np.generic | np.ndarray):
+        return _encode_array(np.asarray(value), frames)
+    if isinstance(value, bool | int | float | complex):
+        return _encode_number(value)
+    if isinstance(value, NullArray):
+        return ShapeHead(as_dtype(value.dtype).name, tuple(map(int, value.shape)))
+    if isinstance(value, ListData):
+        found = sorted(value.items(), key=lambda item: item[0])
+        heads = tuple([_encode_array(np.asarray(x), frames) for _, x in found])
+        return ListHead(value.size, tuple([i for i, _ in found]), heads)
+    raise ProtocolError(
+        f"a {type(value).__name__} cannot be sent", expected="arrays, lists of them, numbers"
+    )
+
+
+def _encode_number(value: complex) -> Head:
+    if isinstance(value, complex):
+        return ComplexHead(value.real, value.imag)
+    if isinstance(value, int) and not -_WORD <= value < _WORD:
+        digits = f"{value:x}"
+        if len(digits) > _DIGITS:
+            raise ProtocolError("an int is too large to be sent", given=f"{len(digits)} digits")
+        return LongHead(digits)
+    return NumberHead(value)
+
+
+def _encode_array(array: np.ndarray[Any, Any], frames: list[Frame]) -> ArrayHead:
+    dtype = BYTES if array.dtype == object else as_dtype(array.dtype)
+    if dtype is BYTES:
+        frames.append(pack(array))
+        return ArrayHead(dtype.name, array.shape)
+    shape, order = array.shape, tuple(range(array.ndim))
+    if not array.flags.c_contiguous:
+        if 0 in array.strides or not _is_dense(array):
+            array = array.copy(order="K")
+        order = _order(array)
+        array = array.transpose(order)
+    # a frame needs no shape; some dtypes are not known to buffers
+    frames.append(array.reshape(-1).view(np.uint8).data)
+    return ArrayHead(dtype.name, shape, () if order == tuple(range(len(shape))) else order)
+
+
+def _order(array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """The axes, those first whose elements are farthest apart."""
+    return tuple(sorted(range(array.ndim), key=lambda axis: -array.strides[axis]))
+
+
+def _is_dense(array: np.ndarray[Any, Any]) -> bool:
+    return array.transpose(_order(array)).flags.c_contiguous
+
+
+def decode_value(head: Head, frames: Iterator[Frame]) -> Any:
+    """The value of a head, whose frames come next in ``frames``.
+
+    Raises:
+        ProtocolError: they do not fit together.
+    """
+    if isinstance(head, ArrayHead):
+        return decode_array(head, frames)
+    if isinstance(head, ListHead):
+        return _decode_list(head, frames)
+    if isinstance(head, ShapeHead):
+        return NullArray(_dtype(head.dtype).dtype, head.shape)
+    if isinstance(head, NumberHead):
+        return head.value
+    if isinstance(head, ComplexHead):
+        return complex(head.real, head.imag)
+    if isinstance(head, LongHead):
+        return int(head.digits, 16)
+    return None
+
+
+def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, Any]:
+    """The array of a head (see `decode_value`)."""
+    frame = next(frames, None)
+    if frame is None:
+        raise ProtocolError("the elements of an array are missing", given=str(head))
+    dtype = _dtype(head.dtype)
+    data = memoryview(frame)
+    if dtype is BYTES:
+        return _decode_bytes(head, data)
+    order = head.order or tuple(range(len(head.shape)))
+    if sorted(order) != list(range(len(head.shape))):
+        raise ProtocolError("the order of axes is none of this shape", given=str(head))
+    if prod(head.shape) * dtype.itemsize != len(data):
+        raise ProtocolError(
+            "the elements of an array do not fit its shape",
+            given=f"{len(data)} bytes for {head}",
+            expected=f"{prod(head.shape) * dtype.itemsize} bytes",
+        )
+    raw = np.empty(len(data), np.uint8)
+    raw[:] = np.frombuffer(data, np.uint8)
+    array = raw.view(dtype.dtype).reshape([head.shape[axis] for axis in order])
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return array.transpose(back)
+
+
+def _decode_bytes(head: ArrayHead, data: memoryview) -> np.ndarray[Any, Any]:
+    if prod(head.shape) * _LENGTH > len(data) or head.order:  # before there is memory for it
+        raise ProtocolError("byte strings do not fit their shape", given=str(head))
+    try:
+        return unpack(data, head.shape)
+    except ValueError as error:
+        raise ProtocolError(f"byte strings are damaged: {error}", given=str(head)) from None
+
+
+def _decode_list(head: ListHead, frames: Iterator[Frame]) -> ListData:
+    ascends = all(a < b for a, b in zip(head.indices, head.indices[1:], strict=False))
+    fits = not head.indices or head.indices[-1] < head.size
+    if len(head.indices) != len(head.items) or not ascends or not fits:
+        raise ProtocolError(
+            "the places of a list do not fit its size",
+            given=f"{len(head.items)} items, {len(head.indices)} places of {head.size}",
+        )
+    items = [decode_array(item, frames) for item in head.items]
+    return ListData(dict(zip(head.indices, items, strict=True)), head.size)
+
+
+def decode_values(heads: Sequence[Head], frames: Iterator[Frame]) -> list[Any]:
+    """The values of heads."""
+    return [decode_value(head, frames) for head in heads]
+
+
+def _dtype(name: str) -> DType:
+    dtype = _DTYPES.get(name)
+    if dtype is None:
+        raise ProtocolError("an unknown dtype", given=name[:80], expected=", ".join(_DTYPES))
+    return dtype

@@ -1,0 +1,218 @@
+"""Names of resources, by which processes tell each other which one they mean.
+
+A resource has a name in a *container* of the *task* that owns it: ``ps:0/shared/w``. The name never
+changes, no other resource of the container ever has it, and it has an order, in which locks are
+taken. What a process owned is gone with it; the one that is started in its place has another
+*incarnation*, so a name from before is not mistaken for what has it now.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar, final
+from weakref import ref
+
+from eagerflow.errors import ResourceError
+from eagerflow.resources.kinds import kind_name
+
+_R = TypeVar("_R")
+#: 2020, in milliseconds: incarnations fit 63 bits until 2089
+_BEGINNING: Final = 1_577_836_800_000
+
+
+@final
+class ResourceName(NamedTuple):
+    """Which resource of which task.
+
+    Attributes:
+        task: such as ``"ps:0"``; empty for a process that is no task.
+        incarnation: of the process that owns it.
+        container: the name of the container.
+        name: in the container.
+
+    >>> from eagerflow.resources.containers import ResourceName
+    >>> print(ResourceName("ps:0", 17, "shared", "encoder/w"))
+    ps:0/shared/encoder/w
+    """
+
+    task: str
+    incarnation: int
+    container: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join((self.task, self.container, self.name))
+
+
+@final
+class Process:
+    """This process: which task it is, and which incarnation of it.
+
+    A forked process is another one: what it inherits keeps the names of its parent.
+    """
+
+    __slots__ = ("incarnation", "task")
+
+    def __init__(self) -> None:
+        self.task = ""
+        self.begin()
+
+    def begin(self, task: str | None = None) -> None:
+        """Be another incarnation from now on, and another task if one is given."""
+        self.task = self.task if task is None else task
+        # two that the clock does not tell apart have different numbers of processes
+        moment = time.time_ns() // 1_000_000 - _BEGINNING
+        self.incarnation = (moment << 22) | os.getpid() & (1 << 22) - 1
+
+
+PROCESS: Final = Process()
+
+
+class _Entry(NamedTuple):
+    """A resource of a container.
+
+    Attributes:
+        get: gives it; None if it is no more.
+        what: its kind and type, for those who join it.
+        creator: who made it.
+    """
+
+    get: Callable[[], Any]
+    what: str
+    creator: str
+
+
+@final
+class ResourceContainer:
+    """Resources by name.
+
+    Args:
+        name: of the container.
+        owns: whether resources live as long as it does; else as long as somebody holds them.
+
+    Attributes:
+        name: the same.
+        owns: the same.
+
+    >>> from eagerflow.resources.containers import ResourceContainer
+    >>> from eagerflow.resources.mutex import MutexState
+    >>> container = ResourceContainer("shared", owns=True)
+    >>> first = container.join("turnstile", "mutex", MutexState, creator="a notebook")
+    >>> container.join("turnstile", "mutex", MutexState, creator="another") is first
+    True
+    """
+
+    __slots__ = ("_entries", "_lock", "_next", "name", "owns")
+
+    def __init__(self, name: str, *, owns: bool = False) -> None:
+        self.name = name
+        self.owns = owns
+        # a finaliser that the collector runs in the middle may make a resource: no deadlock
+        self._lock = threading.RLock()
+        self._next: dict[str, int] = {}  # the number of the next name of a base
+        self._entries: dict[str, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, resource: Any, base: str | None = None) -> ResourceName:
+        """Give a resource a name that no other one here has or had.
+
+        Args:
+            resource: the resource.
+            base: what the user calls it; its kind if that is nothing.
+
+        Returns:
+            The name: ``base``, or with a number behind it: ``w#1``.
+        """
+        base = base or kind_name(type(resource))
+        with self._lock:
+            count = self._next.get(base, 0)
+            self._next[base] = count + 1
+            # a base with this sign always gets a number, so that it is none of another base
+            name = f"{base}#{count}" if count or "#" in base else base
+            self._keep(name, resource, "", "")
+        return self._named(name)
+
+    def join(self, name: str, what: str, make: Callable[[], _R], *, creator: str) -> _R:
+        """The resource of that name, which is made if it is not there.
+
+        Args:
+            name: of the resource.
+            what: its kind and type, in words, the same for all who mean the same.
+            make: makes it.
+            creator: who asks, for messages.
+
+        Raises:
+            ResourceError: there is one of that name, and it is something else.
+        """
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None:
+                made = make()
+                self._next.setdefault(name, 1)
+                self._keep(name, made, what, creator)
+                return made
+        found = entry.get()
+        if entry.what != what:
+            raise ResourceError(
+                f"{name!r} in the container {self.name!r} is something else",
+                given=what,
+                expected=f"{entry.what}, as made by {entry.creator}",
+                hint="use another name, or another container",
+            )
+        return found  # type: ignore[no-any-return]  # what was made for the same words
+
+    def _keep(self, name: str, resource: Any, what: str, creator: str) -> None:
+        if self.owns:
+            get: Callable[[], Any] = partial(_same, resource)
+        else:
+            get = ref(resource, partial(self._forget, name))
+        self._entries[name] = _Entry(get, what, creator)
+
+    def _forget(self, name: str, gone: Any) -> None:
+        entry = self._entries.get(name)
+        if entry is not None and entry.get is gone:
+            del self._entries[name]
+
+    def _named(self, name: str) -> ResourceName:
+        return ResourceName(PROCESS.task, PROCESS.incarnation, self.name, name)
+
+    def find(self, name: str) -> Any | None:
+        """The resource of that name; None if there is none any more."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.get()
+
+    def names(self) -> list[str]:
+        """All names, in their order."""
+        return sorted(self._entries)
+
+    def clear(self) -> None:
+        """Let go of all resources. Their names are not given again."""
+        with self._lock:
+            self._entries.clear()
+
+    def restart_lock(self) -> None:
+        """For a process that was forked, in which the thread that held the lock is not."""
+        self._lock = threading.RLock()
+
+
+def _same(value: _R) -> _R:
+    return value
+
+
+#: for what nobody put into another one
+DEFAULT: Final = ResourceContainer("default")
+
+
+def _forked() -> None:
+    PROCESS.begin()
+    DEFAULT.restart_lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,44 @@
+"""The page of the protocol says every record and its fields, in their order, and no others."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from eagerflow.cluster.protocol import messages
+from eagerflow.cluster.protocol.limits import LIMITS
+from tests.source_tree import ROOT
+
+PAGE = (ROOT / "docs" / "protocol.md").read_text()
+
+
+def records() -> dict[str, set[tuple[str, ...]]]:
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for value in vars(messages).values():
+        tag = getattr(getattr(value, "__struct_config__", None), "tag", None)
+        if tag is not None:
+            found.setdefault(tag, set()).add(value.__struct_fields__)
+    return found
+
+
+def rows() -> dict[str, set[tuple[str, ...]]]:
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for tag, fields in re.findall(r"^\| `(\w+)` \| (.*?) \|", PAGE, re.MULTILINE):
+        plain = re.sub(r"\([^)]*\)", "", fields)
+        found.setdefault(tag, set()).add(tuple(re.findall(r"`(\w+)`", plain)))
+    return found
+
+
+def test_it_says_every_record() -> None:
+    assert rows() == records()
+
+
+def test_it_says_the_limits() -> None:
+    said: dict[str, Any] = {
+        "a header": LIMITS.header >> 20, "a frame": LIMITS.frame >> 30, "a text": LIMITS.text >> 20,
+    }  # fmt: skip
+    text = PAGE[PAGE.index("## Limits") :].lower()
+    for what, size in said.items():
+        assert re.search(rf"{what} (has at most )?{size} [mg]b", text), what
+    for number in (LIMITS.frames, LIMITS.nodes, LIMITS.sessions, LIMITS.partitions):
+        assert f"{number:,}" in text
