@@ -242,7 +242,7 @@ class Dim(AbstractAsked):
             TraceError: it depends on data.
         """
         resolver = _resolver.get()
-        if resolver is None:
+        if resolver is None or resolver.size is None:
             raise DimError(
                 f"the size {self} is not known here",
                 given=what,
@@ -297,7 +297,8 @@ class resolving:  # noqa: N801 - a context manager
     """Say, for this thread and the length of the block, what is asked for the size of a dim.
 
     Args:
-        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms what asks.
+        size: ``size(dim, why)`` gives the size; ``why`` says in Python's terms what asks. None as
+            outside of all traces, where no size is known: a trace around is not asked.
         number: ``number(dim)`` gives an object that does arithmetic with floats in its place;
             without it, that asks for the size as well.
         fresh: ``fresh(name)`` gives a new name for a size that depends on data; without it, such
@@ -311,7 +312,7 @@ class resolving:  # noqa: N801 - a context manager
     [0, 1, 2]
     """
 
-    size: Callable[[Dim, str], int]
+    size: Callable[[Dim, str], int] | None
     number: Callable[[Dim], Any] | None = None
     fresh: Callable[[str], Dim] | None = None
     text: Callable[[Dim, Callable[[int], str]], str | None] | None = None
@@ -319,7 +320,7 @@ class resolving:  # noqa: N801 - a context manager
     _token: Token[resolving | None] = field(init=False)
 
     def __enter__(self) -> None:
-        self._token = _resolver.set(self)
+        self._token = _resolver.set(None if self.size is None else self)
 
     def __exit__(self, *raised: object) -> None:
         _resolver.reset(self._token)

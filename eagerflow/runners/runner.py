@@ -43,7 +43,8 @@ class _End(AbstractMeeting):
     __slots__ = ("over",)
 
     def __init__(self, name: str) -> None:
-        super().__init__(1, "runner", name)
+        super().__init__(1, "runner")  # a container would remember each name that was given
+        self.name = self.label = name
         self.over = False
 
     def state(self) -> str:

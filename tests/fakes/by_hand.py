@@ -14,9 +14,13 @@ _kinds = count()  # lanes remember the kernels of a kind, so each has a kind of 
 
 
 @contextmanager
-def device_by_hand() -> Iterator[AsyncBackend]:
-    """The backend of such a device, which has done all its work in the end."""
-    made = AsyncBackend(f"byhand{next(_kinds)}", threads=False)
+def device_by_hand(*, threads: bool = False) -> Iterator[AsyncBackend]:
+    """The backend of such a device, which has done all its work in the end.
+
+    Args:
+        threads: whether it works by itself after all, and is only one that nobody else knows.
+    """
+    made = AsyncBackend(f"byhand{next(_kinds)}", threads=threads)
     ef.hardware.register_backend(made)
     try:
         yield made

@@ -13,17 +13,20 @@ from eagerflow.errors import OutOfMemoryError, PlacementError, PlacementWarning
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import as_device
 from eagerflow.placement.occupancy import peaks
+from tests.fakes.by_hand import device_by_hand
+from tests.messages import says
 
 CPU = as_device("cpu:0")
 X = ef.ones((4, 4))  # 64 bytes
 
 
 @pytest.fixture
-def limited() -> Iterator[None]:
-    """A device with room for five of them."""
-    ef.hardware.limit_memory(5 * 64, "async:0")
-    yield
-    ef.hardware.limit_memory(None, "async:0")
+def limited() -> Iterator[str]:
+    """A device with room for five of them, on which nothing is held but by the test."""
+    with device_by_hand(threads=True) as made:
+        device = f"{made.kind}:0"
+        ef.hardware.limit_memory(5 * 64, device)
+        yield device
 
 
 def need(f: Any, *args: Any) -> int:
@@ -104,53 +107,55 @@ def chained(count: int) -> Any:
     return f
 
 
-@pytest.mark.usefixtures("limited")
 @pytest.mark.parametrize(("count", "fits"), [(2, True), (4, True), (5, False)])
-def test_what_fits_runs_and_what_does_not_is_refused(count: int, fits: bool) -> None:
+def test_what_fits_runs_and_what_does_not_is_refused(count: int, fits: bool, limited: str) -> None:
     f = ef.trace(chained(count))
     want = f(X).numpy()
     if fits:
-        assert np.array_equal(f.place({"a": "async:0"})(X).numpy(), want)
+        assert np.array_equal(f.place({"a": limited})(X).numpy(), want)
         return
     with pytest.raises(PlacementError, match=r"it takes 384 bytes, of 320") as caught:
-        f.place({"a": "async:0"})
+        f.place({"a": limited})
     assert "&a/matmul_4" in str(caught.value)
     with pytest.raises(OutOfMemoryError):  # indeed
-        ef.trace(chained(count))(X.to("async:0"))
+        ef.trace(chained(count))(X.to(limited))
 
 
-@pytest.mark.usefixtures("limited")
-def test_soft_placement_leaves_out_what_has_no_room() -> None:
+def test_soft_placement_leaves_out_what_has_no_room(limited: str) -> None:
     f = ef.trace(chained(5))
     want = f(X).numpy()
     with ef.config(soft_placement=True), pytest.warns(PlacementWarning, match="it takes 384 bytes"):
-        f.place({"a": "async:0"})
+        f.place({"a": limited})
     where = [str(n.device) for n in f.graph(X).nodes if n.op == "matmul"]
-    assert where.count("cpu:0") > 0 < where.count("async:0")
+    assert where.count("cpu:0") > 0 < where.count(limited)
     assert np.array_equal(f(X).numpy(), want)
     (reason,) = {n.reason for n in f.graph(X).nodes if n.op == "matmul" and n.device == "cpu:0"}
-    assert reason.startswith("stays on cpu:0: rule 'a' asks for async:0, but with what is held")
+    assert reason.startswith(f"stays on cpu:0: rule 'a' asks for {limited}, but with what is held")
 
 
-@pytest.mark.usefixtures("limited")
-def test_what_only_follows_stays_and_nothing_is_said() -> None:
+def test_what_only_follows_stays_and_nothing_is_said(limited: str) -> None:
     def f(x: Any) -> Any:
         with ef.name_scope("a"):
             y = x @ x
         with ef.colocate(y):
             return chained(6)(y)
 
-    g = ef.trace(f).place({"a/matmul": "async:0"})
+    g = ef.trace(f).place({"a/matmul": limited})
     g(X)
     where = [str(n.device) for n in g.graph(X).nodes if n.op == "matmul"]
-    assert where == ["async:0", *["cpu:0"] * 11]
+    assert where == [limited, *["cpu:0"] * 11]
 
 
-def test_many_nodes_without_room_end_soon() -> None:
-    ef.hardware.limit_memory(64, "async:0")
-    try:
-        f = ef.trace(lambda x: sum(x[i : i + 1] @ x for i in range(4)))
-        with ef.config(soft_placement=True), pytest.warns(PlacementWarning):
-            f.place({"*": "async:0"}).graph(X)
-    finally:
-        ef.hardware.limit_memory(None, "async:0")
+def test_many_nodes_without_room_end_soon(limited: str) -> None:
+    ef.hardware.limit_memory(64, limited)
+    f = ef.trace(lambda x: sum(x[i : i + 1] @ x for i in range(4)))
+    with ef.config(soft_placement=True), pytest.warns(PlacementWarning):
+        f.place({"*": limited}).graph(X)
+
+
+def test_a_constant_without_room_is_told_of_as_such(limited: str) -> None:
+    held = ef.ones((5, 16), device=limited)
+    f = ef.trace(lambda x: x + ef.tensor([1.0, 2.0])).place({"*": limited})
+    with pytest.raises(OutOfMemoryError, check=says("constant: out of memory")):
+        f(ef.ones(2))
+    del held

@@ -26,8 +26,8 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.core.op import get_op
-from eagerflow.dims import Dim, resolving
-from eagerflow.errors import DimError, EagerflowError, relocate
+from eagerflow.dims import resolving
+from eagerflow.errors import EagerflowError, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_loop, is_number, kind_of
 from eagerflow.running_node import CODE_FILE
@@ -102,12 +102,8 @@ def generate(
         chains: whether the code is else as without ``note``, which is called once for a chain, and
             without outputs. If not, chains are taken apart, and lists are values.
     """
-    with resolving(_undecided):  # an outer trace must not be asked for sizes
+    with resolving(None):  # an outer trace must not be asked for sizes
         return _Writer(program, note, chains or note is None).code(name)
-
-
-def _undecided(dim: Dim, why: str) -> int:
-    raise DimError(f"the size {dim} is not known here", given=why)
 
 
 #: for each register the index of the instruction that reads it last, among those of one block

@@ -15,7 +15,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import kind_of
-from eagerflow.hardware import Device, Lane, as_device, copied
+from eagerflow.hardware import Device, Lane, as_device, copied, out_of_memory
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType
 
@@ -417,7 +417,12 @@ def lane_of(value: Value) -> Lane | None:
 
 def on_device(value: Tensor, device: Device) -> Any:
     """The array of a constant on the device."""
-    return value._data if value.device is device else copied(value._data, value.device, device)
+    if value.device is device:
+        return value._data
+    try:
+        return copied(value._data, value.device, device)
+    except MemoryError as error:
+        raise out_of_memory("constant", device, error) from None
 
 
 def check_given(node: Node) -> None:
