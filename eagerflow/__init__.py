@@ -17,8 +17,8 @@ from eagerflow import types as types
 from eagerflow import unknown_names as _unknown_names
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
-from eagerflow.core import moves as _moves
 from eagerflow.core import op as _op
+from eagerflow.core import scope_moves as _moves
 from eagerflow.core.slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
@@ -104,7 +104,7 @@ _LATER = {
     "TracedFunction": "function",
     "spawn": "runners",
     "trace": "function",
-    "move": "function.moving",
+    "move": "function.moving_variables",
     "Graph": "graph",
     "control_dependencies": "tracing.dependencies",
     "unordered": "tracing.effect_order",

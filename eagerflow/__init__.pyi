@@ -33,7 +33,7 @@ from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
 from eagerflow.function import TracedFunction as TracedFunction
 from eagerflow.function import trace as trace
-from eagerflow.function.moving import move as move
+from eagerflow.function.moving_variables import move as move
 from eagerflow.graph import Graph as Graph
 from eagerflow.graph.scopes import name_scope as name_scope
 from eagerflow.hardware import colocate as colocate

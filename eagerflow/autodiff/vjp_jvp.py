@@ -12,7 +12,7 @@ from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import installed
-from eagerflow.core.moves import to_home
+from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.types import TensorSpec

@@ -23,7 +23,7 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.moves import meeting_point
+from eagerflow.core.scope_moves import meeting_point
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames

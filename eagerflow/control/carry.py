@@ -18,7 +18,7 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
-from eagerflow.core.moves import meeting_point, to_home
+from eagerflow.core.scope_moves import meeting_point, to_home
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.dims import Dim, same

@@ -32,7 +32,7 @@ class _Stack:
         monitored: how many monitors there are in all threads together.
         monitor: the top of the process-wide monitors, if any.
         move: gives the inputs of an op on the device where it runs in the device scope that is
-            open (filled by `eagerflow.core.moves`).
+            open (filled by `eagerflow.core.scope_moves`).
     """
 
     __slots__ = ("engaged", "execute", "installed", "lock", "monitor", "monitored", "move",

@@ -17,7 +17,7 @@ from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves import scope_of_call, text_of_scope
+from eagerflow.core.scope_moves import scope_of_call, text_of_scope
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from eagerflow.core.moves import tell_of_crossing
+from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
 from eagerflow.graph.ir import Graph

@@ -8,7 +8,7 @@ from typing import Final, final
 
 from eagerflow.capture.border import fits
 from eagerflow.capture.equality import same_value
-from eagerflow.core.moves import text_of_scope
+from eagerflow.core.scope_moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import LeafRecord

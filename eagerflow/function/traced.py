@@ -15,7 +15,7 @@ from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call as autograph_call
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
-from eagerflow.core.moves import scope_of_call
+from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError, hide_frames, hides_frames
 from eagerflow.function.cache import CacheEntry

@@ -1,7 +1,7 @@
 """Device scopes: blocks whose ops run on a device that the block names.
 
 A scope is context, of one thread and one context of `contextvars`; `bind` reads it (see
-`eagerflow.core.moves`). This module knows which one is in force, and where ops run in it.
+`eagerflow.core.scope_moves`). This module knows which one is in force, and where ops run in it.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OpenScope:
         scope: what it asks for; None if it ends that of the block around it.
         home: where ops run, if no operand may choose.
         outer: the one in force when it was opened, None if that was none.
-        moved: what was moved within it, as `eagerflow.core.moves` notes it.
+        moved: what was moved within it, as `eagerflow.core.scope_moves` notes it.
         part: of one that a trace opens for a part, the interpreter that was on top before.
         ended: whether its block was left.
         is_plain: whether neither it nor one below belongs to a generator, so that it is in force.

@@ -1,7 +1,7 @@
 """Pictures of graphs as SVG: by Graphviz where there is one, else by a layout of our own.
 
 Which kinds of boxes and edges there are: `eagerflow.pictures.contents`. Each has a style here, and
-in `eagerflow.pictures.dot`.
+in `eagerflow.pictures.by_graphviz`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from unicodedata import east_asian_width
 from zlib import crc32
 
 from eagerflow.graph.ir import Graph
+from eagerflow.pictures.by_graphviz import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.pictures.contents import Box, Contents, Edge, contents_of, visible
-from eagerflow.pictures.dot import DEVICE_COLORS, graphviz_svg, write_dot
 from eagerflow.pictures.layout import lay_out
 
 #: colours follow the notebook's theme where it has one, else what the reader's system prefers

@@ -20,7 +20,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, hardware
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves import _crossings, _reads
+from eagerflow.core.scope_moves import _crossings, _reads
 from eagerflow.events import StepEvent, TransferEvent
 from eagerflow.hardware import Device, as_device, current_device, registry
 from eagerflow.hardware.names import ANY, DeviceName, parse

@@ -8,8 +8,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.graph import Graph
+from eagerflow.pictures.by_graphviz import DEVICE_COLORS, write_dot
 from eagerflow.pictures.contents import Contents, contents_of, size_text
-from eagerflow.pictures.dot import DEVICE_COLORS, write_dot
 from eagerflow.pictures.svg import draw
 
 ONE = """graph f(%x: f32[8,4]@cpu:0, %n: f32[n]@cpu:0) {

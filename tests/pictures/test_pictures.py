@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.pictures import dot
+from eagerflow.pictures import by_graphviz
 from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.layout import lay_out
 from eagerflow.pictures.svg import draw, mimebundle
@@ -47,8 +47,8 @@ TEXT = r"""graph f(%"<b> & \"c\" \\n": f32[n], %k: int) {
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to draw; pygraphviz is part of what tests need, ``dot`` is not."""
     if request.param == "own":
-        monkeypatch.setattr(dot, "_command", lambda: None)
-    dot.graphviz_svg.cache_clear()
+        monkeypatch.setattr(by_graphviz, "_command", lambda: None)
+    by_graphviz.graphviz_svg.cache_clear()
     return str(request.param)
 
 
@@ -113,7 +113,7 @@ def test_graphviz_is_used(engine: str) -> None:
 
 
 def test_dot_is_read_by_graphviz() -> None:
-    drawn = dot.graphviz_svg(small(TEXT).to_dot())
+    drawn = by_graphviz.graphviz_svg(small(TEXT).to_dot())
     assert drawn is not None
     assert drawn.count('class="cluster') == 9
 
@@ -125,7 +125,7 @@ def test_any_graph_without_graphviz(graph: Graph) -> None:
     classes = _classes(svg)
     assert len([c for c in classes if c.startswith("node ")]) == len(picture.boxes)
     assert len([c for c in classes if c.startswith("edge ")]) == len(picture.edges)
-    assert dot.write_dot(picture) == dot.write_dot(contents_of(graph))
+    assert by_graphviz.write_dot(picture) == by_graphviz.write_dot(contents_of(graph))
 
 
 @pytest.mark.slow
@@ -133,9 +133,9 @@ def test_any_graph_without_graphviz(graph: Graph) -> None:
 @settings(max_examples=examples(30))  # each starts a process
 def test_any_graph_by_graphviz(graph: Graph) -> None:
     picture = contents_of(graph)
-    with patch.object(dot, "_SECONDS", 600):  # the machine may have much else to do
+    with patch.object(by_graphviz, "_SECONDS", 600):  # the machine may have much else to do
         ET.fromstring(graph.to_svg())
-        drawn = dot.graphviz_svg(dot.write_dot(picture))
+        drawn = by_graphviz.graphviz_svg(by_graphviz.write_dot(picture))
     assert drawn is not None
     assert drawn.count('class="node') == len(picture.boxes)
 
@@ -145,7 +145,7 @@ def test_any_graph_by_graphviz(graph: Graph) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
-    dot.graphviz_svg.cache_clear()
+    by_graphviz.graphviz_svg.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def _fresh() -> None:
 def test_own_drawing_where_graphviz_fails(
     command: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dot, "_command", lambda: command)
-    monkeypatch.setattr(dot, "_SECONDS", 0.3)
+    monkeypatch.setattr(by_graphviz, "_command", lambda: command)
+    monkeypatch.setattr(by_graphviz, "_SECONDS", 0.3)
     graph = small(TEXT)
     assert graph.to_svg() == draw(contents_of(graph))
 
@@ -175,8 +175,8 @@ def test_the_program_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(shutil, "which", lambda name: str(program) if name == "dot" else None)
     assert small(TEXT).to_svg().startswith('<svg class="ef-graph" x="1">')
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    monkeypatch.setattr(dot, "find_spec", lambda name: None)
-    dot.graphviz_svg.cache_clear()
+    monkeypatch.setattr(by_graphviz, "find_spec", lambda name: None)
+    by_graphviz.graphviz_svg.cache_clear()
     assert "cluster" not in small(TEXT).to_svg()
 
 
@@ -257,7 +257,7 @@ def test_outputs_that_nobody_trusts_show_no_heap_of_words() -> None:
 
 
 def test_long_texts_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dot, "_command", lambda: None)
+    monkeypatch.setattr(by_graphviz, "_command", lambda: None)
     lines = mimebundle(_chain(1000))["text/plain"].split("\n")
     assert len(lines) == 201
     assert lines[0].startswith("graph chain(")

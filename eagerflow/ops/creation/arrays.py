@@ -12,8 +12,8 @@ from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, OpFacts, of_family
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves import device_wins
 from eagerflow.core.op import Op, bind, define, functions
+from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError

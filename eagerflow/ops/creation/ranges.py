@@ -7,8 +7,8 @@ from operator import index
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.moves import device_wins
 from eagerflow.core.op import bind, functions
+from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, tensor_of
-from eagerflow.core.moves import device_wins
 from eagerflow.core.op import bind, define
+from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
-from eagerflow.core.moves import device_wins
+from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.creation.arrays import tensor

@@ -12,8 +12,8 @@ from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import OpFacts, of_family
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.moves import device_for
 from eagerflow.core.op import Op, bind, define
+from eagerflow.core.scope_moves import device_for
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError

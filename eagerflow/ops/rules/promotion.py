@@ -13,8 +13,8 @@ from typing import Any
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import stack
-from eagerflow.core.moves import device_of, lane_here
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
+from eagerflow.core.scope_moves import device_of, lane_here
 from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim

@@ -12,8 +12,8 @@ from typing import Any, Final, final
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.moves import to_home
 from eagerflow.core.op import Op, bind, common_device
+from eagerflow.core.scope_moves import to_home
 from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.core.texts import Placeholder, text_parts

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar, final
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.interpreter import is_traced
-from eagerflow.core.moves import to_home
 from eagerflow.core.op import Op, bind, infer_specs
+from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip

@@ -11,8 +11,8 @@ from eagerflow.core.convert import TensorLike, as_tensor
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite, OpFacts
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
-from eagerflow.core.moves import note_read, to_home
 from eagerflow.core.op import Op, bind, define, infer_specs
+from eagerflow.core.scope_moves import note_read, to_home
 from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.errors import (

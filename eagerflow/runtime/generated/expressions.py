@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from math import prod
-from sys import getrefcount
 from typing import Any, Final, final
 
 import numpy as np
@@ -24,87 +22,10 @@ from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.signatures import kind_of
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.kernel_library import is_native_form
+from eagerflow.runtime.generated.buffer_reuse import pays, reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
-
-#: bytes of an array from which on it costs more to get new memory than to look for old
-LIMIT: Final = 1 << 16
-
-
-def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
-    """Whether a kernel can write into an array that may be large enough to be worth it."""
-    if type(kernel) is not np.ufunc or kernel.nout != 1:
-        return False
-    sizes = [size for size in kind.shape if type(size) is int]
-    return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LIMIT
-
-
-@cache
-def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """``kernel`` writing its result into its input number ``position``, if that is right.
-
-    It is where nothing else can see that memory, its own or that of the array of which it is a
-    view, and the result would have that layout anyway.
-    """
-
-    def run(*arrays: Any) -> Any:
-        out = arrays[position]
-        if out.nbytes < LIMIT or getrefcount(out) > _alone[0] or not _fits(out, arrays):
-            return kernel(*arrays)
-        return kernel(*arrays, out=out)
-
-    return run
-
-
-def _fits(out: Any, arrays: tuple[Any, ...]) -> bool:
-    flags, owner, dtype, shape = out.flags, out.base, out.dtype, out.shape
-    if not (flags.c_contiguous and flags.writeable):
-        return False
-    if owner is None:
-        if not flags.owndata:
-            return False
-    elif type(owner) is not np.ndarray or getrefcount(owner) > _alone[1] or not _owns(owner):
-        return False
-    for x in arrays:
-        if x is not out:
-            if x.dtype is not dtype or not x.flags.c_contiguous:
-                return False
-            if x.shape != shape and x.ndim and np.broadcast(x, out).shape != shape:
-                return False
-    return True
-
-
-def _owns(owner: Any) -> bool:
-    """Whether the memory is the array's own; a function, as flags count as a reference."""
-    owns: bool = owner.flags.owndata
-    return owns
-
-
-def _count() -> tuple[int, int]:
-    """What is counted for an array that a local variable holds alone, and for its owner.
-
-    The first in `reusing`, of a variable of its caller; the second in `_fits`, of a view.
-    """
-    counts = []
-
-    def fits(out: Any) -> None:
-        owner = out.base
-        counts.append(getrefcount(owner))
-
-    def run(*arrays: Any) -> Any:
-        out = arrays[0]
-        counts.append(getrefcount(out))
-
-    x = np.empty(2)[:]
-    run(x)
-    fits(x)
-    del x
-    return counts[0], counts[1]
-
-
-_alone: Final = _count()
-
 
 #: the module that generated functions say they are of, so that their frames count as ours
 GENERATED: Final = "eagerflow.runtime.generated.tier"

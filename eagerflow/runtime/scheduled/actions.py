@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH
 from eagerflow.types import TensorType

@@ -22,7 +22,7 @@ from eagerflow.graph.lowering.late_reads import late_reads
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Backend, as_device
 from eagerflow.runtime.generated.tier import RegionCode
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.region_graphs import is_constant, readers_of, region_graph
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,

@@ -22,7 +22,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action

@@ -16,7 +16,7 @@ from eagerflow.hardware import is_ready_at_once
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
 from eagerflow.runtime.scheduled.actions import HEAVY

@@ -21,7 +21,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount, Strand
 from eagerflow.runtime.strands.order import OrderedCut

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
 from eagerflow.runtime.generated.tier import RegionCode
-from eagerflow.runtime.generated.writes import Written
+from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_graphs import region_graph
 from eagerflow.runtime.strands.script import Script
