@@ -406,7 +406,7 @@ class Graph:
         >>> graph.to_dot().split()[0]
         'digraph'
         """
-        return str(_above("..pictures.dot", "to_dot")(self, limit))
+        return str(_above("..pictures.by_graphviz", "to_dot")(self, limit))
 
     def to_svg(self, limit: int = 300) -> str:
         """The graph as a picture, an SVG; scopes become one box each above ``limit`` boxes.
