@@ -375,6 +375,7 @@ class _Maker:
         graph.outputs = outputs
         captured, constants, entry.guards = outside.close(static)
         entry.guards.keep_apart(outside.reads, entry.stores)
+        entry.guards.keep_addresses(outside.reads)
         entry.asks_identity = outside.reads.asks_identity
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])
