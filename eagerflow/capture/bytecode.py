@@ -49,7 +49,7 @@ _BRANCHING: Final = (
 )  # fmt: skip
 #: builtins that do so
 _BRANCHING_BUILTINS: Final = frozenset(
-    {"all", "any", "deque", "ldexp", "len", "max", "min", "pow", "print", "type"}
+    {"all", "any", "deque", "id", "ldexp", "len", "max", "min", "pow", "print", "type"}
 )
 #: kind and name of what has no name
 UNNAMED: Final = ("", "")

@@ -145,6 +145,7 @@ class _Maker:
         if not request.call.is_flat:
             static = [treedef is None for treedef in request.call.treedefs]
             self.containers = ArgumentContainers(request.call.names, arguments, static)
+        tracer.stand_ins = (*self.inputs, *self.containers.values)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
