@@ -1,7 +1,7 @@
 """Python's builtins in converted code, of values that only the graph knows.
 
-`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print`, `id` and `next`. For `range`, `zip`,
-`enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
+`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print`, `id` and `next`. For `range`,
+`zip`, `enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
 `autograph/values/texts.py`.
 """
 
