@@ -49,7 +49,7 @@ _BRANCHING: Final = (
 )  # fmt: skip
 #: builtins that do so
 _BRANCHING_BUILTINS: Final = frozenset(
-    {"all", "any", "deque", "ldexp", "len", "max", "min", "pow", "print", "type"}
+    {"all", "any", "deque", "id", "ldexp", "len", "max", "min", "pow", "print", "type"}
 )
 #: kind and name of what has no name
 UNNAMED: Final = ("", "")
@@ -113,6 +113,7 @@ class Facts:
             for values without a name that are.
         formats: whether texts of values are made.
         asks_identity: whether ``is`` or `id` tells objects apart.
+        asks_addresses: whether it is `id`, so that another object is another number.
         later: kind and name of what is only read to be called by `ef.py_call`, in each run.
         codes: the code objects inside, but for those of functions that are made for it.
         owners: the names of what attributes are read of, set or asked for.
@@ -135,6 +136,7 @@ class Facts:
     inspected: set[tuple[str, str]] = field(default_factory=set)
     formats: bool = False
     asks_identity: bool = False
+    asks_addresses: bool = False
     later: set[tuple[str, str]] = field(default_factory=set)
     codes: list[CodeType] = field(default_factory=list)
     owners: set[str] = field(default_factory=set)
@@ -423,7 +425,8 @@ class _Reader:
         facts.globals = {load.name for load in facts.loads if load.kind == "global"}
         used = facts.globals | facts.attributes
         facts.formats |= not _FORMATTERS.isdisjoint(used)
-        facts.asks_identity |= "id" in facts.globals
+        facts.asks_addresses = "id" in facts.globals
+        facts.asks_identity |= facts.asks_addresses
         facts.branches |= not _BRANCHING_BUILTINS.isdisjoint(code.co_names)
         self._find_reflection(code, used)
         facts.later = {(x.kind, x.name) for x in facts.loads if x.later}

@@ -151,6 +151,11 @@ class Reads:
         return any(facts_of(site.code).asks_identity for site in self.sites)
 
     @property
+    def asks_addresses(self) -> bool:
+        """Whether code may keep what `id` gives, or look it up."""
+        return any(facts_of(site.code).asks_addresses for site in self.sites)
+
+    @property
     def tensors(self) -> list[Read]:
         """The reads of tensors, each tensor once."""
         return self.of_kind("tensor")

@@ -145,6 +145,7 @@ class _Maker:
         if not request.call.is_flat:
             static = [treedef is None for treedef in request.call.treedefs]
             self.containers = ArgumentContainers(request.call.names, arguments, static)
+        tracer.stand_ins = (*self.inputs, *self.containers.values)
         args, kwargs = request.signature.apply(request.call, arguments)
         function = outside.converted(request.fn)
         known = [held.value for held in outside.reads.containers]
@@ -375,6 +376,7 @@ class _Maker:
         graph.outputs = outputs
         captured, constants, entry.guards = outside.close(static)
         entry.guards.keep_apart(outside.reads, entry.stores)
+        entry.guards.keep_addresses(outside.reads)
         entry.asks_identity = outside.reads.asks_identity
         inputs += [value for value, _ in captured if value is not None]
         entry.captured = tuple([one for _, one in captured])

@@ -83,6 +83,7 @@ class Tracer(AbstractTracer):
         own_rules: the names of composites with derivatives of their own, which the graph lacks.
         structures: what walks over the parts of objects found, if there were any.
         raises: the node that raises the exception with which the function ended, if one does.
+        stand_ins: what the function gets for tensors and containers among its arguments.
         outside: what is known of the world outside of the function, while that runs.
         calls: the functions that are graphs of their own in it, of that of the whole function.
         handed_out: all tensors' data and numbers that belong to it, while something holds them.
@@ -123,6 +124,7 @@ class Tracer(AbstractTracer):
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
         self.structures: Any = None  # likewise
         self.outside: Any = None  # likewise
+        self.stand_ins: tuple[Any, ...] = ()  # likewise
         self.raises: Node | None = None  # likewise
 
     def _share(self, parent: Tracer) -> None:
@@ -170,7 +172,7 @@ class Tracer(AbstractTracer):
         self.captures, self.operands, self.updated = {}, {}, {}
         self.begins = {}
         self.pinned, self.looked_at, self.structures, self.outside = {}, {}, None, None
-        self.created_resources, self.calls = [], {}
+        self.created_resources, self.calls, self.stand_ins = [], {}, ()
         self._texts.clear()  # they know this list
         self._fresh, self._tensors, self._constants = {}, {}, None
 

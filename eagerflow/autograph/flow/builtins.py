@@ -1,7 +1,7 @@
 """Python's builtins in converted code, of values that only the graph knows.
 
-`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print` and `next`. For `range`, `zip`,
-`enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
+`any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print`, `id` and `next`. For `range`,
+`zip`, `enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
 `autograph/values/texts.py`.
 """
 
@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.comprehensions import REDUCTIONS
 from eagerflow.autograph.conversion.convert import call, operator, replacements, with_numbers
+from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
@@ -235,11 +236,23 @@ def _type(*args: Any, **options: Any) -> Any:
     return type(*args, **options)
 
 
+def _id(x: Any, /) -> int:
+    """`id`; a note if it is that of what stands for an argument, and not the caller's."""
+    if interpreter.is_traced():
+        root = tracer_here().root
+        if any(one is x for one in root.stand_ins):
+            missed.setdefault(root, []).append(
+                f"id() of an argument is that of what stands for it while traced, at {capture()}; "
+                "pass id(...) as an argument of its own, or a name"
+            )
+    return id(x)
+
+
 replacements.update({
     builtins.any: _any, builtins.all: _all, builtins.sum: _sum,
     builtins.max: partial(_extreme, builtins.max, operators.gt),
     builtins.min: partial(_extreme, builtins.min, operators.lt),
     builtins.list: _list, builtins.print: _print, builtins.next: _next,
-    builtins.pow: _pow, builtins.type: _type,
+    builtins.pow: _pow, builtins.type: _type, builtins.id: _id,
     deque: with_numbers(deque), math.ldexp: with_numbers(math.ldexp),
 })  # fmt: skip

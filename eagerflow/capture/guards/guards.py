@@ -6,6 +6,7 @@ Which kind of guard a value gets is decided in `eagerflow.capture.collect`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.guards.kinds import Guard
@@ -123,6 +124,16 @@ class Guards:
             others = tuple(path for path in group.values() if path is not first)
             if first is not None and others:
                 self.add(Read(first, "distinct", others))
+
+    def keep_addresses(self, reads: Reads) -> None:
+        """Require the very objects that were there, where code asks for their `id`.
+
+        A guard besides that for the type: a tensor goes on as an input, with any value.
+        """
+        for path, value in reads.holders if reads.asks_addresses else ():
+            if isinstance(path, AccessPath) and not isinstance(value, ModuleType | FunctionType):
+                self._guards.append(Guard(Read(path, "identity", value)))
+        self._renew()
 
     def rely(self, structures: Structures) -> None:
         """Set what is checked after all guards."""

@@ -466,6 +466,27 @@ def a_library_function_called_by_a_constructor(trace: Trace) -> Steps:
     yield f(x, 2)
 
 
+@program(traces=0, error=TraceError, words=("int(n) or float(n)", "__hash__"))
+def a_number_as_the_hash_of_an_object(trace: Trace) -> Steps:
+    class Key:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            return self.n % 2 == other.n % 2
+
+        def __hash__(self):
+            return self.n % 2
+
+    table = {Key(0): 5.0}
+
+    @trace
+    def f(x, k):
+        return x * table.get(k, -1.0)
+
+    yield f(x, Key(2))
+
+
 @program(traces=1)
 def an_error_of_types_stays_pythons(trace: Trace) -> Steps:
     @trace

@@ -247,3 +247,49 @@ def tensor_under_another_name_that_a_branch_stores(trace: Trace) -> Steps:
     for k in (1.0, 0.5, 2.0, 1.0):
         yield f(x * k), state.best
         state.now = x * k
+
+
+@program(traces=3)
+def tensor_replaced_whose_id_is_a_key(trace: Trace) -> Steps:
+    weights, sums = [ef.tensor(1.0), ef.tensor(2.0)], {}
+    old = list(weights)
+
+    @trace
+    def f(x):
+        for weight in weights:
+            sums[id(weight)] = sums.get(id(weight), 0.0) + weight * x
+        return x * len(sums)
+
+    yield f(ef.tensor(1.0))
+    yield f(ef.tensor(2.0))
+    weights[0] = ef.tensor(5.0)
+    yield f(ef.tensor(1.0)), list(sums.values()), set(sums) == set(map(id, [*old, *weights]))
+
+
+@program(traces=2)
+def list_replaced_by_an_equal_one_whose_id_is_a_key(trace: Trace) -> Steps:
+    lists, uses = [[1.0], [2.0]], {}
+    old = list(lists)
+
+    @trace
+    def f(x):
+        for one in lists:
+            uses[id(one)] = uses.get(id(one), 0) + 1
+        return x * len(uses)
+
+    yield f(ef.tensor(1.0))
+    lists[0] = [1.0]
+    yield f(ef.tensor(1.0)), list(uses.values()), set(uses) == set(map(id, [*old, *lists]))
+
+
+@program(reports=("id() of an argument",), frozen=(1,))
+def the_id_of_an_argument(trace: Trace) -> Steps:
+    known = ef.tensor(2.0)
+    names = {id(known): 5.0}
+
+    @trace
+    def f(x):
+        return x * names.get(id(x), 1.0)
+
+    yield f(ef.tensor(3.0))
+    yield f(known)
