@@ -130,6 +130,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
         self._function = function
+        self._static = frozenset(static)
         self._renew()
         names = self._signature.parameters if self._signature is not None else {}
         for name in static:
@@ -138,15 +139,11 @@ class Signature:
                     f"trace: static={name!r} is no parameter of the function",
                     given=f"{getattr(function, '__name__', function)}{self._signature or '(...)'}",
                 )
-        self._static = frozenset(static)
         self._paths: dict[tree.TreeDef, list[str]] = {}
 
     def _renew(self) -> None:
         """Look at the function again: another code or other defaults may have been put into it."""
-        try:
-            self._signature: inspect.Signature | None = inspect.signature(self._function)
-        except (TypeError, ValueError):  # some builtins have none
-            self._signature = None
+        self._signature = _signature_of(self._function, self._static)
         self._defaults = _defaults(self._signature)
         self._definition = _definition(self._function)
 
@@ -237,6 +234,19 @@ def _definition(function: Any) -> tuple[Any, Any, Any]:
         getattr(function, "__defaults__", None),
         getattr(function, "__kwdefaults__", None),
     )
+
+
+def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | None:
+    """What Python goes by in a call: of a wrapper its own signature, not that of what it wraps.
+
+    It may have other parameters and other defaults, and sees which arguments come by keyword. Only
+    where names of static arguments are to be found does the wrapped function's count.
+    """
+    try:
+        own = inspect.signature(function, follow_wrapped=False)
+        return own if static <= own.parameters.keys() else inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return None
 
 
 def _defaults(
