@@ -321,3 +321,17 @@ def a_kept_length_of_a_list_is_an_int(trace: Trace) -> Steps:
 
     for values in ([1.0, -3.0], [1.0, 2.0], [-1.0, -1.0]):
         yield f(ef.tensor(values)), counts, seen
+
+
+@program(traces=2)
+def a_size_beside_a_counted_number(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        n = 0
+        while x.sum() > 1:
+            x = x / 2
+            n += 1
+        place = 1 if len(x) > n else 2
+        return len(x) - n, len(x) * n, len(x) / n, len(x) // n, min(n, len(x)), place
+
+    yield from each(f, MANY)
