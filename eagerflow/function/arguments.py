@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_not
+from types import FunctionType
 from typing import Any, Final, final
 
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
@@ -239,14 +240,22 @@ def _definition(function: Any) -> tuple[Any, Any, Any]:
 def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | None:
     """What Python goes by in a call: of a wrapper its own signature, not that of what it wraps.
 
-    It may have other parameters and other defaults, and sees which arguments come by keyword. Only
-    where names of static arguments are to be found does the wrapped function's count.
+    It may have other parameters and other defaults, and sees which arguments come by keyword. What
+    a wrapper of eagerflow wraps counts (`grad`), and where names of static arguments are to be
+    found the innermost function.
     """
     try:
-        own = inspect.signature(function, follow_wrapped=False)
+        own = inspect.signature(inspect.unwrap(function, stop=_is_users), follow_wrapped=False)
         return own if static <= own.parameters.keys() else inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none
         return None
+
+
+def _is_users(function: Any) -> bool:
+    """Whether the user's code is called first, and not that of eagerflow or of a C type."""
+    return isinstance(function, FunctionType) and not str(
+        function.__globals__.get("__name__", "")
+    ).startswith("eagerflow.")
 
 
 def _defaults(
