@@ -28,6 +28,11 @@ from eagerflow.source import is_framework_frame
 _INTEGERS: Final = (int, Integral)
 
 
+def _is_size(x: Any) -> bool:
+    """Whether ``x`` is an integer that can be part of a size: a count of iterations cannot."""
+    return isinstance(x, _INTEGERS) and not getattr(x, "varies", False)
+
+
 def _operator(
     function: Callable[[Any, Any], Any], exact: Callable[[Terms, Terms], Terms] | None = None
 ) -> tuple[Any, Any]:
@@ -40,14 +45,14 @@ def _operator(
     name = f"__r{function.__name__.strip('_')}__"
 
     def forward(self: Dim, other: Any) -> Any:
-        if exact is not None and isinstance(other, _INTEGERS):
+        if exact is not None and _is_size(other):
             return _wrap(exact(self.terms, _terms_of(other)))
         if not isinstance(other, Number) and (has_a_say(other, name) or _resolver.get() is None):
             return NotImplemented
         return function(self._number(), other)
 
     def reflected(self: Dim, other: Any) -> Any:
-        if exact is not None and isinstance(other, _INTEGERS):
+        if exact is not None and _is_size(other):
             return _wrap(exact(_terms_of(other), self.terms))
         return function(other, self._number())
 
@@ -66,7 +71,7 @@ def _comparison(
     """
 
     def compare(self: Dim, other: Any) -> Any:
-        if isinstance(other, _INTEGERS):
+        if _is_size(other):
             decided = decide(self.terms, _terms_of(other))
             if decided is not None:
                 return decided

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_not
+from types import FunctionType
 from typing import Any, Final, final
 
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
@@ -130,6 +131,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., Any], static: Sequence[str]) -> None:
         self._function = function
+        self._static = frozenset(static)
         self._renew()
         names = self._signature.parameters if self._signature is not None else {}
         for name in static:
@@ -138,15 +140,11 @@ class Signature:
                     f"trace: static={name!r} is no parameter of the function",
                     given=f"{getattr(function, '__name__', function)}{self._signature or '(...)'}",
                 )
-        self._static = frozenset(static)
         self._paths: dict[tree.TreeDef, list[str]] = {}
 
     def _renew(self) -> None:
         """Look at the function again: another code or other defaults may have been put into it."""
-        try:
-            self._signature: inspect.Signature | None = inspect.signature(self._function)
-        except (TypeError, ValueError):  # some builtins have none
-            self._signature = None
+        self._signature = _signature_of(self._function, self._static)
         self._defaults = _defaults(self._signature)
         self._definition = _definition(self._function)
 
@@ -237,6 +235,27 @@ def _definition(function: Any) -> tuple[Any, Any, Any]:
         getattr(function, "__defaults__", None),
         getattr(function, "__kwdefaults__", None),
     )
+
+
+def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | None:
+    """What Python goes by in a call: of a wrapper its own signature, not that of what it wraps.
+
+    It may have other parameters and other defaults, and sees which arguments come by keyword. What
+    a wrapper of eagerflow wraps counts (`grad`), and where names of static arguments are to be
+    found the innermost function.
+    """
+    try:
+        own = inspect.signature(inspect.unwrap(function, stop=_is_users), follow_wrapped=False)
+        return own if static <= own.parameters.keys() else inspect.signature(function)
+    except (TypeError, ValueError):  # some builtins have none
+        return None
+
+
+def _is_users(function: Any) -> bool:
+    """Whether the user's code is called first, and not that of eagerflow or of a C type."""
+    return isinstance(function, FunctionType) and not str(
+        function.__globals__.get("__name__", "")
+    ).startswith("eagerflow.")
 
 
 def _defaults(

@@ -154,9 +154,11 @@ class Grown(AbstractStandIn, list[Any]):
 
     @property
     def length(self) -> Any:
-        """The number of items, as a value of the graph."""
+        """The number of items: an int that only the graph knows, weak as that of `len`."""
         array, rows = self._rows
-        return rows.shape[0] if rows is not None and array is self.array else self.array.size()
+        if rows is not None and array is self.array:
+            return rows.shape[0]
+        return tracer_here().item(self.array.size())
 
     @property
     def rows(self) -> Tensor:

@@ -289,3 +289,49 @@ def a_loop_over_a_size_that_raises(trace: Trace) -> Steps:
 
     yield f(ef.ones(2))
     yield attempt(f, ef.ones(3))
+
+
+# --- len() of a list that a loop of the graph fills -------------------------------------------
+
+
+@program(traces=1)
+def the_length_of_a_list_is_an_int(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        halves = []
+        while x.sum() > 1:
+            x = x // 2
+            halves.append(x)
+        return x * len(halves), len(halves) / 2, [len(halves)], halves[len(halves) - 1]
+
+    for values in ([9, 3], [4, 0], [100, 3]):
+        yield f(ef.tensor(values, dtype=ef.int8))
+
+
+@program(traces=1)
+def a_kept_length_of_a_list_is_an_int(trace: Trace) -> Steps:
+    counts, seen = {"kept": 0}, []
+
+    @trace
+    def f(xs):
+        kept = [x for x in xs if x > 0]
+        counts["kept"] += len(kept)
+        seen.append(len(kept))
+        return counts["kept"]
+
+    for values in ([1.0, -3.0], [1.0, 2.0], [-1.0, -1.0]):
+        yield f(ef.tensor(values)), counts, seen
+
+
+@program(traces=2)
+def a_size_beside_a_counted_number(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        n = 0
+        while x.sum() > 1:
+            x = x / 2
+            n += 1
+        place = 1 if len(x) > n else 2
+        return len(x) - n, len(x) * n, len(x) / n, len(x) // n, min(n, len(x)), place
+
+    yield from each(f, MANY)

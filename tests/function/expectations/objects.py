@@ -275,7 +275,7 @@ def method_replaced_on_the_instance(trace: Trace) -> Steps:
     yield model(x)
 
 
-@program(traces=1)
+@program(traces=2)
 def decorator_below(trace: Trace) -> Steps:
     def doubled(fn):
         @functools.wraps(fn)
@@ -292,6 +292,64 @@ def decorator_below(trace: Trace) -> Steps:
 
     yield f(x), f.__name__, f.__doc__
     yield f(x, k=3.0)
+
+
+@program(traces=1)
+def decorator_with_defaults_of_its_own(trace: Trace) -> Steps:
+    def five_times(fn):
+        @functools.wraps(fn)
+        def wrapper(x, k=5.0):
+            return fn(x, k)
+
+        return wrapper
+
+    @trace
+    @five_times
+    def f(x, k=1.0):
+        return x * k
+
+    yield f(x)
+    yield f(x, 3.0)
+
+
+@program(traces=2)
+def decorator_that_gives_an_argument(trace: Trace) -> Steps:
+    def with_two(fn):
+        @functools.wraps(fn)
+        def wrapper(x, *rest):
+            return fn(2.0, x, *rest)
+
+        return wrapper
+
+    @trace
+    @with_two
+    def f(c, x, k=1.0):
+        return x * c * k
+
+    yield f(x)
+    yield f(x, 3.0)
+
+
+@program(traces=2)
+def decorator_that_looks_at_keywords(trace: Trace) -> Steps:
+    calls = []
+
+    def logged(fn):
+        @functools.wraps(fn)
+        def wrapper(*args, **kwargs):
+            calls.append((len(args), list(kwargs)))
+            return fn(*args, **kwargs)
+
+        return wrapper
+
+    @trace
+    @logged
+    def f(x, scale=1.0, *, shift=0.0):
+        return x * scale + shift
+
+    yield f(x), calls
+    yield f(x, shift=3.0), calls
+    yield f(x, shift=4.0), calls
 
 
 @program(traces=1)
