@@ -93,6 +93,8 @@ class EagerflowError(Exception):
     add: shapes do not broadcast
     """
 
+    _settled = False  # whether ``relocate`` leaves the line as it is
+
     def __init__(
         self,
         wrong: str,
@@ -539,11 +541,16 @@ def hides_frames(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-def relocate(error: _E, source: Source | str | None) -> _E:
-    """Say that ``error`` is about another line than that of the call, if ``source`` is one."""
-    if isinstance(error, EagerflowError) and source is not None:
+def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -> _E:
+    """Say that ``error`` is about another line than that of the call, if ``source`` is one.
+
+    A line that is ``settled`` stays: a late failure is about the line that issued the work, whoever
+    reads what comes from it.
+    """
+    if isinstance(error, EagerflowError) and source is not None and not error._settled:
         error.source = source
         error.args = (error._message(),)
+        error._settled = settled
     return error
 
 

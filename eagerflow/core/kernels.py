@@ -132,7 +132,7 @@ class OpCall:
         known = attrs if arrays else {**attrs, "device": self._device}
 
         def explained(error: Exception) -> Exception:
-            return relocate(explain(op, specs, known, error), source)
+            return relocate(explain(op, specs, known, error), source, settled=True)
 
         return explained
 

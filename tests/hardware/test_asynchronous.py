@@ -177,6 +177,19 @@ def test_a_late_failure_in_a_graph_names_the_line_of_its_node(hand) -> None:
         result.numpy()
 
 
+def test_a_late_failure_that_was_sent_names_the_line_that_issued_it() -> None:
+    def f(x: ef.Tensor, i: ef.Tensor) -> ef.Tensor:
+        with ef.device("async:0"):
+            y = ef.take(x, i)  # the line at fault
+        with ef.device("cpu:0"):
+            return y * 2.0
+
+    traced, x = ef.trace(f), ef.tensor([1.0, 2.0])
+    assert traced(x, ef.tensor([1])).tolist() == [4.0]
+    with pytest.raises(errors.TensorIndexError, check=points_at("line at fault")):
+        traced(x, ef.tensor([7])).numpy()
+
+
 def test_shapes_and_dtypes_are_refused_at_once(hand) -> None:
     x = ef.tensor([1.0, 2.0], device="hand:0")
     with pytest.raises(errors.ShapeError, match="shapes do not broadcast"):
