@@ -100,7 +100,7 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "autograph", "capture", "control", "core", "dims", "errors",
+        "autodiff", "autograph", "capture", "cluster", "control", "core", "dims", "errors",
         "events", "fft", "files", "function", "graph", "running_node", "hardware", "io", "linalg",
         "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",
         "runners", "runtime",
