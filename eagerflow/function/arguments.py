@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import is_not
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any, Final, final
 
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
@@ -245,10 +245,17 @@ def _signature_of(function: Any, static: frozenset[str]) -> inspect.Signature | 
     found the innermost function.
     """
     try:
-        own = inspect.signature(inspect.unwrap(function, stop=_is_users), follow_wrapped=False)
+        own = inspect.signature(_of_users(function), follow_wrapped=False)
         return own if static <= own.parameters.keys() else inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none
         return None
+
+
+def _of_users(function: Any) -> Any:
+    """What wrappers of eagerflow wrap, bound as the wrapper is."""
+    if isinstance(function, MethodType):
+        return MethodType(inspect.unwrap(function.__func__, stop=_is_users), function.__self__)
+    return inspect.unwrap(function, stop=_is_users)
 
 
 def _is_users(function: Any) -> bool:

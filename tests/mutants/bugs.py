@@ -126,7 +126,7 @@ BUGS: Final = (
     ),
     Bug(
         "generated code writes into an array that somebody else holds",
-        "eagerflow/runtime/generated/expressions.py",
+        "eagerflow/runtime/generated/buffer_reuse.py",
         "getrefcount(out) > _alone[0] or not _fits(out, arrays)",
         "not _fits(out, arrays)",
         ("runtime/test_memory.py", "runtime/generated"),
