@@ -1,7 +1,8 @@
 """What functions, graphs, queues and the like look like: text everywhere, pictures in notebooks."""
 
 from eagerflow.views.dashboard import Dashboard, dashboard
+from eagerflow.views.magics import load_ipython_extension
 from eagerflow.views.shown import show
 from eagerflow.views.view import View
 
-__all__ = ["Dashboard", "View", "dashboard", "show"]
+__all__ = ["Dashboard", "View", "dashboard", "load_ipython_extension", "show"]

@@ -8,10 +8,11 @@ from typing import Any, final
 
 from eagerflow.pictures.svg import to_svg
 from eagerflow.runtime.executable import find_executable
-from eagerflow.views.sentence import name_of, seconds_text, sentence
+from eagerflow.views.live import LiveView
 from eagerflow.views.shown import cost_lines
 from eagerflow.views.view import bars, bars_svg, preformatted
 from eagerflow.watching import Watcher, shared
+from eagerflow.watching.sentence import name_of, seconds_text, sentence
 
 
 @final
@@ -21,10 +22,11 @@ class Dashboard:
     It looks on until it is closed, or nothing refers to it any more.
     """
 
-    __slots__ = ("__weakref__", "_close", "_watcher")
+    __slots__ = ("__weakref__", "_close", "_live", "_watcher")
 
     def __init__(self, watcher: Watcher = shared) -> None:
         self._watcher = watcher
+        self._live = LiveView("dashboard")
         watcher.open()
         self._close = weakref.finalize(self, watcher.close)
 
@@ -39,6 +41,7 @@ class Dashboard:
         if self._close.alive:
             self._watcher.collect()
             self._close()
+            self._live.close()
 
     @property
     def sentence(self) -> str:
@@ -85,7 +88,12 @@ class Dashboard:
         looks = "" if watcher.is_open else "; it looks no more"
         return f"looking takes {watcher.cost(perf_counter()):.1%} of the time{looks}"
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        bundle: dict[str, Any] = dict(self._still())
+        return {**bundle, **self._live.mimebundle()} if self._close.alive else bundle
+
+    def _still(self) -> dict[str, str]:
+        """What it shows where nothing moves."""
         text, watcher = repr(self), self._watcher
         bundle = {"text/plain": text, "text/html": preformatted(text)}
         with watcher.held():

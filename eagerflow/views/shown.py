@@ -10,18 +10,21 @@ from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.ir import Graph
+from eagerflow.pictures.svg import to_svg
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
-from eagerflow.views.sentence import seconds_text
+from eagerflow.views.live import LiveView
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
+from eagerflow.watching.sentence import seconds_text
 from eagerflow.watching.structure import NodeIndex
 from eagerflow.watching.value_statistics import value_statistics
 
 _OPS: Final = 6
 _SLOWEST: Final = 5
+_BOXES: Final = 40
 
 
 @runtime_checkable
@@ -85,12 +88,15 @@ def show(obj: Any) -> View:
         return _drawn(obj.summary())
     if isinstance(obj, _Dataset) and not isinstance(obj, type):
         return _text("\n".join(_stages(repr(obj))))
-    if isinstance(obj, _Drawn) and not isinstance(obj, type):
-        return _drawn(obj)
     resource = getattr(obj, "resource", None)
     if isinstance(resource, AbstractMeeting):
         level = resource.level()
-        return View(f"{level.name}: {level}", to_html(level.name, [level]))
+        live = LiveView("queues", level.name, queues=(level.name,))
+        if isinstance(obj, _Drawn):
+            return View(repr(obj), obj._repr_html_(), live=live)
+        return View(f"{level.name}: {level}", to_html(level.name, [level]), live=live)
+    if isinstance(obj, _Drawn) and not isinstance(obj, type):
+        return _drawn(obj)
     if isinstance(resource, BarrierState):
         return _text(repr(obj))
     raise TensorValueError(
@@ -112,13 +118,13 @@ def _drawn(obj: Any) -> View:
 
 
 def _array(array: Any) -> View:
-    found = value_statistics(array.numpy())
-    _, _, rest = str(found).partition("], ")
+    statistics = value_statistics(array.numpy())
+    _, _, rest = str(statistics).partition("], ")
     head = f"{array.type}@{array.device}" if "@" not in str(array.type) else str(array.type)
-    text = f"{head}: {rest or f'{found.size} elements'}"
-    if not any(found.histogram):
+    text = f"{head}: {rest or f'{statistics.size} elements'}"
+    if not any(statistics.histogram):
         return _text(text)
-    counts = [float(count) for count in found.histogram]
+    counts = [float(count) for count in statistics.histogram]
     picture = bars_svg(counts, f"distribution of the elements, {rest}")
     return _text(f"{text}\n{bars(counts)}", picture, picture)
 
@@ -133,9 +139,15 @@ def _graph(graph: Graph) -> View:
     devices = Counter(str(n.device) for n in NodeIndex(graph).nodes if n.device)
     if len(devices) > 1:
         lines.append("  on " + ", ".join(f"{name} ({n} nodes)" for name, n in devices.items()))
-    picture = graph._repr_mimebundle_()
+    picture = _picture(graph)
     text = "\n".join(lines)
-    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"])
+    live = LiveView("graph", graph.name or "graph", graph)
+    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
+
+
+def _picture(graph: Graph) -> dict[str, str]:
+    """A picture with as many boxes as can be read at once; `Graph` itself shows more."""
+    return to_svg(graph, limit=_BOXES)._repr_mimebundle_()
 
 
 def _counted(graph: Graph) -> str:
@@ -157,9 +169,10 @@ def _function(function: TracedFunction) -> View:
     graph = _graph(entry.optimised)
     numbers = [one.number for one in entry.executables()]
     lines += graph.text.split("\n") + list(_times(numbers))
-    picture = entry.optimised._repr_mimebundle_()
+    picture = _picture(entry.optimised)
     text = "\n".join(lines)
-    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"])
+    live = LiveView("graph", entry.optimised.name or "graph", entry.optimised, (numbers[0],))
+    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
 
 
 def _times(numbers: Iterable[int]) -> Iterable[str]:

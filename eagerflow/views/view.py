@@ -1,9 +1,11 @@
-"""A view that stands still: a text, and what a notebook shows in its place."""
+"""What `show` gives: a text, and what a notebook shows in its place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, final
+
+from eagerflow.views.live import LiveView
 
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
@@ -13,12 +15,14 @@ _BARS: Final = "▁▂▃▄▅▆▇█"
 class View:
     """What something looks like now; made by `eagerflow.show`.
 
-    It prints as its text. A notebook, and what is made of one, shows the HTML or the picture.
+    It prints as its text. What is made of a notebook shows the HTML or the picture, and so does a
+    notebook, unless there is a view that moves.
 
     Attributes:
         text: for terminals, logs and readers of screens.
         html: for notebooks.
         svg: a picture for what shows no HTML; empty if there is none.
+        live: what a front-end shows in their place; None for what only stands still.
 
     >>> view = ef.show(ef.tensor([1.0, 2.0, 3.0]))
     >>> sorted(view._repr_mimebundle_())
@@ -28,16 +32,20 @@ class View:
     text: str
     html: str
     svg: str = ""
+    live: LiveView | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return self.text
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         bundle = {"text/plain": self.text, "text/html": self.html, "image/svg+xml": self.svg}
-        return {kind: content for kind, content in bundle.items() if content}
+        still = {kind: content for kind, content in bundle.items() if content}
+        return still if self.live is None else {**still, **self.live.mimebundle()}
 
     def close(self) -> None:
-        """Nothing goes on that would have to end: it stands still."""
+        """Let a view that moves end; what stands still stays."""
+        if self.live is not None:
+            self.live.close()
 
 
 def bars(values: list[float]) -> str:

@@ -29,6 +29,11 @@ _RETRACES: Final = 64
 _TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
 
+#: Operations on one element. Who waited in one got it from, or gave it to, somebody who was there:
+#: it came in and went out, and no depth tells.
+_SINGLE: Final = ("enqueue", "dequeue")
+
+
 @final
 @dataclass(slots=True)
 class QueueActivity:
@@ -143,13 +148,14 @@ class Activity:
         if not self._ended:
             return
         levels: dict[str, list[LevelEvent]] = {}
+        waits: list[WaitEvent] = []
         ended = _taken(self._ended)
         self.told += len(ended)
         for event in ended:
             if isinstance(event, LevelEvent):
                 levels.setdefault(event.name, []).append(event)
             elif isinstance(event, WaitEvent):
-                self._wait(event)
+                waits.append(event)
             elif isinstance(event, TransferEvent):
                 self._transfer(event)
             elif isinstance(event, RetraceEvent):
@@ -160,6 +166,8 @@ class Activity:
                 self.taken[event.name] = count + 1, waited + event.waited
         for name, of_queue in levels.items():
             self._levels(name, of_queue)
+        for wait in waits:
+            self._wait(wait)
 
     def _levels(self, name: str, levels: Sequence[LevelEvent]) -> None:
         known = self.queues.get(name)
@@ -181,6 +189,10 @@ class Activity:
         known = self.waits[key]
         known.count += 1
         known.seconds += event.seconds
+        queue = self.queues.get(event.name)
+        if queue is not None and event.operation in _SINGLE:
+            queue.put += 1
+            queue.taken += 1
 
     def _transfer(self, event: TransferEvent) -> None:
         key = event.origin, event.device, event.executable, event.node

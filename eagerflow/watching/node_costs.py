@@ -105,8 +105,8 @@ class NodeCosts:
         nodes = [node for node in members if node is not None]
         weights = [self._weight(node) + _CALL for node in nodes] if len(nodes) > 1 else [1.0]
         whole = sum(weights)
-        found = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=False)]
-        return [(index, weight) for index, weight in found if index is not None]
+        parts = [(self._index.of(n), w / whole) for n, w in zip(nodes, weights, strict=False)]
+        return [(index, weight) for index, weight in parts if index is not None]
 
     @property
     def steps(self) -> int:

@@ -115,11 +115,11 @@ class StepObserver:
             return
         executable = find_executable(times.executable)
         if executable is not None and self.duty.allows(known.expected):
-            found: dict[int, ValueStatistics] = {}
-            looks = {known.index.nodes[n].name: _look(found, n) for n in known.wanted}
+            statistics: dict[int, ValueStatistics] = {}
+            looks = {known.index.nodes[n].name: _look(statistics, n) for n in known.wanted}
             known.wanted.clear()
             known.asked = Observation(
-                times.executable, lambda seen: self._done.append((seen, found)), looks
+                times.executable, lambda seen: self._done.append((seen, statistics)), looks
             )
             executable.observe(known.asked)
 
@@ -127,15 +127,15 @@ class StepObserver:
         """Take in what was observed."""
         done = self._done[:]
         del self._done[: len(done)]
-        for observation, found in done:
+        for observation, statistics in done:
             known = self.executables.get(observation.executable)
             if known is None or known.asked is not observation:
                 continue
-            self._take(known, observation, found)
+            self._take(known, observation, statistics)
             self._changed.append(known)
 
     def _take(
-        self, known: Observed, observation: Observation, found: dict[int, ValueStatistics]
+        self, known: Observed, observation: Observation, statistics: dict[int, ValueStatistics]
     ) -> None:  # fmt: skip
         assert observation.start is not None
         assert observation.stop is not None
@@ -152,7 +152,7 @@ class StepObserver:
         known.expected = _LOOK * looks if looks else extra
         known.count += 1
         if observation.values:
-            known.values |= {n: (seen, observation.stop) for n, seen in found.items()}
+            known.values |= {n: (seen, observation.stop) for n, seen in statistics.items()}
         elif known.count > _COLD:
             regions = {n: r.percentiles(50)[0] for n, r in times.regions.items()}
             known.costs.add(observation, times.median, regions)
@@ -167,12 +167,12 @@ class StepObserver:
 
 
 def _look(
-    found: dict[int, ValueStatistics], node: int
+    statistics: dict[int, ValueStatistics], node: int
 ) -> Callable[[Sequence[Any]], object]:  # fmt: skip
     def look(outputs: Sequence[Any]) -> None:
         try:
-            found[node] = value_statistics(outputs[0])
+            statistics[node] = value_statistics(outputs[0])
         except Exception:  # whatever it is, the step that shows it must go on
-            found.pop(node, None)
+            statistics.pop(node, None)
 
     return look

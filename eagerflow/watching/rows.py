@@ -118,13 +118,17 @@ class BoardRows:
         name = self._board.name
         frame, iteration = place.frames[-1] if place.frames else ("", -1)
         node = self._node(place.executable, place.node)
-        return (place.thread, place.executable, node, name(place.doing), place.since, name(frame),
+        since = place.since
+        times = self._log.executables.get(place.executable)
+        if times is not None and place.doing != "waits":
+            since = max(since, times.last)  # it was seen there in steps before this one, too
+        return (place.thread, place.executable, node, name(place.doing), since, name(frame),
                 iteration, name(place.queue))  # fmt: skip
 
     def _node(self, number: int, node: str) -> int:
         known = self._observer.of(number) if number else None
-        found = None if known is None else known.index.named(node)
-        return -1 if found is None else found
+        index = None if known is None else known.index.named(node)
+        return -1 if index is None else index
 
     def _put_activity(self) -> None:
         board, name, activity = self._board, self._board.name, self._activity

@@ -87,8 +87,8 @@ class Sampler:
 
     def _any_long(self) -> bool:
         """Whether a thread is in a long step, by a glance."""
-        found = [self._node_at(place) for place in self._places().values()]
-        return any(at is not None and self._is_long(at.executable) for at in found)
+        nodes = [self._node_at(place) for place in self._places().values()]
+        return any(at is not None and self._is_long(at.executable) for at in nodes)
 
     def take_trail(self) -> list[tuple[float, int, int, str]]:
         """What glances saw since this was called last: time, thread, executable and node."""

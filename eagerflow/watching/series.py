@@ -83,13 +83,13 @@ class Series:
     def latest(self, since: float) -> list[Bucket]:
         """The buckets of one second, the oldest first, that end later than that."""
         _, indices, figures = self._levels[0]
-        found = []
+        buckets = []
         index = int(indices.max())
         while (index + 1) > since and int(indices[index % len(indices)]) == index >= 0:
             count, total, least, largest = figures[index % len(indices)].tolist()
-            found.append(Bucket(float(index), 1.0, int(count), total, least, largest))
+            buckets.append(Bucket(float(index), 1.0, int(count), total, least, largest))
             index -= 1
-        return found[::-1]
+        return buckets[::-1]
 
     def buckets(self, span: float) -> Iterator[Bucket]:
         """The buckets of this span that are kept and not empty, the oldest first."""

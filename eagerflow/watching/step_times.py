@@ -15,6 +15,8 @@ from eagerflow.watching.series import Floats, Recent, Series
 
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
+#: seconds that are called now where it is asked what takes most of the time
+_NOW: Final = 10.0
 #: steps kept for a timeline
 _TIMELINE: Final = 1024
 #: executables that are remembered
@@ -72,6 +74,10 @@ class StepTimes:
         if self._median is None:
             (self._median,) = self.recent.percentiles(50)
         return self._median
+
+    def seconds_since(self, since: float) -> float:
+        """What steps took since then, to a second."""
+        return sum(b.count * b.mean for b in self.series.latest(since))
 
     def rate(self, now: float) -> float:
         """Steps a second, lately."""
@@ -147,9 +153,11 @@ class StepLog:
         return list(islice(lines, len(lines) - count, None))
 
     def busiest(self, now: float) -> StepTimes | None:
-        """The executable whose steps take most of the time, of those that ran in a minute."""
-        recent = [s for s in self.executables.values() if s.last >= now - 60]
-        return max(recent or self.executables.values(), key=lambda s: s.seconds, default=None)
+        """The executable whose steps take most of the time now, or took most of it."""
+        running = [s for s in self.executables.values() if s.last >= now - _NOW]
+        if len(running) > 1:
+            return max(running, key=lambda s: s.seconds_since(now - _NOW))
+        return max(running or self.executables.values(), key=lambda s: s.seconds, default=None)
 
 
 def _taken(log: list[_Brief]) -> list[_Brief]:

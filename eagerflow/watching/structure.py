@@ -6,8 +6,9 @@ The bytes are a zlib stream. In it come, all little-endian:
 - the columns one after the other, each padded with zeros to a multiple of 8.
 
 The head has ``version``, ``graph`` (its name), ``nodes`` and ``edges`` (how many there are),
-``strings`` (a list) and ``columns``: for each its name, its type (``u4`` or ``i4``) and how many
-numbers it has. A column of texts holds indices into ``strings``.
+``inputs`` and ``outputs`` of the graph (the text of each), ``strings`` (a list) and ``columns``:
+for each its name, its type (``u4`` or ``i4``) and how many numbers it has. A column of texts holds
+indices into ``strings``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,19 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from eagerflow.graph.edit import flat_items, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import kind_of
+from eagerflow.pictures.contents import constant_text, resource_type
+from eagerflow.pictures.groups import is_move
 
 VERSION: Final = 1
 #: bytes of a piece at most
 PIECE: Final = 64_000
 _LEVEL: Final = 6
+#: of a value; more are not told from this
+_MOST_BYTES: Final = (1 << 31) - 1
 
 
 @final
@@ -38,6 +46,7 @@ class NodeIndex:
         graph: the same.
         nodes: all nodes, each before those in its subgraphs.
         parents: for each node the number of the one whose subgraph it is in; -1 for none.
+        within: for each node what that subgraph is called, such as ``body``.
 
     >>> from eagerflow.watching.structure import NodeIndex
     >>> graph = ef.Graph.parse("graph f(%x: f32[n]) { %y = exp(%x) : f32[n] return %y }")
@@ -50,9 +59,11 @@ class NodeIndex:
         self.graph = graph
         self.nodes: list[Node] = []
         self.parents: list[int] = []
-        for node, parent in _walk(graph, -1, self.nodes):
+        self.within: list[str] = []
+        for node, parent, within in _walk(graph, -1, "", self.nodes):
             self.nodes.append(node)
             self.parents.append(parent)
+            self.within.append(within)
         self._numbers = {id(node): number for number, node in enumerate(self.nodes)}
         self._names: dict[str, int] = {}
         for number, node in enumerate(self.nodes):
@@ -68,12 +79,14 @@ class NodeIndex:
         return self._names.get(name)
 
 
-def _walk(graph: Graph, parent: int, known: list[Node]) -> Iterator[tuple[Node, int]]:
+def _walk(
+    graph: Graph, parent: int, within: str, known: list[Node]
+) -> Iterator[tuple[Node, int, str]]:  # fmt: skip
     for node in graph.nodes:
-        yield node, parent
+        yield node, parent, within
         number = len(known) - 1
-        for _, inner in node.subgraphs():
-            yield from _walk(inner, number, known)
+        for name, inner in node.subgraphs():
+            yield from _walk(inner, number, name, known)
 
 
 @final
@@ -92,11 +105,18 @@ def encode_structure(index: NodeIndex) -> bytes:
 
     Of each node: ``op``, ``name``, ``scope``, ``device``, ``reason``, ``source``, ``type`` (of its
     outputs) are texts, ``parent`` is the node whose subgraph it is in, ``forward`` the one whose
-    derivative it is part of, both -1 for none. Of each edge: ``from`` and ``to`` are nodes;
+    derivative it is part of, both -1 for none. ``within`` names that subgraph; ``kind`` is
+    ``move``, or says what kind of node it is (`eagerflow.graph.signatures`), ``value`` is that of a
+    constant; ``resources`` are the names and types of those that it uses, a line each, and
+    ``effect`` is what it does to them; ``bytes`` is the size of its outputs, -1 if that is not
+    known.
+
+    Of each edge: ``from`` and ``to`` are nodes, -1 - i for input i, and output i, of the graph;
     ``output`` says which output of the first, -1 for a control edge.
     """
     strings = _Strings()
     nodes = index.nodes
+    names = _resource_names(index)
     columns: dict[str, tuple[str, list[int]]] = {
         "op": ("u4", [strings(n.op) for n in nodes]),
         "name": ("u4", [strings(n.name) for n in nodes]),
@@ -107,12 +127,20 @@ def encode_structure(index: NodeIndex) -> bytes:
         "type": ("u4", [strings(", ".join(_type_text(v) for v in n.outputs)) for n in nodes]),
         "parent": ("i4", index.parents),
         "forward": ("i4", [_number(index, n.forward) for n in nodes]),
+        "within": ("u4", [strings(text) for text in index.within]),
+        "kind": ("u4", [strings("move" if is_move(n) else kind_of(n.op)) for n in nodes]),
+        "value": ("u4", [strings(constant_text(n) if n.op == "constant" else "") for n in nodes]),
+        "resources": ("u4", [strings(_resources(n, names)) for n in nodes]),
+        "effect": ("u4", [strings(effect_of(n)) for n in nodes]),
+        "bytes": ("i4", [_bytes(n) for n in nodes]),
     }
     edges = list(_edges(index))
     for place, name in enumerate(("from", "to", "output")):
         columns[name] = "i4", [edge[place] for edge in edges]
     head = {
         "version": VERSION, "graph": index.graph.name, "nodes": len(nodes), "edges": len(edges),
+        "inputs": [f"{v.name}: {v.type}" for v in index.graph.inputs],
+        "outputs": [str(v.type) for v in index.graph.outputs],
         "strings": list(strings.numbers),
         "columns": [[name, kind, len(numbers)] for name, (kind, numbers) in columns.items()],
     }  # fmt: skip
@@ -141,15 +169,40 @@ def pieces(data: bytes) -> list[bytes]:
 
 
 def _edges(index: NodeIndex) -> Iterator[tuple[int, int, int]]:
+    inputs = {value: -1 - i for i, value in enumerate(index.graph.inputs)}
     for number, node in enumerate(index.nodes):
         for value in node.inputs:
             maker = _number(index, value.node)
-            if maker >= 0:
-                yield maker, number, value.index
+            if maker >= 0 or value in inputs:
+                yield inputs.get(value, maker), number, value.index
         for before in node.control_inputs:
             maker = _number(index, before)
             if maker >= 0:
                 yield maker, number, -1
+    for i, value in enumerate(index.graph.outputs):
+        maker = _number(index, value.node)
+        if maker >= 0 or value in inputs:
+            yield inputs.get(value, maker), -1 - i, value.index
+
+
+def _resource_names(index: NodeIndex) -> dict[int, str]:
+    """The names of resources, by their identity."""
+    names: dict[int, str] = {}
+    graphs = [index.graph, *(inner for node in index.nodes for _, inner in node.subgraphs())]
+    for graph in graphs:
+        for name, resource in graph.resources.items():
+            names.setdefault(id(resource), name)
+    return names
+
+
+def _resources(node: Node, names: dict[int, str]) -> str:
+    used = {id(item): item for item in flat_items(node.attrs.values()) if id(item) in names}
+    return "\n".join([f"{names[key]}: {resource_type(item)}" for key, item in used.items()])
+
+
+def _bytes(node: Node) -> int:
+    size = nbytes(node.outputs)
+    return -1 if size is None else min(size, _MOST_BYTES)
 
 
 def _number(index: NodeIndex, node: Node | None) -> int:

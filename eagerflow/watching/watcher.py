@@ -16,15 +16,18 @@ from eagerflow.watching.connection import Comm, Connection
 from eagerflow.watching.observing import Observed, StepObserver
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
+from eagerflow.watching.sentence import sentence
 from eagerflow.watching.step_times import StepLog
 from eagerflow.watching.structure import encode_structure, pieces
 
 #: seconds between two looks while long steps run, and else
 _OFTEN: Final = 0.02
 _SELDOM: Final = 0.1
-_RAREST: Final = 0.2
+_RAREST: Final = 0.16
 #: what the thread may take, as a part of the time that the process computes; else it looks rarer
 _SHARE: Final = 0.007
+#: seconds between two sentences; readers do not want more
+_SUMMARY: Final = 0.5
 #: executables whose structure is sent unasked
 _UNASKED: Final = 4
 
@@ -36,7 +39,7 @@ class Pace:
     >>> from eagerflow.watching.watcher import Pace
     >>> pace = Pace()
     >>> pace.next(0.0, 0.0), pace.next(0.0007, 0.1), pace.next(0.0021, 0.2), pace.next(0.0121, 0.3)
-    (0.1, 0.1, 0.15000000000000002, 0.2)
+    (0.1, 0.1, 0.15000000000000002, 0.16)
     """
 
     __slots__ = ("_before", "_seconds")
@@ -100,6 +103,7 @@ class Watcher:
         self._connections: tuple[Connection, ...] = ()
         self._lock = threading.RLock()  # what is gathered is read by other threads, too
         self._structures: set[int] = set()
+        self._summary_due = 0.0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._depth = 0
@@ -207,6 +211,7 @@ class Watcher:
             if not self._connections:
                 return
             self._rows.put(now, changed, self.sampler, self.cost(now))
+            self._put_summary(now)
             self._put_structures(self._rows.busiest(_UNASKED))
             for connection in self._connections:
                 for wish in connection.take_wishes():
@@ -223,6 +228,13 @@ class Watcher:
             self._put_structures([number])
         if isinstance(look, list) and [type(x) for x in look] == [int, int]:
             self.observer.look_at(look[0], look[1])
+
+    def _put_summary(self, now: float) -> None:
+        if now >= self._summary_due:
+            self._summary_due = now + _SUMMARY
+            busiest = self.log.busiest(now)
+            row = (0 if busiest is None else busiest.executable, sentence(self, now))
+            self.board.put("summary", [row])
 
     def _put_structures(self, numbers: Iterable[int]) -> None:
         for number in numbers:

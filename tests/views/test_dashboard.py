@@ -6,9 +6,9 @@ from time import perf_counter
 import eagerflow as ef
 from eagerflow import events
 from eagerflow.views.dashboard import Dashboard
-from eagerflow.views.sentence import input_share, sentence, stuck
 from eagerflow.watching import Watcher
 from eagerflow.watching.node_costs import Duty
+from eagerflow.watching.sentence import input_share, sentence, stuck
 
 
 def quiet() -> Watcher:

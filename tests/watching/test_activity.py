@@ -98,3 +98,28 @@ def test_what_is_remembered_is_bounded() -> None:
     activity.collect()
     assert len(activity.waits) == len(activity.queues) == 4096
     assert "queue 5999" in activity.queues
+
+
+def test_elements_are_counted_that_never_lay_in_the_queue() -> None:
+    activity = Activity()
+    events.add_instrument(activity)
+    try:
+        taken, put = ef.Queue(1, "f32[]", name="taken"), ef.Queue(1, "f32[]", name="put")
+        taker = threading.Thread(target=lambda: [taken.dequeue() for _ in range(5)])
+        putter = threading.Thread(target=lambda: [put.enqueue(1.0) for _ in range(5)])
+        taker.start()
+        putter.start()
+        for left in range(4, -1, -1):
+            while not taken.resource.level().consumers:
+                pass
+            taken.enqueue(1.0)
+            while left and not put.resource.level().producers:
+                pass
+            put.dequeue()
+        taker.join()
+        putter.join()
+        activity.collect()
+    finally:
+        events.remove_instrument(activity)
+    counts = {name: (known.put, known.taken) for name, known in activity.queues.items()}
+    assert counts == {"taken": (5, 5), "put": (5, 5)}

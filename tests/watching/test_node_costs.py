@@ -139,6 +139,7 @@ def shown_and_true(parts) -> dict[str, tuple[float, float]]:
     return {name: (shown.get(name, 0.0), true[name] / total) for name in parts}
 
 
+@pytest.mark.slow  # times, which other work on the machine changes
 @pytest.mark.parametrize(
     "parts",
     [

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
-import eagerflow as ef
 from eagerflow.events import WaitEvent
 from eagerflow.running_node import RunningNode, node_at, nodes_of_threads, places_of_threads
 from eagerflow.watching.sampler import Sampler
+from tests.watching.held_loop import held_loop
 
 
 def sampler(at: dict[int, RunningNode], long: bool = True) -> Sampler:
@@ -48,28 +46,7 @@ def test_who_waits_is_not_also_at_work() -> None:
 
 def test_of_real_threads() -> None:
     """A thread is held within a node, in the second iteration of a loop."""
-    inside, go = threading.Event(), threading.Event()
-    count = 0
-
-    def hold(x):
-        nonlocal count
-        count += 1
-        if count == 2:
-            inside.set()
-            assert go.wait(60)
-        return x
-
-    @ef.trace
-    def f(x):
-        return ef.while_loop(
-            lambda i, y: i < 3, lambda i, y: (i + 1, ef.py_call(hold, "f32[2]", y)), (0, x)
-        )[1]
-
-    f.graph(ef.ones(2))
-    thread = threading.Thread(target=f, args=(ef.ones(2),))
-    thread.start()
-    assert inside.wait(60)
-    try:
+    with held_loop(1) as thread:
         at = nodes_of_threads()[thread.ident]
         assert at.node.startswith("py_call")
         assert [iteration for _, iteration in at.frames] == [1]
@@ -79,6 +56,3 @@ def test_of_real_threads() -> None:
         seen.glance(1.0)
         assert [(t, n) for _, t, _, n in seen.take_trail()] == [(thread.ident, at.node)]
         assert seen.take_trail() == []
-    finally:
-        go.set()
-        thread.join()

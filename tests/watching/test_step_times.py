@@ -23,6 +23,19 @@ def test_what_steps_came_to() -> None:
     assert log.busiest(20.0) is four
 
 
+def test_what_takes_the_time_now() -> None:
+    log = StepLog()
+    for i in range(10):
+        log.note_step((1, 10.0 + i, 10.9 + i, 77))
+    for i in range(3):
+        log.note_step((2, 30.0 + i, 30.2 + i, 77))
+        log.note_step((3, 30.5 + i, 30.6 + i, 77))
+    log.collect()
+    assert log.busiest(25.0) is log.executables[1]
+    assert log.busiest(33.0) is log.executables[2]
+    assert log.busiest(90.0) is log.executables[1]
+
+
 def test_a_median_follows_what_comes() -> None:
     log = StepLog()
     log.note_step((1, 0.0, 1.0, 0))

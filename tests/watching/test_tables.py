@@ -81,7 +81,37 @@ def test_a_structure_has_what_the_graph_has() -> None:
         (index.of(v.node), index.of(n), v.index)
         for n in index.nodes for v in n.inputs if v.node is not None
     }  # fmt: skip
+    (given,), (result,) = graph.inputs, graph.outputs
+    expected |= {(-1, index.of(n), 0) for n in graph.nodes if given in n.inputs}
+    expected |= {(index.of(result.node), -1, result.index)}
     assert {e for e in edges if e[2] >= 0} == expected
+    kinds = [strings[i] for i in columns["kind"]]
+    assert kinds[index.of(loop)] == "loop"
+    assert {strings[columns["within"][index.of(n)]] for n in inner} == {"cond", "body"}
+    assert head["inputs"] == [f"{given.name}: f32[2]"]
+
+
+def test_a_structure_says_what_nodes_do_with_state() -> None:
+    weight = ef.Variable(ef.ones(2), name="weight")
+
+    @ef.trace
+    def f(x):
+        weight.assign(weight * 3.0 + x)
+        return x.to("null:0")
+
+    index = NodeIndex(f.graph(ef.ones(2)))
+    head = decode_structure(encode_structure(index))
+    columns, strings = head["columns"], head["strings"]
+    by_op = {node.op: number for number, node in enumerate(index.nodes)}
+
+    def text(column: str, op: str) -> str:
+        return strings[columns[column][by_op[op]]]
+
+    assert text("resources", "read") == text("resources", "assign") == "weight: f32[2]"
+    assert (text("effect", "read"), text("effect", "assign")) == ("reads", "writes")
+    assert (text("kind", "constant"), text("value", "constant")) == ("constant", "3.0")
+    assert text("kind", "transfer") == "move"
+    assert columns["bytes"][by_op["read"]] == 8
 
 
 def test_pieces_of_a_large_graph() -> None:

@@ -17,6 +17,7 @@ from eagerflow.watching import Watcher
 from eagerflow.watching.node_costs import Duty
 from eagerflow.watching.structure import decode_structure
 from tests.watching.fake_comm import FakeComm
+from tests.watching.held_loop import held_loop
 
 _ahead = 0.0
 
@@ -122,32 +123,10 @@ def test_a_view_may_ask_for_anything(wish) -> None:
 
 def test_the_iteration_of_a_loop_that_runs() -> None:
     """A loop stands in its third iteration while a view is told."""
-    inside, go, count = threading.Event(), threading.Event(), 0
-
-    def hold(x):
-        nonlocal count
-        count += 1
-        if count == 3:
-            inside.set()
-            assert go.wait(60)
-        return x
-
-    @ef.trace
-    def f(x):
-        def body(i, y):
-            return i + 1, ef.py_call(hold, "f32[2]", y)
-
-        return ef.while_loop(lambda i, y: i < 5, body, (0, x))[1]
-
     comm, watcher = FakeComm(), quiet()
     watcher.connect(comm)
-    with watcher:
-        thread = threading.Thread(target=f, args=(ef.ones(2),))
-        thread.start()
-        assert inside.wait(60)
+    with watcher, held_loop(2) as thread:
         tick(watcher)
-        go.set()
-        thread.join()
     names = {row[0]: row[1] for row in comm.rows("names")}
     (place,) = comm.rows("places")
     assert (place[0], names[place[3]], place[6]) == (thread.ident, "works", 2)

@@ -1,18 +1,26 @@
-"""The comm of a notebook, played by the base class of Jupyter's own, which sends nowhere."""
+"""The feed of a notebook, over the base class of Jupyter's own comm, which sends nowhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
-import comm
 import pytest
+
+pytest.importorskip("anywidget")
+
+import comm
+import ipywidgets
 from comm.base_comm import BaseComm
 
 import eagerflow as ef
+from eagerflow.views.live import LiveView
 from eagerflow.watching import Watcher
-from eagerflow.watching.tables import decode
-from eagerflow_widgets import connecting
+from eagerflow.watching.structure import decode_structure
+from eagerflow.watching.tables import TABLES, decode
+from eagerflow_widgets import connecting, front_end
+from eagerflow_widgets.connecting import Feed
 
 
 class Line(BaseComm):
@@ -26,17 +34,30 @@ class Line(BaseComm):
     def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys) -> None:
         self.published.append((msg_type, data, buffers))
 
+    def say(self, **content: Any) -> None:
+        self.hear(content)
 
-@pytest.fixture
-def lines(monkeypatch) -> list[Line]:
-    made: list[Line] = []
+    def hear(self, content: Any) -> None:
+        data = {"method": "custom", "content": content}
+        self.handle_msg({"content": {"data": data}, "buffers": []})
 
-    def create(**named: Any) -> Line:
-        made.append(Line(**named))
-        return made[-1]
+    @property
+    def custom(self) -> list[tuple[Any, bytes]]:
+        """What was sent that is no state of a widget."""
+        return [
+            (data["content"], buffers[0])
+            for kind, data, buffers in self.published
+            if kind == "comm_msg" and data.get("method") == "custom"
+        ]
 
-    monkeypatch.setattr(connecting, "create_comm", create)
-    return made
+
+@pytest.fixture(autouse=True)
+def _lines(monkeypatch) -> None:
+    monkeypatch.setattr(comm, "create_comm", Line)
+    monkeypatch.setattr(ipywidgets.widgets.widget.comm, "create_comm", Line)
+    monkeypatch.setattr(front_end, "_feeds", [])
+    monkeypatch.setattr(connecting, "asset", lambda name: f"the text of {name}")
+    monkeypatch.setattr(front_end, "asset", lambda name: f"the text of {name}")
 
 
 @pytest.fixture
@@ -45,39 +66,118 @@ def watcher() -> Iterator[Watcher]:
     made = Watcher()
     made._run = lambda: None
     yield made
-    while made.is_open:
-        made.close()
+    assert not made.is_open
 
 
-def test_what_is_sent_and_heard(lines, watcher) -> None:
+@pytest.fixture
+def feed(watcher) -> Iterator[Feed]:
+    made = Feed(watcher)
+    yield made
+    made.close()
+
+
+def test_it_says_what_is_in_messages(feed) -> None:
+    opened = feed.comm.published[0]
+    assert opened[0] == "comm_open"
+    state = opened[1]["state"]
+    assert state["version"] == 1
+    assert [name for name, *_ in state["tables"]] == [table.name for table in TABLES]
+    assert feed.comm._reply_subshell_for is None
+
+
+def test_what_runs_is_told_while_a_view_is_shown(feed, watcher) -> None:
     f = ef.trace(lambda x: ef.exp(x) + 1, name="f")
     f(ef.ones(2))
-    connection = connecting.connect(watcher)
-    (line,) = lines
-    assert line._reply_subshell_for is None
+    assert not watcher.is_open
+    feed.comm.say(shown="a")
+    feed.comm.say(shown="b")
+    assert watcher.is_open
     f(ef.ones(2))
     watcher.collect()
     watcher.tell(1.0)
-    opened, (kind, data, buffers) = line.published[0], line.published[-1]
-    assert (opened[0], opened[1]) == ("comm_open", {"version": 1})
-    assert (kind, data) == ("comm_msg", {"sequence": 1})
-    assert decode(buffers[0]).tables["steps"][0][1] == 1
-    line.handle_msg({"content": {"data": {"resync": True}}})
+    ((content, data),) = feed.comm.custom
+    assert content == {"sequence": 1}
+    assert decode(data).tables["steps"][0][1] == 1
+    feed.comm.say(resync=True)
     watcher.tell(2.0)
-    assert decode(line.published[-1][2][0]).whole
-    connecting.disconnect(connection, watcher)
-    assert line.published[-1][0] == "comm_close"
+    assert decode(feed.comm.custom[-1][1]).whole
+    feed.comm.say(hidden="a")
+    assert watcher.is_open
+    feed.comm.say(hidden="b")
     assert not watcher.is_open
+    told = len(feed.comm.custom)
+    watcher.tell(3.0)
+    assert len(feed.comm.custom) == told
+    feed.comm.say(shown="a")
+    watcher.tell(4.0)
+    assert decode(feed.comm.custom[-1][1]).whole
+    feed.comm.say(hidden="a")
 
 
-def test_a_front_end_that_goes_away_ends_it(lines, watcher) -> None:
-    connection = connecting.connect(watcher)
-    lines[0].handle_close({})
-    assert not watcher.is_open
-    assert connection.broken == "closed"
-    connecting.disconnect(connection, watcher)
-    assert not watcher.is_open
+def test_a_line_that_breaks_is_connected_anew_by_the_next_view(feed, watcher) -> None:
+    feed.comm.say(shown="a")
+    feed._connection.broken = "gone"
+    feed.comm.say(shown="b")
+    assert not feed._connection.broken
+    assert watcher._depth == 1
 
 
-def test_the_base_class_is_that_of_jupyter() -> None:
-    assert issubclass(Line, comm.base_comm.BaseComm)
+@pytest.mark.parametrize(
+    "content", [None, 3, {}, {"shown": 3}, {"asset": "../secret"}, {"look": "x"}, {"hidden": "x"}]
+)
+def test_it_may_be_told_anything(feed, content) -> None:
+    feed.comm.hear(content)
+    assert feed.comm.custom == []
+
+
+def test_what_lays_graphs_out_is_sent_when_it_is_asked_for(feed) -> None:
+    feed.comm.say(asset="layout")
+    assert feed.comm.custom == [({"asset": "layout"}, b"the text of layout.js")]
+
+
+def test_a_front_end_that_was_not_built_says_so(monkeypatch, tmp_path) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(connecting.resources, "files", lambda package: tmp_path)
+    with pytest.raises(ImportError, match="make widgets"):
+        connecting.asset.__wrapped__("index.js")
+
+
+# --- views ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _kernel(monkeypatch) -> None:
+    shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel="one"))
+    monkeypatch.setitem(front_end.sys.modules, "IPython", shell)
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_a_view_has_what_it_shows() -> None:
+    graph = ef.Graph.parse("graph small(%x: f32[2]) { %y = exp(%x) : f32[2] return %y }")
+    view = front_end.open_view(LiveView("graph", "small", graph, (7,)))
+    other = front_end.open_view(LiveView("dashboard"))
+    (opened, *_) = view.comm.published
+    state = opened[1]["state"]
+    assert (state["kind"], state["executables"]) == ("graph", [7])
+    assert state["_esm"] == "the text of index.js"
+    assert decode_structure(view.structure)["graph"] == "small"
+    assert state["feed"] == f"IPY_MODEL_{front_end.feed().model_id}"
+    assert other.feed is view.feed
+    (kind,) = view.mimebundle()
+    assert kind == "application/vnd.jupyter.widget-view+json"
+    for widget in (view, other, view.feed):
+        widget.close()
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_views_that_are_closed_leave_no_comm() -> None:
+    feed = front_end.feed()
+    before = dict(ipywidgets.widgets.widget._instances)
+    for _ in range(100):
+        front_end.open_view(LiveView("dashboard")).close()
+    assert dict(ipywidgets.widgets.widget._instances) == before
+    feed.close()
+
+
+def test_without_a_kernel_there_is_no_view() -> None:
+    assert front_end.open_view(LiveView("dashboard")) is None

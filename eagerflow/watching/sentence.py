@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from eagerflow.runtime.executable import find_executable
 from eagerflow.watching.node_costs import NodeCost, scope_shares
 from eagerflow.watching.step_times import StepTimes
-from eagerflow.watching.watcher import Watcher
+
+if TYPE_CHECKING:
+    from eagerflow.watching.watcher import Watcher
 
 #: a scope with more is the step itself, about: those within say more
 _ALL: Final = 0.95
@@ -19,7 +21,7 @@ _LITTLE: Final = 0.05
 def seconds_text(seconds: float) -> str:
     """A time with its unit, to two or three places.
 
-    >>> from eagerflow.views.sentence import seconds_text
+    >>> from eagerflow.watching.sentence import seconds_text
     >>> seconds_text(0.00472), seconds_text(0.0000123), seconds_text(2.5), seconds_text(0.25)
     ('4.7 ms', '12 us', '2.5 s', '250 ms')
     """
@@ -69,7 +71,7 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
     Scopes that hold about all of it are opened.
 
     >>> from eagerflow.watching.node_costs import NodeCost
-    >>> from eagerflow.views.sentence import largest_part
+    >>> from eagerflow.watching.sentence import largest_part
     >>> rows = [("matmul", "net/one", 0.3), ("dot", "net/two", 0.4), ("exp", "net/two", 0.3)]
     >>> largest_part([NodeCost(0, n, scope, 0.0, share, 1, 1, 0.0) for n, scope, share in rows])
     ('two', 0.7)
@@ -89,12 +91,12 @@ def largest_part(costs: list[NodeCost]) -> tuple[str, float] | None:
         outer = scope
     inside = [c for c in costs if c.scope == outer]
     node = max(inside, key=lambda c: c.share, default=None)
-    found = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
-    if node is not None and node.share > found[1]:
-        found = node.node, node.share
-    if outer and found[1] < _MUCH:  # many small parts: what holds them says more
-        found = outer.rpartition("/")[2], shares[outer]
-    return found if found[1] >= _LITTLE else None
+    dearest = (scope.rpartition("/")[2], within[scope]) if scope else ("", 0.0)
+    if node is not None and node.share > dearest[1]:
+        dearest = node.node, node.share
+    if outer and dearest[1] < _MUCH:  # many small parts: what holds them says more
+        dearest = outer.rpartition("/")[2], shares[outer]
+    return dearest if dearest[1] >= _LITTLE else None
 
 
 def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:

@@ -1,0 +1,81 @@
+"""Views that move, where a front-end is there: what it is to show, and how it is found.
+
+A front-end is a package with an entry point of the group ``eagerflow.front_end``. It names a
+function that takes a `LiveView` and gives an `OpenView`, or None where nothing can be shown, as in
+a terminal. Nothing here knows what it draws with.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, final
+
+from eagerflow.graph.ir import Graph
+from eagerflow.plugins import entry_points
+
+#: of entry points of packages that bring a front-end
+GROUP: Final = "eagerflow.front_end"
+#: what runs the code of a notebook; without it there is nothing to ask for
+_KERNELS: Final = ("ipykernel", "pyodide_kernel")
+
+
+class OpenView(Protocol):
+    """What a front-end shows, until it is closed."""
+
+    def mimebundle(self) -> Mapping[str, Any]:
+        """What a notebook has to know to show it."""
+
+    def close(self) -> object:
+        """Show it no more."""
+
+
+@final
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class LiveView:
+    """Something that a front-end is to show.
+
+    Attributes:
+        kind: which view.
+        title: what to call it.
+        graph: of a view of a graph, that graph.
+        executables: the numbers of those whose steps belong to it; all if there are none.
+        queues: the names of those that are shown; all if there are none.
+    """
+
+    kind: Literal["dashboard", "graph", "queues"]
+    title: str = ""
+    graph: Graph | None = None
+    executables: tuple[int, ...] = ()
+    queues: tuple[str, ...] = ()
+    _opened: OpenView | None = None
+
+    def mimebundle(self) -> Mapping[str, Any]:
+        """What a notebook has to know to show it; nothing where there is no front-end."""
+        if self._opened is None:
+            open_view = _front_end()
+            self._opened = None if open_view is None else open_view(self)
+            if self._opened is not None:
+                weakref.finalize(self, self._opened.close).atexit = False
+        return {} if self._opened is None else self._opened.mimebundle()
+
+    def close(self) -> None:
+        """Show it no more."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+
+def _front_end() -> Callable[[LiveView], OpenView | None] | None:
+    """What opens views; None where nobody would see them."""
+    if not any(name in sys.modules for name in _KERNELS):
+        return None
+    for point in entry_points(GROUP):
+        try:
+            opens: Callable[[LiveView], OpenView | None] = point.load()
+        except ImportError:  # of the extra `notebook`: text and pictures do without
+            continue
+        return opens
+    return None

@@ -1,0 +1,182 @@
+"""A JupyterLab of our own, and a browser that looks at notebooks in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from playwright.sync_api import Browser, Locator, Page
+
+from tests.source_tree import ROOT
+
+#: settings of the lab: no news, no windowing of cells, which would take views away
+_OVERRIDES = {
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
+}
+#: what pages say that is no fault of ours
+_HARMLESS = ("favicon", "WebSocket", "net::ERR_", "the server responded with a status of 404")
+
+
+def chromium() -> str | None:
+    """Where Debian's Chromium is, or another one."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Lab:
+    """JupyterLab on a port of this machine, with folders of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        settings = folder / "settings"
+        settings.mkdir()
+        (settings / "overrides.json").write_text(json.dumps(_OVERRIDES))
+        (folder / "notebooks").mkdir()
+        path = os.pathsep.join(str(ROOT / part) for part in (".", "kernels", "widgets"))
+        environment = {
+            **os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1",
+            **{f"JUPYTER_{kind}_DIR": str(folder / kind) for kind in ("CONFIG", "DATA", "RUNTIME")},
+            "IPYTHONDIR": str(folder / "ipython"),
+        }  # fmt: skip
+        self.log = (folder / "lab.log").open("w")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+             f"--port={self.port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
+             "--ServerApp.disable_check_xsrf=True", "--LabApp.expose_app_in_browser=True",
+             f"--LabApp.app_settings_dir={settings}",
+             f"--ServerApp.root_dir={folder / 'notebooks'}"],
+            env=environment, stdout=self.log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        self._wait()
+
+    def _wait(self) -> None:
+        end = monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api", timeout=5).close()
+                return
+            except (urllib.error.URLError, ConnectionError):
+                if monotonic() > end or self.process.poll() is not None:
+                    raise RuntimeError((self.folder / "lab.log").read_text()[-3000:]) from None
+                sleep(0.1)  # nothing tells when a server has begun to listen
+
+    def close(self) -> None:
+        self.process.terminate()
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def open(self, browser: Browser, name: str, cells: Sequence[str], **context: Any) -> Notebook:
+        """A new notebook in a page of its own."""
+        write_notebook(self.folder / "notebooks" / f"{name}.ipynb", cells)
+        return Notebook(self, browser.new_context(**context).new_page(), name)
+
+
+def write_notebook(file: Path, cells: Sequence[str]) -> None:
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = [
+        {"cell_type": "code", "id": f"cell{i}", "metadata": {}, "execution_count": None,
+         "outputs": [], "source": source}
+        for i, source in enumerate(cells)
+    ]  # fmt: skip
+    text = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    file.write_text(json.dumps(text))
+
+
+class Notebook:
+    """A notebook in a page of a browser."""
+
+    def __init__(self, lab: Lab, page: Page, name: str) -> None:
+        self.lab, self.page, self.name = lab, page, name
+        #: what the page has complained about
+        self.complaints: list[str] = []
+        page.on("console", lambda m: self._hear(m.type, m.text))
+        page.on("pageerror", lambda e: self._hear("error", str(e)))
+        page.set_default_timeout(15_000)
+        self.go()
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind == "error" and not any(word in text for word in _HARMLESS):
+            self.complaints.append(text)
+
+    def go(self) -> None:
+        """Open the page, or load it anew."""
+        where = f"lab/workspaces/{self.name}/tree/{self.name}.ipynb?reset"
+        self.page.goto(f"http://127.0.0.1:{self.lab.port}/{where}")
+        self.page.wait_for_function(
+            "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
+            "?.status === 'idle'", timeout=60_000,
+        )  # fmt: skip
+
+    def command(self, command: str) -> None:
+        """Let the lab do something, and do not wait for its end."""
+        self.page.evaluate("c => { window.jupyterapp.commands.execute(c); }", command)
+
+    def start(self, cell: int) -> None:
+        """Run a cell, and do not wait for its end."""
+        self.page.evaluate(
+            "i => { const n = window.jupyterapp.shell.currentWidget.content;"
+            " n.activeCellIndex = i; n.deselectAll();"
+            " window.jupyterapp.commands.execute('notebook:run-cell'); }", cell,
+        )  # fmt: skip
+
+    def run(self, *cells: int) -> None:
+        """Run cells, and wait for their end."""
+        for cell in cells:
+            self.start(cell)
+            self.wait_for_end(cell)
+
+    def wait_for_end(self, cell: int) -> None:
+        prompt = self.cell(cell).locator(".jp-InputPrompt")
+        self.page.wait_for_function(
+            r"e => /\[\d+\]/.test(e.textContent)", arg=prompt.element_handle(), timeout=60_000
+        )
+        error = self.cell(cell).locator('[data-mime-type="application/vnd.jupyter.error"]')
+        assert error.count() == 0, error.first.inner_text()
+
+    def save(self) -> None:
+        self.command("docmanager:save")
+        current = "window.jupyterapp.shell.currentWidget"
+        self.page.wait_for_function(f"() => !{current}.context.model.dirty")
+
+    def restart(self) -> None:
+        current = "window.jupyterapp.shell.currentWidget"
+        self.page.evaluate(f"() => {current}.sessionContext.session.kernel.restart()")
+
+    def cell(self, number: int) -> Locator:
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(number)
+
+    def printed(self, cell: int) -> str:
+        texts = self.cell(cell).locator(".jp-OutputArea-output pre").all_text_contents()
+        return "".join(texts)
+
+    def view(self, cell: int) -> Locator:
+        """The view that a cell shows."""
+        return self.cell(cell).locator(".ef-root")
+
+    def theme(self, name: str) -> None:
+        self.page.evaluate(
+            "name => window.jupyterapp.commands.execute('apputils:change-theme', {theme: name})",
+            name,
+        )
+        light = "true" if "Light" in name else "false"
+        self.page.wait_for_selector(f'body[data-jp-theme-light="{light}"]', state="attached")
+
+    def close(self) -> None:
+        self.page.context.close()

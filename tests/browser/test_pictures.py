@@ -1,0 +1,108 @@
+"""Screenshots of every view, light and dark, for the documentation: `make screenshots`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.browser.lab import Lab
+from tests.browser.test_views import SETUP, tab
+
+_FOLDER = os.environ.get("EAGERFLOW_SCREENSHOTS")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(_FOLDER is None, reason="pictures are taken by `make screenshots`"),
+]
+
+TRAIN = """
+batches = ef.Queue(8, "f32[256,64]", name="batches")
+
+@ef.trace
+def make():
+    batches.enqueue(ef.random.normal((256, 64)))
+
+runner = ef.spawn(make)
+runner.__enter__()
+end = time.time() + 16
+while time.time() < end:
+    train(batches.dequeue(), y)
+runner.__exit__(None, None, None)
+"""
+LOOP = """
+@ef.trace
+def settle(x):
+    with ef.name_scope("settle"):
+        return ef.while_loop(
+            lambda i, x: i < 400,
+            lambda i, x: (i + 1, ef.tanh(x @ x) * 0.5),
+            (ef.tensor(0), x),
+        )[1]
+
+_ = settle(ef.zeros((400, 400)))
+"""
+DEVICES = """
+ef.config(cpu_devices=4, threads=1)
+for i, layer in enumerate([net.layers[0], net.layers[2], net.layers[4]]):
+    ef.move(layer, f"cpu:{i + 1}")
+
+@ef.trace
+def infer(x):
+    for layer in net.layers:
+        if isinstance(layer, ef.nn.Linear):
+            with ef.colocate(layer.weight):
+                x = layer(x)
+        else:
+            x = layer(x)
+    return x.to("cpu:0")
+
+_ = infer(x)
+ef.show(infer)
+"""
+CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
+         "for _ in range(6): settle(ef.zeros((400, 400)))", DEVICES]  # fmt: skip
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
+    pictures = Path(str(_FOLDER))
+    pictures.mkdir(exist_ok=True)
+    name = f"pictures-{theme}"
+    size = {"width": 1240, "height": 1000}
+    notebook = lab.open(browser, name, CELLS, viewport=size, device_scale_factor=1.25)
+    notebook.command("application:toggle-left-area")
+    notebook.theme(f"JupyterLab {theme}")
+
+    def take(cell: int, what: str) -> None:
+        view = notebook.view(cell)
+        view.scroll_into_view_if_needed()
+        notebook.page.wait_for_timeout(600)  # what glides has come to its place
+        (pictures / f"view-{what}-{theme.lower()}.png").write_bytes(view.screenshot())
+
+    notebook.run(0, 1)
+    dashboard = notebook.view(1)
+    notebook.start(2)
+    expect(dashboard.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    dashboard.locator(".ef-choice").select_option(label="train")
+    notebook.page.wait_for_timeout(6000)
+    take(1, "dashboard")
+    tab(dashboard, "timeline")
+    take(1, "timeline")
+    tab(dashboard, "queues")
+    take(1, "queues")
+    tab(dashboard, "nodes")
+    take(1, "nodes")
+    notebook.wait_for_end(2)
+    notebook.run(3, 4)
+    notebook.start(5)
+    expect(notebook.view(4).locator(".ef-badge")).to_contain_text("iteration")
+    take(4, "loop")
+    notebook.wait_for_end(5)
+    notebook.run(6)
+    box = notebook.view(6).locator('.ef-box:has-text("matmul")').first
+    box.click()
+    take(6, "devices")
+    assert notebook.complaints == []
+    notebook.close()

@@ -1,0 +1,256 @@
+"""Views in a real JupyterLab: what they show agrees with what the test knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.lab import Lab, Notebook
+
+pytestmark = pytest.mark.browser
+
+SETUP = """
+import pathlib, threading, time
+import eagerflow as ef
+
+net = ef.nn.Sequential(
+    ef.nn.Linear(64, 128), ef.nn.functional.relu, ef.nn.Linear(128, 128), ef.nn.functional.relu,
+    ef.nn.Linear(128, 10),
+)
+optimiser = ef.optim.Adam(net.trainable, lr=0.01)
+x, y = ef.random.normal((256, 64)), ef.zeros((256, 10))
+fit = ef.value_and_grad(lambda x, y: ((net(x) - y) ** 2).mean(), wrt=net.trainable)
+
+@ef.trace
+def train(x, y):
+    loss, gradients = fit(x, y)
+    optimiser.update(gradients)
+    return loss
+
+_ = train(x, y)
+
+def gate(name):
+    "Wait for the test."
+    while not pathlib.Path(name).exists():
+        time.sleep(0.01)
+"""
+NUMPY = """
+end, steps = time.time() + 2.5, 0
+while time.time() < end:
+    loss = train(x, y)
+    steps += 1
+print(steps, "steps in", steps, "rounds")
+"""
+PYTHON = """
+end, rounds = time.time() + 2.5, 0
+while time.time() < end:
+    rounds += 1
+    loss = train(x, y) if rounds % 20_000 == 0 else None
+print(rounds // 20_000, "steps in", rounds, "rounds")
+"""
+LOOP = """
+def wait(i):
+    if int(i) == 7:
+        gate("loop")
+    return i
+
+@ef.trace
+def count(n):
+    return ef.while_loop(lambda i: i < n, lambda i: ef.py_call(wait, "i64[]", i) + 1, ef.tensor(0))
+
+_ = count(ef.tensor(3))
+"""
+QUEUES = """
+letters, answers = ef.Queue(4, "f32[]", name="letters"), ef.Queue(2, "f32[]", name="answers")
+for i in range(3):
+    letters.enqueue(float(i))
+reader = threading.Thread(target=answers.dequeue)
+reader.start()
+gate("queues")
+answers.enqueue(1.0)
+reader.join()
+print("read")
+"""
+CELLS = {
+    "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "numpy": NUMPY, "python": PYTHON,
+    "graph": "ef.show(train)", "prepare": LOOP,
+    "show loop": "ef.show(count)", "loop": "print('end', int(count(ef.tensor(9))))",
+    "queues": QUEUES,
+}  # fmt: skip
+AT = {name: number for number, name in enumerate(CELLS)}
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
+    made = lab.open(
+        browser, "views", list(CELLS.values()), viewport={"width": 1400, "height": 1000}
+    )
+    made.run(AT["setup"], AT["dashboard"], AT["graph"])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notebook(opened: Notebook) -> Iterator[Notebook]:
+    yield opened
+    assert opened.complaints == []
+
+
+@pytest.fixture
+def dashboard(notebook: Notebook) -> Locator:
+    view = notebook.view(AT["dashboard"])
+    expect(view).to_have_attribute("data-status", "live")
+    return view
+
+
+@pytest.fixture
+def graph(notebook: Notebook) -> Locator:
+    view = notebook.view(AT["graph"])
+    expect(view.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    return view
+
+
+def tab(dashboard: Locator, name: str) -> Locator:
+    """The panel of a tab, which is chosen."""
+    dashboard.locator(f'[data-tab="{name}"]').click()
+    panel = dashboard.get_by_role("tabpanel", name=name)
+    expect(panel).to_be_visible()
+    return panel
+
+
+def steps(view: Locator) -> int:
+    """How many steps a view of a graph says that there were."""
+    told = re.match(r"([\d,]+) steps", view.locator(".ef-now").inner_text())
+    return 0 if told is None else int(told[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("busy", ["numpy", "python"])
+def test_views_update_while_a_cell_computes(notebook: Notebook, graph: Locator, busy: str) -> None:
+    before, updates = steps(graph), int(graph.get_attribute("data-updates") or 0)
+    notebook.run(AT[busy])
+    # ten a second, or six where looking would cost too much; fewer where others use the machine
+    assert (int(graph.get_attribute("data-updates") or 0) - updates) / 2.5 >= 4
+    printed = re.fullmatch(r"(\d+) steps in (\d+) rounds\n", notebook.printed(AT[busy]))
+    assert printed is not None
+    expected = re.compile(f"^{before + int(printed[1]):,} steps · ")
+    expect(graph.locator(".ef-now")).to_have_text(expected)
+
+
+def test_each_tab_shows_something(notebook: Notebook, dashboard: Locator) -> None:
+    notebook.run(AT["numpy"])
+    expect(tab(dashboard, "timeline").locator(".ef-summary")).to_contain_text("median")
+    expect(tab(dashboard, "nodes")).to_contain_text(re.compile("matmul|No step was observed"))
+    expect(tab(dashboard, "queues")).to_contain_text(re.compile("No queue|batches|letters"))
+    boxes = tab(dashboard, "graph").locator(".ef-box")
+    expect(boxes.first).to_be_visible()
+    for name in ("forward", "backward", "update"):
+        assert dashboard.locator(f'[data-group$="phase:{name}"],[data-box$="phase:{name}"]').count()
+
+
+def test_the_iteration_of_a_loop(notebook: Notebook) -> None:
+    notebook.run(AT["prepare"], AT["show loop"])
+    view = notebook.view(AT["show loop"])
+    expect(view.locator(".ef-loop")).to_be_visible()
+    notebook.start(AT["loop"])
+    expect(view.locator(".ef-loop .ef-badge")).to_have_text("iteration 7")
+    expect(view.locator(".ef-works")).to_contain_text("py_call")
+    expect(view.locator(".ef-now")).to_contain_text("iteration 7")
+    (notebook.lab.folder / "notebooks" / "loop").touch()
+    notebook.wait_for_end(AT["loop"])
+    assert notebook.printed(AT["loop"]) == "end 9\n"
+    expect(view.locator(".ef-works")).to_have_count(0)
+
+
+def test_the_depth_of_a_queue_and_who_waits(notebook: Notebook, dashboard: Locator) -> None:
+    panel = tab(dashboard, "queues")
+    notebook.start(AT["queues"])
+    letters = panel.locator('[data-queue="letters"]')
+    expect(letters).to_contain_text("3 of 4")
+    expect(letters).to_contain_text("nobody waits")
+    answers = panel.locator('[data-queue="answers"]')
+    expect(answers).to_contain_text("1 waits to take, for")
+    expect(panel.locator(".ef-verdict")).to_contain_text("answers runs empty: dequeue waits")
+    (notebook.lab.folder / "notebooks" / "queues").touch()
+    notebook.wait_for_end(AT["queues"])
+    assert notebook.printed(AT["queues"]) == "read\n"
+    expect(answers).to_contain_text("nobody waits")
+
+
+def test_groups_open_and_close(graph: Locator) -> None:
+    boxes = graph.locator(".ef-graph-view")
+    graph.get_by_role("button", name="close all groups").click()
+    expect(boxes).to_have_attribute("data-boxes", "6")
+    graph.locator('[data-box="/phase:forward"]').dblclick()
+    expect(graph.locator('[data-group="/phase:forward"]')).to_be_visible()
+    graph.locator('[data-group="/phase:forward"] text').click()
+    expect(boxes).to_have_attribute("data-boxes", "6")
+
+
+def test_search_opens_what_hides_a_node(graph: Locator) -> None:
+    graph.get_by_role("button", name="close all groups").click()
+    search = graph.get_by_role("searchbox", name="search")
+    search.fill("relu")
+    expect(graph.locator(".ef-hits")).to_contain_text("found")
+    search.press("Enter")
+    expect(graph.locator(".ef-chosen")).to_contain_text("relu")
+    details = graph.locator(".ef-details")
+    expect(details).to_contain_text("f32[256,128]")
+    expect(details).to_contain_text("cpu:0")
+    search.press("Escape")
+    expect(graph.locator(".ef-found")).to_have_count(0)
+
+
+def test_keys_are_for_the_view_that_has_the_focus(notebook: Notebook, graph: Locator) -> None:
+    cells = notebook.page.locator(".jp-Notebook .jp-Cell").count()
+    graph.get_by_role("button", name="close all groups").click()
+    canvas = graph.locator(".ef-canvas")
+    canvas.focus()
+    for key in ("Escape", "b", "ArrowDown"):
+        canvas.press(key)
+    expect(graph.locator(".ef-chosen")).to_have_count(1)
+    first = graph.locator(".ef-chosen").get_attribute("data-box")
+    canvas.press("ArrowRight")
+    assert graph.locator(".ef-chosen").get_attribute("data-box") != first
+    assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == cells
+
+
+def test_views_follow_the_theme(notebook: Notebook, graph: Locator) -> None:
+    def colours() -> tuple[str, ...]:
+        script = "e => [getComputedStyle(e).color, getComputedStyle(e).backgroundColor]"
+        return tuple(graph.evaluate(script))
+
+    light = colours()
+    notebook.theme("JupyterLab Dark")
+    assert all(a != b for a, b in zip(light, colours(), strict=True))
+    notebook.theme("JupyterLab Light")
+    assert colours() == light
+
+
+def test_a_reload_a_restart_and_an_end_leave_sane_states(lab: Lab, browser: Browser) -> None:
+    ended = (
+        "import threading\nfrom eagerflow.watching import shared\nlook.close()\ntime.sleep(0.5)\n"
+        "print(shared.is_open, [t.name for t in threading.enumerate() if 'eagerflow' in t.name])"
+    )
+    cells = [SETUP, "look = ef.dashboard()\nlook", NUMPY, ended]
+    notebook = lab.open(browser, "ends", cells, reduced_motion="reduce", color_scheme="dark")
+    view = notebook.view(1)
+    notebook.run(0, 1)
+    expect(view).to_have_attribute("data-status", "live")
+    notebook.save()
+    notebook.go()
+    expect(view).to_have_attribute("data-status", "live")
+    notebook.run(2)
+    expect(view.locator(".ef-sentence")).to_contain_text("step ")
+    notebook.restart()
+    expect(view).to_have_attribute("data-status", "lost")
+    expect(view.locator(".ef-state")).to_contain_text("The kernel is gone")
+    notebook.run(0, 1)
+    expect(view).to_have_attribute("data-status", "live")
+    notebook.run(3)
+    assert notebook.printed(3) == "False []\n"
+    # of what the kernel said before the page knew its widgets again, which Jupyter tells itself
+    assert [c for c in notebook.complaints if not c.startswith("Comm not found")] == []
+    notebook.close()

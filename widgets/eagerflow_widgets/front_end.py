@@ -1,0 +1,79 @@
+"""Views of anywidget: what `ef.show` and `ef.dashboard` display in a notebook.
+
+Found by the entry point ``eagerflow.front_end``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, final
+
+import anywidget
+from ipywidgets import Widget, widget_serialization
+from traitlets import Bytes, Instance, List, Unicode
+
+from eagerflow.views.live import LiveView
+from eagerflow.watching.structure import NodeIndex, encode_structure
+from eagerflow_widgets.connecting import Feed, answer_in_subshells, asset
+
+_MIME: Final = "application/vnd.jupyter.widget-view+json"
+_feeds: Final[list[Feed]] = []
+
+
+@final
+class ViewWidget(anywidget.AnyWidget):
+    """One view in a notebook.
+
+    What it shows is described by a few traits that never change; what changes comes over the feed.
+
+    Attributes:
+        kind: which view: ``dashboard``, ``graph`` or ``queues``.
+        title: what to call it.
+        executables: the numbers of those that it shows; all if there are none.
+        queues: the names of those that it shows; all if there are none.
+        structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
+        feed: what it hears.
+    """
+
+    kind = Unicode().tag(sync=True)
+    title = Unicode().tag(sync=True)
+    executables: List[Any] = List().tag(sync=True)
+    queues: List[Any] = List().tag(sync=True)
+    structure = Bytes().tag(sync=True)
+    feed = Instance(Widget).tag(sync=True, **widget_serialization)
+
+    def __init__(self, **traits: Any) -> None:
+        self._esm = asset("index.js")
+        self._css = asset("index.css")
+        super().__init__(**traits)
+        answer_in_subshells(self)
+
+    def mimebundle(self) -> Mapping[str, Any]:
+        """What a notebook has to know to show it."""
+        return {_MIME: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
+
+    def close(self) -> None:
+        """Show it no more."""
+        if self.comm is not None:
+            self.layout.close()  # a widget of its own, which each view has
+        super().close()
+
+
+def open_view(view: LiveView) -> ViewWidget | None:
+    """Open a view in the notebook that this process is the kernel of; None if it is none."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if getattr(shell, "kernel", None) is None:
+        return None
+    structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))
+    return ViewWidget(
+        kind=view.kind, title=view.title, executables=list(view.executables),
+        queues=list(view.queues), structure=structure, feed=feed(),
+    )  # fmt: skip
+
+
+def feed() -> Feed:
+    """The feed of this process: one for all views."""
+    if not _feeds or _feeds[-1].comm is None:
+        _feeds[:] = [Feed()]
+    return _feeds[-1]

@@ -1,0 +1,239 @@
+/** What the kernel has told, for all views of a page: the latest rows of every table. */
+
+import { decode, number, readSchemas, type Message, type Row, type Schema } from "./tables";
+import { readStructure, type Structure } from "../graph/structure";
+
+/** The model of ipywidgets over which the kernel speaks. */
+export interface FeedModel {
+  comm_live?: boolean;
+  get(name: string): unknown;
+  send(content: object): void;
+  on(event: string, heard: (...given: never[]) => void): void;
+}
+
+export type Status = "waiting" | "live" | "lost";
+
+const VERSION = 1;
+const KEPT = 4096;
+const ACKNOWLEDGED = 8;
+const SHARED = Symbol.for("eagerflow.feed");
+
+export class Feed {
+  status: Status = "waiting";
+  /** why nothing can be shown, in words; empty if it can */
+  trouble = "";
+  /** messages that came */
+  count = 0;
+  private readonly schemas: Schema[];
+  private readonly rows = new Map<string, Map<string, Row>>();
+  private readonly lists = new Map<string, readonly Row[]>();
+  private readonly logs = new Map<string, Row[]>();
+  private readonly listeners = new Set<() => void>();
+  private readonly structures = new Map<number, Promise<Structure>>();
+  private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
+  private readonly wanted = new Map<number, (structure: Structure) => void>();
+  private readonly assets = new Map<string, (text: string) => void>();
+  private sequence = 0;
+  private asked = false;
+  private time = 0;
+  private received = 0;
+  private drawn = false;
+
+  /** The feed of a model, one for all views: each view has a copy of this module of its own. */
+  static of(model: FeedModel): Feed {
+    const holder = model as unknown as Record<symbol, Feed | undefined>;
+    return (holder[SHARED] ??= new Feed(model));
+  }
+
+  private constructor(private readonly model: FeedModel) {
+    this.schemas = readSchemas(model.get("tables"));
+    this.forget();
+    if (model.get("version") !== VERSION) {
+      this.trouble = "The kernel has another version of eagerflow than this page: reload it.";
+    }
+    model.on("msg:custom", (content: Record<string, unknown>, buffers: DataView[]) => {
+      this.hear(content, buffers);
+    });
+    const lost = (): void => {
+      if (model.comm_live === false) this.lose();
+    };
+    model.on("comm_live_update", lost);
+    model.on("comm:close", () => {
+      this.lose();
+    });
+    model.on("destroy", () => {
+      this.lose();
+    });
+    lost();
+  }
+
+  // --- what views read ---
+
+  table(name: string): IterableIterator<Row> {
+    return this.rows.get(name)?.values() ?? new Map<string, Row>().values();
+  }
+
+  row(name: string, ...key: number[]): Row | undefined {
+    return this.rows.get(name)?.get(key.join());
+  }
+
+  list(name: string): readonly Row[] {
+    return this.lists.get(name) ?? [];
+  }
+
+  log(name: string): readonly Row[] {
+    return this.logs.get(name) ?? [];
+  }
+
+  /** A text that rows refer to by its number. */
+  name(of: Row, column: string): string {
+    return (this.row("names", number(of, column))?.["text"] as string | undefined) ?? "";
+  }
+
+  /** Seconds of the kernel's clock. */
+  now(): number {
+    return this.time + (performance.now() - this.received) / 1000;
+  }
+
+  /** When the last message was made. */
+  get told(): number {
+    return this.time;
+  }
+
+  // --- what views do ---
+
+  subscribe(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  show(view: string): void {
+    this.say({ shown: view });
+    if (this.count === 0) this.say({ resync: true });
+  }
+
+  hide(view: string): void {
+    this.say({ hidden: view });
+  }
+
+  /** Have statistics of a value taken in the next step. */
+  look(executable: number, node: number): void {
+    this.say({ look: [executable, node] });
+  }
+
+  structure(executable: number): Promise<Structure> {
+    let known = this.structures.get(executable);
+    if (!known) {
+      known = new Promise<Structure>((resolve) => this.wanted.set(executable, resolve));
+      this.structures.set(executable, known);
+      this.say({ structure: executable });
+      this.assemble(executable);
+    }
+    return known;
+  }
+
+  /** A file of the front-end that not every page needs. */
+  asset(name: string): Promise<string> {
+    this.say({ asset: name });
+    return new Promise((resolve) => this.assets.set(name, resolve));
+  }
+
+  private say(content: object): void {
+    if (this.status === "lost") return;
+    try {
+      this.model.send(content);
+    } catch {
+      this.lose();
+    }
+  }
+
+  private lose(): void {
+    this.status = "lost";
+    this.changed();
+  }
+
+  // --- what the kernel says ---
+
+  hear(content: Record<string, unknown>, buffers: readonly DataView[]): void {
+    const [data] = buffers;
+    if (!data || this.trouble) return;
+    if (typeof content["asset"] === "string") {
+      this.assets.get(content["asset"])?.(new TextDecoder().decode(data));
+      return;
+    }
+    const message = decode(data, this.schemas);
+    if (!message.whole && message.sequence !== this.sequence + 1) {
+      if (!this.asked) this.say({ resync: true });
+      this.asked = true;
+      return;
+    }
+    this.take(message);
+    if (message.sequence % ACKNOWLEDGED === 0) this.say({ ack: message.sequence });
+  }
+
+  private take(message: Message): void {
+    if (message.whole) this.forget();
+    this.sequence = message.sequence;
+    this.asked = false;
+    this.time = message.time;
+    this.received = performance.now();
+    this.status = "live";
+    this.count += 1;
+    for (const [schema, rows] of message.tables) {
+      if (schema.kind === "list") this.lists.set(schema.name, rows);
+      else if (schema.name === "structures") this.takePieces(rows);
+      else if (schema.kind === "log") this.append(schema.name, rows);
+      else this.put(schema, rows);
+    }
+    this.changed();
+  }
+
+  private put(schema: Schema, rows: Row[]): void {
+    const table = this.rows.get(schema.name)!;
+    const key = schema.columns.slice(0, schema.key).map(([name]) => name);
+    for (const row of rows) table.set(key.map((name) => row[name]).join(), row);
+  }
+
+  private append(name: string, rows: Row[]): void {
+    const log = this.logs.get(name)!;
+    log.push(...rows);
+    if (log.length > 2 * KEPT) log.splice(0, log.length - KEPT);
+  }
+
+  private takePieces(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const executable = number(row, "structure");
+      const known = this.pieces.get(executable) ?? [];
+      known[number(row, "piece")] = row["data"] as Uint8Array<ArrayBuffer>;
+      known.length = number(row, "pieces");
+      this.pieces.set(executable, known);
+      this.assemble(executable);
+    }
+  }
+
+  private assemble(executable: number): void {
+    const parts = this.pieces.get(executable);
+    const resolve = this.wanted.get(executable);
+    if (!parts || !resolve || Array.from(parts).includes(undefined as never)) return;
+    this.wanted.delete(executable);
+    void readStructure(parts).then(resolve);
+  }
+
+  private forget(): void {
+    for (const schema of this.schemas) {
+      if (schema.kind === "rows") this.rows.set(schema.name, new Map());
+      else if (schema.kind === "list") this.lists.set(schema.name, []);
+      else this.logs.set(schema.name, []);
+    }
+  }
+
+  /** Views are drawn once a frame, however many messages come; in a hidden tab not at all. */
+  private changed(): void {
+    if (this.drawn) return;
+    this.drawn = true;
+    requestAnimationFrame(() => {
+      this.drawn = false;
+      for (const listener of this.listeners) listener();
+    });
+  }
+}

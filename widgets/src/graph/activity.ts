@@ -1,0 +1,63 @@
+/** What runs now, for a picture of a graph: where threads are, how long nodes take. */
+
+import type { Feed } from "../feed/feed";
+import { number, type Row } from "../feed/tables";
+import { seconds } from "../format";
+
+export type Doing = "works" | "waits" | "moves data";
+
+export interface NodePlace {
+  readonly node: number;
+  readonly doing: Doing;
+  readonly since: number;
+  readonly iteration: number;
+  readonly queue: string;
+}
+
+export class Activity {
+  constructor(
+    private readonly feed: Feed,
+    readonly executable: number,
+  ) {}
+
+  /** Where threads are in steps of 20 ms or more, and what waits. */
+  places(): NodePlace[] {
+    const rows = this.feed.list("places").filter((r) => number(r, "executable") === this.executable);
+    return rows.map((row) => ({
+      node: number(row, "node"),
+      doing: this.feed.name(row, "doing") as Doing,
+      since: number(row, "since"),
+      iteration: number(row, "iteration"),
+      queue: this.feed.name(row, "queue"),
+    }));
+  }
+
+  steps(): Row | undefined {
+    return this.feed.row("steps", this.executable);
+  }
+
+  /** Seconds of one step that a node takes, from steps that were observed. */
+  cost(node: number): Row | undefined {
+    return this.feed.row("nodes", this.executable, node);
+  }
+
+  value(node: number): Row | undefined {
+    return this.feed.row("values", this.executable, node);
+  }
+
+  queue(name: string): Row | undefined {
+    for (const row of this.feed.table("queues")) {
+      if (this.feed.name(row, "queue") === name) return row;
+    }
+    return undefined;
+  }
+
+  look(node: number): void {
+    this.feed.look(this.executable, node);
+  }
+
+  /** How old a figure is, in words. */
+  age(at: number): string {
+    return `${seconds(Math.max(this.feed.now() - at, 0))} ago`;
+  }
+}

@@ -1,0 +1,287 @@
+/** What a picture of a graph shows, given which groups are open: boxes, edges, and clusters. */
+
+import { clip } from "../format";
+import { walk, type Group, type GroupTree } from "./groups";
+import type { Structure } from "./structure";
+
+export type BoxKind =
+  | "op" | "group" | "loop" | "branches" | "variable" | "queue" | "move" | "input" | "output"; // prettier-ignore
+
+export interface Box {
+  readonly id: string;
+  readonly kind: BoxKind;
+  readonly lines: readonly string[];
+  /** the closed group that it stands for, if it does */
+  readonly group: Group | null;
+  /** the node that it stands for; of a loop or branches, that node; else -1 */
+  readonly node: number;
+  /** the open group that it is drawn in */
+  readonly home: Group;
+  /** where its nodes run, if they run on one device */
+  readonly device: string;
+  /** the name of the queue that it stands for */
+  readonly queue: string;
+  /** what has so many users that edges to them are not drawn; each has a mark instead */
+  readonly taken: string[];
+}
+
+export interface Edge {
+  readonly from: Box;
+  readonly to: Box;
+  kind: "data" | "control" | "state";
+  values: number;
+  /** of values that go to another device */
+  moved: number;
+}
+
+export interface Contents {
+  readonly boxes: readonly Box[];
+  readonly edges: readonly Edge[];
+  /** open groups with something in them, each before those within */
+  readonly clusters: readonly Group[];
+  /** for each node its box; none for what is left out */
+  readonly boxOf: readonly (Box | undefined)[];
+}
+
+/** users of one box, from which on edges become marks */
+const USERS = 20;
+const ENDS = 12;
+
+/** Nodes that are no box of their own: what they give is said where it is used. */
+export function isSmall(s: Structure, node: number): boolean {
+  const kind = s.text("kind", node);
+  return kind === "constant" || kind === "number";
+}
+
+/** How many boxes a group has when it is open and what is in it is closed. */
+export function boxesIn(group: Group): number {
+  return group.groups.length + group.nodes.length;
+}
+
+/** Groups to open so that about so many boxes are seen: level by level, small ones first. */
+export function openAtFirst(tree: GroupTree, limit: number): Set<string> {
+  const open = new Set([tree.root.id]);
+  let seen = boxesIn(tree.root);
+  let level = tree.root.groups;
+  while (level.length) {
+    const next: Group[] = [];
+    for (const g of [...level].sort((a, b) => boxesIn(a) - boxesIn(b))) {
+      if (seen + boxesIn(g) - 1 > limit) continue;
+      if ((g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
+      seen += boxesIn(g) - 1;
+      open.add(g.id);
+      next.push(...g.groups);
+    }
+    level = next;
+  }
+  return open;
+}
+
+/** The outermost closed group around a group, itself included. */
+export function closedAround(group: Group, open: ReadonlySet<string>): Group | null {
+  let closed: Group | null = null;
+  for (let g: Group | null = group; g; g = g.parent) if (!open.has(g.id)) closed = g;
+  return closed;
+}
+
+export function contentsOf(tree: GroupTree, open: ReadonlySet<string>): Contents {
+  return new Drawing(tree, open).contents();
+}
+
+class Drawing {
+  private readonly s: Structure;
+  private readonly boxes = new Map<string, Box>();
+  private readonly edges = new Map<string, Edge>();
+  private readonly boxOf: (Box | undefined)[] = [];
+  private readonly closed = new Map<Group, Group | null>();
+
+  constructor(
+    private readonly tree: GroupTree,
+    private readonly open: ReadonlySet<string>,
+  ) {
+    this.s = tree.structure;
+  }
+
+  contents(): Contents {
+    for (let i = 0; i < this.s.count; i++) {
+      this.boxOf.push(isSmall(this.s, i) ? undefined : this.box(i));
+    }
+    for (let e = 0; e < this.s.edges; e++) this.edge(e);
+    for (let i = 0; i < this.s.count; i++) this.resources(i);
+    const boxes = [...this.boxes.values()];
+    const edges = this.marked(withoutImplied([...this.edges.values()]));
+    const homes = new Set(boxes.flatMap((b) => [...around(b.home)]));
+    const clusters = [...walk(this.tree.root)].filter((g) => g.parent && homes.has(g));
+    return { boxes, edges, clusters, boxOf: this.boxOf };
+  }
+
+  private box(node: number): Box {
+    const home = this.tree.homes[node]!;
+    let closed = this.closed.get(home);
+    if (closed === undefined) {
+      closed = closedAround(home, this.open);
+      this.closed.set(home, closed);
+    }
+    return closed ? this.groupBox(closed) : this.nodeBox(node, home);
+  }
+
+  private add(id: string, make: () => Omit<Box, "id" | "taken">): Box {
+    let known = this.boxes.get(id);
+    if (!known) {
+      known = { ...make(), id, taken: [] };
+      this.boxes.set(id, known);
+    }
+    return known;
+  }
+
+  private groupBox(group: Group): Box {
+    return this.add(group.id, () => {
+      const s = this.s;
+      const nodes = [...walk(group)].flatMap((g) => g.nodes);
+      const devices = new Set(nodes.map((n) => s.text("device", n)).filter(Boolean));
+      const kind = group.owner < 0 ? "group" : shapeOf(s, group.owner);
+      const [first, last] = [nodes[0]!, nodes[nodes.length - 1]!];
+      const name = group.kind === "run" && !group.name
+        ? `${s.text("name", first)} … ${s.text("name", last)}` : group.name; // prettier-ignore
+      const total = `${nodes.length} node${nodes.length === 1 ? "" : "s"}`;
+      const lines = group.owner < 0 ? [clip(name, 28), total]
+        : [clip(s.text("op", group.owner), 28), `${nodes.length - 1} inside`]; // prettier-ignore
+      return {
+        kind: kind === "op" ? "group" : kind, lines, group, node: group.owner,
+        home: group.parent!, device: devices.size === 1 ? [...devices][0]! : "", queue: "",
+      }; // prettier-ignore
+    });
+  }
+
+  private nodeBox(node: number, home: Group): Box {
+    return this.add(`n${node}`, () => {
+      const s = this.s;
+      const kind = shapeOf(s, node);
+      const op = s.text("op", node);
+      const name = s.text("name", node);
+      const resources = s.text("resources", node);
+      const lines = [kind === "variable" ? clip(resources.split(":")[0]!, 28) : clip(op, 28)];
+      if (kind === "variable") lines.push(clip(s.text("type", node).split("@")[0]!, 24));
+      else if (resources) lines.push(clip(`→ ${resources.split(":")[0]!}`, 26));
+      else if (!name.startsWith(op)) lines.push(clip(name, 24));
+      return { kind, lines, group: null, node, home, device: s.text("device", node), queue: "" };
+    });
+  }
+
+  private end(kind: "input" | "output", i: number): Box {
+    const texts = kind === "input" ? this.s.inputs : this.s.outputs;
+    const many = texts.length > ENDS;
+    const text = texts[i] ?? "";
+    const lines = many ? [`${texts.length} ${kind}s`]
+      : kind === "input" ? text.split(": ").map((t) => clip(t, 24))
+      : ["result", clip(text, 24)]; // prettier-ignore
+    return this.add(many ? `${kind}s` : `${kind}${i}`, () => ({
+      kind, lines, group: null, node: -1, home: this.tree.root, device: "", queue: "",
+    })); // prettier-ignore
+  }
+
+  private edge(e: number): void {
+    const s = this.s;
+    const [from, to, output] = [s.number("from", e), s.number("to", e), s.number("output", e)];
+    if (from >= 0 && isSmall(s, from)) return;
+    if (to >= 0 && isSmall(s, to)) return;
+    const target = to < 0 ? this.end("output", -1 - to) : this.boxOf[to]!;
+    const source = from < 0 ? this.end("input", -1 - from) : this.boxOf[from]!;
+    const joined = this.join(source, target, output < 0 ? "control" : "data");
+    if (!joined) return;
+    joined.values += 1;
+    const crosses = from >= 0 && to >= 0 && s.text("device", from) !== s.text("device", to);
+    if (crosses && output >= 0) joined.moved += Math.max(s.number("bytes", from), 0);
+  }
+
+  private join(from: Box, to: Box, kind: Edge["kind"]): Edge | null {
+    if (from === to) return null;
+    const key = `${from.id}>${to.id}`;
+    const known = this.edges.get(key);
+    if (known) {
+      if (known.kind === "control") known.kind = kind;
+      return known;
+    }
+    const made: Edge = { from, to, kind, values: 0, moved: 0 };
+    this.edges.set(key, made);
+    return made;
+  }
+
+  /** Queues and their like are boxes of their own; variables are where they are read. */
+  private resources(node: number): void {
+    const box = this.boxOf[node];
+    const text = this.s.text("resources", node);
+    if (!box || !text || box.group?.owner === -1) return;
+    for (const line of text.split("\n")) {
+      const [name = "", type = ""] = line.split(": ");
+      if (!isQueue(type)) continue;
+      const queue = this.add(`q${name}`, () => ({
+        kind: "queue", lines: [clip(name, 24), clip(type, 24)], group: null, node: -1,
+        home: box.home, device: "", queue: name,
+      })); // prettier-ignore
+      const takes = /^(dequeue|take|read|get)/.test(this.s.text("op", node));
+      if (takes) this.join(queue, box, "state");
+      else this.join(box, queue, "state");
+    }
+  }
+
+  /** Where a box has very many users, each gets a mark in place of an edge. */
+  private marked(edges: Edge[]): Edge[] {
+    const users = new Map<Box, number>();
+    for (const e of edges) users.set(e.from, (users.get(e.from) ?? 0) + 1);
+    return edges.filter((e) => {
+      if (users.get(e.from)! <= USERS) return true;
+      e.to.taken.push(e.from.lines.join(" "));
+      return false;
+    });
+  }
+}
+
+/** Without the orders of running that other ways from box to box imply. */
+function withoutImplied(edges: Edge[]): Edge[] {
+  const ways = new Map<Box, Box[]>();
+  for (const e of edges) {
+    if (e.kind === "control") continue;
+    const known = ways.get(e.from);
+    if (known) known.push(e.to);
+    else ways.set(e.from, [e.to]);
+  }
+  const reached = new Map<Box, Set<Box>>();
+  const all = (from: Box): Set<Box> => {
+    let met = reached.get(from);
+    if (met) return met;
+    met = new Set();
+    const waiting = [from];
+    for (let box = waiting.pop(); box; box = waiting.pop()) {
+      for (const next of ways.get(box) ?? []) {
+        if (met.has(next)) continue;
+        met.add(next);
+        waiting.push(next);
+      }
+    }
+    reached.set(from, met);
+    return met;
+  };
+  return edges.filter((e) => e.kind !== "control" || !all(e.from).has(e.to));
+}
+
+function* around(group: Group): Generator<Group> {
+  for (let g: Group | null = group; g; g = g.parent) yield g;
+}
+
+/** The type of a variable is one of tensors, such as `f32[2]`; other resources have words. */
+function isVariable(type: string): boolean {
+  return /^\w+\[/.test(type);
+}
+
+/** What hands elements from one to another, and makes both wait. */
+function isQueue(type: string): boolean {
+  return /queue|accumulator|barrier|mutex|reader/.test(type);
+}
+
+function shapeOf(s: Structure, node: number): BoxKind {
+  const kind = s.text("kind", node);
+  if (kind === "loop" || kind === "branches" || kind === "move") return kind;
+  const [, type = ""] = s.text("resources", node).split(": ");
+  return s.text("op", node) === "read" && isVariable(type) ? "variable" : "op";
+}

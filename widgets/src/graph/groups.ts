@@ -1,0 +1,219 @@
+/** Nodes of a graph in groups: by device, part of a training step, scope, and body of a node. */
+
+import type { Structure } from "./structure";
+
+export type GroupKind =
+  | "graph" | "device" | "phase" | "scope" | "node" | "body" | "fold" | "run"; // prettier-ignore
+
+export interface Group {
+  /** the same as long as the graph is: what is open is kept by it */
+  readonly id: string;
+  name: string;
+  readonly kind: GroupKind;
+  parent: Group | null;
+  groups: Group[];
+  /** nodes in it and in none of its groups */
+  nodes: number[];
+  /** of a group of one node with a body, that node; else -1 */
+  owner: number;
+  /** nodes at any depth that are worth a box */
+  total: number;
+}
+
+export type Grouping = "scope" | "device";
+
+/** groups that look alike and are drawn as one */
+const ALIKE = 4;
+/** more boxes than this in one group are cut into runs */
+const MOST = 48;
+
+export class GroupTree {
+  readonly root: Group;
+  /** the group that each node is in */
+  readonly homes: Group[] = [];
+
+  constructor(readonly structure: Structure, by: Grouping) {
+    this.root = group("", structure.graph, "graph", null);
+    const phases = by === "scope" ? trainingPhases(structure) : null;
+    for (let i = 0; i < structure.count; i++) this.homes.push(this.add(i, by, phases));
+    tidy(this.root);
+    for (const g of walk(this.root)) for (const n of g.nodes) this.homes[n] = g;
+  }
+
+  private add(node: number, by: Grouping, phases: readonly string[] | null): Group {
+    const s = this.structure;
+    const parent = s.number("parent", node);
+    let home = this.root;
+    let outer = "";
+    if (parent >= 0) {
+      const owner = this.homes[parent]!;
+      const inner = this.nodeGroup(parent, owner);
+      home = child(inner, "body", s.text("within", node));
+      outer = s.text("scope", parent);
+    } else if (by === "device") {
+      const device = s.text("device", node);
+      if (device) home = child(home, "device", device);
+    } else if (phases) {
+      home = child(home, "phase", phases[node]!);
+    }
+    for (const part of scopeParts(s.text("scope", node), outer)) home = child(home, "scope", part);
+    home.nodes.push(node);
+    return home;
+  }
+
+  /** The group of a node that has bodies: they are drawn in it. */
+  private nodeGroup(node: number, home: Group): Group {
+    if (home.kind === "node" && home.owner === node) return home;
+    const made = child(home, "node", this.structure.text("name", node));
+    if (made.owner < 0) {
+      made.owner = node;
+      home.nodes = home.nodes.filter((n) => n !== node);
+      made.nodes.push(node);
+      this.homes[node] = made;
+    }
+    return made;
+  }
+}
+
+export function* walk(from: Group): Generator<Group> {
+  yield from;
+  for (const inner of from.groups) yield* walk(inner);
+}
+
+function group(id: string, name: string, kind: GroupKind, parent: Group | null): Group {
+  return { id, name, kind, parent, groups: [], nodes: [], owner: -1, total: 0 };
+}
+
+function child(of: Group, kind: GroupKind, name: string): Group {
+  const id = `${of.id}/${kind}:${name}`;
+  const known = of.groups.find((g) => g.id === id);
+  if (known) return known;
+  const made = group(id, name, kind, of);
+  of.groups.push(made);
+  return made;
+}
+
+function scopeParts(scope: string, outer: string): string[] {
+  const within = outer && (scope === outer || scope.startsWith(`${outer}/`));
+  const rest = within ? scope.slice(outer.length + 1) : scope;
+  return rest ? rest.split("/") : [];
+}
+
+// --- parts of a training step -------------------------------------------------------------------
+
+/**
+ * For each node whether it is part of the forward pass, of derivatives, or of what comes after them;
+ * null where nothing is derived.
+ */
+export function trainingPhases(s: Structure): string[] | null {
+  const forward = (i: number): boolean => s.number("forward", i) >= 0;
+  const derived = Array.from({ length: s.count }, (_, i) => i).filter(forward);
+  if (!derived.length) return null;
+  const after = edgesFrom(s, (e) => [s.number("from", e), s.number("to", e)]);
+  const before = edgesFrom(s, (e) => [s.number("to", e), s.number("from", e)]);
+  const first = Math.min(...derived);
+  const reaching = spread(derived, before); // derivatives, and all that they are made of
+  const reached = spread(derived, after);
+  const phases = Array.from({ length: s.count }, (_, i) => {
+    if (forward(i) || (reaching.has(i) && reached.has(i))) return "backward";
+    return reached.has(i) || (!reaching.has(i) && i > first) ? "update" : "forward";
+  });
+  for (let i = s.count - 1; i >= 0; i--) {
+    const users = after.get(i) ?? [];
+    if (phases[i] === "forward" && users.length && users.every((u) => phases[u] === "update")) phases[i] = "update";
+  }
+  return phases;
+}
+
+function edgesFrom(s: Structure, ends: (edge: number) => [number, number]): Map<number, number[]> {
+  const found = new Map<number, number[]>();
+  for (let e = 0; e < s.edges; e++) {
+    const [from, to] = ends(e);
+    if (from < 0 || s.number("output", e) < 0) continue;
+    const known = found.get(from);
+    if (known) known.push(to);
+    else found.set(from, [to]);
+  }
+  return found;
+}
+
+function spread(from: readonly number[], ways: ReadonlyMap<number, readonly number[]>): Set<number> {
+  const met = new Set(from);
+  const waiting = [...from];
+  for (let i = waiting.pop(); i !== undefined; i = waiting.pop()) {
+    for (const next of ways.get(i) ?? []) {
+      if (next < 0 || met.has(next)) continue;
+      met.add(next);
+      waiting.push(next);
+    }
+  }
+  return met;
+}
+
+// --- groups that are too much, or alike ---------------------------------------------------------
+
+const PHASES = ["forward", "backward", "update"];
+
+function tidy(of: Group): string {
+  if (of.groups.every((g) => g.kind === "phase")) {
+    of.groups.sort((a, b) => PHASES.indexOf(a.name) - PHASES.indexOf(b.name));
+  }
+  const shapes = of.groups.map(tidy);
+  of.total = of.nodes.length + of.groups.reduce((sum, g) => sum + g.total, 0);
+  fold(of, shapes);
+  cut(of);
+  const name = of.name.replace(/\d+/g, "#");
+  return `${of.kind} ${name} ${of.nodes.length} (${shapes.sort().join()})`;
+}
+
+/** Put groups of one shape, such as equal layers, into one. */
+function fold(of: Group, shapes: readonly string[]): void {
+  const alike = new Map<string, Group[]>();
+  of.groups.forEach((g, i) => {
+    if (g.kind !== "scope") return;
+    const known = alike.get(shapes[i]!);
+    if (known) known.push(g);
+    else alike.set(shapes[i]!, [g]);
+  });
+  for (const some of alike.values()) {
+    if (some.length < ALIKE) continue;
+    const first = some[0]!;
+    const name = `${first.name.replace(/[._]?\d+$/, "") || first.name} ×${some.length}`;
+    gather(of, group(`${first.id}×`, name, "fold", of), [], some);
+  }
+}
+
+/** Cut what has too many boxes into runs of those that follow each other. */
+function cut(of: Group): void {
+  while (of.nodes.length > MOST) {
+    const size = Math.max(Math.ceil(of.nodes.length / (MOST / 2)), 4);
+    const runs: number[][] = [];
+    for (let i = 0; i < of.nodes.length; i += size) runs.push(of.nodes.slice(i, i + size));
+    of.nodes = [];
+    for (const run of runs) {
+      const id = `${of.id}/run:${run[0]!}`;
+      const made = group(id, "", "run", of);
+      made.nodes = run;
+      made.total = run.length;
+      of.groups.push(made);
+    }
+  }
+  if (of.groups.length <= MOST) return;
+  const size = Math.ceil(of.groups.length / (MOST / 2));
+  const all = of.groups;
+  for (let i = 0; i < all.length; i += size) {
+    const some = all.slice(i, i + size);
+    const name = `${some[0]!.name} … ${some[some.length - 1]!.name}`;
+    gather(of, group(`${of.id}/runs:${i}`, name, "run", of), [], some);
+  }
+}
+
+function gather(of: Group, into: Group, nodes: number[], groups: Group[]): void {
+  into.nodes = nodes;
+  into.groups = groups;
+  into.total = nodes.length + groups.reduce((sum, g) => sum + g.total, 0);
+  const position = of.groups.indexOf(groups[0]!);
+  for (const g of groups) g.parent = into;
+  of.groups = of.groups.filter((g) => !groups.includes(g));
+  of.groups.splice(position, 0, into);
+}

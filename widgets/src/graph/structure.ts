@@ -1,0 +1,108 @@
+/** A graph as columns (eagerflow/watching/structure.py): what is needed to draw it. */
+
+import { padded } from "../feed/tables";
+
+type Column = Uint32Array | Int32Array;
+
+const TEXTS = [
+  "op", "name", "scope", "device", "reason", "source", "type", "within", "kind", "value",
+  "resources", "effect",
+] as const; // prettier-ignore
+type TextColumn = (typeof TEXTS)[number];
+type NumberColumn = "parent" | "forward" | "bytes" | "from" | "to" | "output";
+
+interface Head {
+  version: number;
+  graph: string;
+  nodes: number;
+  edges: number;
+  inputs: string[];
+  outputs: string[];
+  strings: string[];
+  columns: [name: string, type: "u4" | "i4", count: number][];
+}
+
+export class Structure {
+  constructor(
+    private readonly head: Head,
+    private readonly columns: ReadonlyMap<string, Column>,
+  ) {}
+
+  get graph(): string {
+    return this.head.graph || "graph";
+  }
+
+  /** how many nodes there are */
+  get count(): number {
+    return this.head.nodes;
+  }
+
+  get edges(): number {
+    return this.head.edges;
+  }
+
+  get inputs(): readonly string[] {
+    return this.head.inputs;
+  }
+
+  get outputs(): readonly string[] {
+    return this.head.outputs;
+  }
+
+  text(column: TextColumn, node: number): string {
+    return this.head.strings[this.columns.get(column)?.[node] ?? -1] ?? "";
+  }
+
+  number(column: NumberColumn, at: number): number {
+    return this.columns.get(column)?.[at] ?? -1;
+  }
+
+  devices(): string[] {
+    const numbers = new Set(this.columns.get("device"));
+    return [...numbers].map((i) => this.head.strings[i] ?? "").filter((name) => name !== "");
+  }
+}
+
+export async function readStructure(parts: readonly Uint8Array<ArrayBuffer>[]): Promise<Structure> {
+  const blob = new Blob([...parts]);
+  const stream = blob.stream().pipeThrough(new DecompressionStream("deflate"));
+  return parseStructure(await new Response(stream).arrayBuffer());
+}
+
+export function parseStructure(raw: ArrayBuffer): Structure {
+  const length = new DataView(raw).getUint32(0, true);
+  const text = new TextDecoder().decode(new Uint8Array(raw, 4, length));
+  const head = JSON.parse(text) as Head;
+  const columns = new Map<string, Column>();
+  let position = padded(4 + length);
+  for (const [name, type, count] of head.columns) {
+    const kind = type === "u4" ? Uint32Array : Int32Array;
+    columns.set(name, new kind(raw, position, count));
+    position += padded(4 * count);
+  }
+  return new Structure(head, columns);
+}
+
+/** A structure from plain columns, for tests. */
+export function makeStructure(
+  nodes: readonly Partial<Record<TextColumn, string> & { parent: number; forward: number; bytes: number }>[],
+  edges: readonly (readonly [from: number, to: number])[] = [],
+  ends: { inputs?: string[]; outputs?: string[] } = {},
+): Structure {
+  const strings: string[] = [];
+  const columns = new Map<string, Column>();
+  for (const name of TEXTS) {
+    columns.set(name, Uint32Array.from(nodes, (n) => strings.push(n[name] ?? "") - 1));
+  }
+  for (const name of ["parent", "forward", "bytes"] as const) {
+    columns.set(name, Int32Array.from(nodes, (n) => n[name] ?? -1));
+  }
+  columns.set("from", Int32Array.from(edges, (e) => e[0]));
+  columns.set("to", Int32Array.from(edges, (e) => e[1]));
+  columns.set("output", new Int32Array(edges.length));
+  const head: Head = {
+    version: 1, graph: "made", nodes: nodes.length, edges: edges.length,
+    inputs: ends.inputs ?? [], outputs: ends.outputs ?? [], strings, columns: [],
+  }; // prettier-ignore
+  return new Structure(head, columns);
+}

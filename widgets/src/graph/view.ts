@@ -1,0 +1,400 @@
+/** The view of a graph: what runs in it lights up. */
+
+import { deviceColour, heat } from "../colours";
+import { button, html, KEYS, select, setText } from "../dom";
+import type { Feed } from "../feed/feed";
+import { number } from "../feed/tables";
+import { bytes, count, rate, seconds, share } from "../format";
+import { Layouts } from "../layout/layouts";
+import { Activity, type NodePlace } from "./activity";
+import { Canvas } from "./canvas";
+import { contentsOf, openAtFirst, type Box, type Contents, type Edge } from "./contents";
+import { detailsOf } from "./details";
+import { GroupTree, walk, type Group, type Grouping } from "./groups";
+import type { Structure } from "./structure";
+
+type Colouring = "device" | "time" | "bytes";
+
+/** boxes at first, and at most: what would be more stays closed */
+const [FIRST, MOST] = [18, 300];
+/** steps of which there is no rate yet */
+const FEW = 2;
+
+export class GraphView {
+  readonly element: HTMLElement;
+  private readonly canvas: Canvas;
+  private readonly layouts: Layouts;
+  private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
+  private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
+  private readonly search: HTMLInputElement;
+  private readonly hits = html("span", { class: "ef-hits", role: "status" });
+  private readonly legend = html("div", { class: "ef-legend" });
+  private readonly grouping: HTMLSelectElement;
+  private structure: Structure | null = null;
+  private activity: Activity | null = null;
+  private tree: GroupTree | null = null;
+  private contents: Contents | null = null;
+  private open = new Set<string>();
+  private chosen: Box | null = null;
+  private colouring: Colouring = "device";
+  private found: number[] = [];
+  private drawing = 0;
+
+  constructor(private readonly feed: Feed | null) {
+    this.layouts = new Layouts(feed);
+    this.canvas = new Canvas({
+      select: (box) => { this.select(box); },
+      toggle: (box) => { this.toggle(box); },
+      close: (group) => { this.close(group); },
+      key: (event) => { this.key(event); },
+    }); // prettier-ignore
+    this.search = html("input", {
+      type: "search", placeholder: "search op, name, scope, line", "aria-label": "search", ...KEYS,
+    }); // prettier-ignore
+    this.search.addEventListener("input", () => { this.find(); }); // prettier-ignore
+    this.search.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") this.findNext();
+      if (event.key === "Escape") this.endSearch();
+    });
+    this.grouping = select("boxes by", [["scope", "by scope"], ["device", "by device"]], (by) => {
+      this.regroup(by as Grouping);
+    }); // prettier-ignore
+    const colours = [["device", "colour: device"], ["time", "colour: time"], ["bytes", "colour: memory"]] as const;
+    const tools = html("div", { class: "ef-tools", role: "toolbar", "aria-label": "graph" },
+      this.search, this.hits, this.grouping,
+      select("colour", colours, (by) => { this.colour(by as Colouring); }),
+      button("+", "zoom in", () => { this.canvas.zoom(1.3); }),
+      button("−", "zoom out", () => { this.canvas.zoom(1 / 1.3); }),
+      button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
+      button("collapse", "close all groups", () => { this.collapse(); }),
+    ); // prettier-ignore
+    const picture = html("div", { class: "ef-picture" },
+      this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
+    this.element = html("div", { class: "ef-graph-view" },
+      tools, html("div", { class: "ef-split" }, picture, this.details), this.now); // prettier-ignore
+    this.details.hidden = true;
+    void this.layouts.prepare().then(() => this.draw(null));
+  }
+
+  /** Show a graph, and what runs in it. */
+  show(structure: Structure, executable: number): void {
+    this.structure = structure;
+    this.activity = this.feed && executable ? new Activity(this.feed, executable) : null;
+    const several = new Set(structure.devices()).size > 1;
+    this.grouping.value = several ? "device" : "scope";
+    this.regroup(this.grouping.value as Grouping);
+  }
+
+  dispose(): void {
+    this.layouts.close();
+  }
+
+  /** The size has changed. */
+  resize(): void {
+    this.canvas.fit();
+  }
+
+  // --- what is open ---
+
+  private regroup(by: Grouping): void {
+    if (!this.structure) return;
+    this.tree = new GroupTree(this.structure, by);
+    this.open = openAtFirst(this.tree, FIRST);
+    this.select(null);
+    void this.draw(null);
+  }
+
+  private toggle(box: Box): void {
+    if (!box.group) return;
+    const group = box.group;
+    this.open.add(group.id);
+    // a group of one group has nothing else to say
+    for (let g = group; g.groups.length === 1 && !g.nodes.length; g = g.groups[0]!) {
+      this.open.add(g.groups[0]!.id);
+    }
+    if (this.tree && contentsOf(this.tree, this.open).boxes.length > MOST) this.closeFarFrom(group);
+    void this.draw(group.id);
+  }
+
+  /** Make room: close what lies neither around a group nor in it, until few enough boxes are left. */
+  private closeFarFrom(group: Group): void {
+    const tree = this.tree!;
+    const near = new Set<string>();
+    for (let g: Group | null = group; g; g = g.parent) near.add(g.id);
+    const far = [...walk(tree.root)].filter((g) => this.open.has(g.id) && !near.has(g.id));
+    for (const g of far.sort((a, b) => b.total - a.total)) {
+      this.open.delete(g.id);
+      if (contentsOf(tree, this.open).boxes.length <= MOST) return;
+    }
+  }
+
+  private close(id: string): void {
+    for (const open of [...this.open]) {
+      if (open === id || open.startsWith(`${id}/`)) this.open.delete(open);
+    }
+    void this.draw(id);
+  }
+
+  private collapse(): void {
+    if (!this.tree) return;
+    this.open = new Set([this.tree.root.id]);
+    this.canvas.fit();
+    void this.draw(null);
+  }
+
+  private async draw(anchor: string | null): Promise<void> {
+    if (!this.tree) return;
+    const turn = ++this.drawing;
+    const contents = contentsOf(this.tree, this.open);
+    if (!this.layouts.ready) this.put(contents, this.layouts.simple(contents), anchor);
+    const layout = await this.layouts.lay(contents);
+    if (turn !== this.drawing) return;
+    if (layout) this.put(contents, layout, anchor);
+    else if (this.layouts.ready) this.put(contents, this.layouts.simple(contents), anchor);
+    this.element.dataset["boxes"] = String(contents.boxes.length);
+    this.element.dataset["layout"] = layout ? "graphviz" : "layered";
+  }
+
+  private put(contents: Contents, layout: Parameters<Canvas["show"]>[1], anchor: string | null): void {
+    this.contents = contents;
+    this.canvas.show(contents, layout, anchor);
+    const total = this.structure!.count;
+    this.canvas.element.setAttribute(
+      "aria-label", `graph ${this.structure!.graph} of ${total} nodes, ${contents.boxes.length} boxes`,
+    ); // prettier-ignore
+    this.colour(this.colouring);
+    this.mark();
+    this.update();
+  }
+
+  // --- what is chosen and what is found ---
+
+  private select(box: Box | null): void {
+    this.chosen = box;
+    this.details.hidden = !box;
+    if (box && box.node >= 0) this.activity?.look(box.node);
+    this.mark();
+    this.tell();
+  }
+
+  private tell(): void {
+    const box = this.chosen;
+    if (!box || !this.structure) return;
+    const parts: Node[] = [detailsOf(box, this.structure, this.activity)];
+    if (box.group) parts.unshift(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
+    parts.unshift(button("×", "close", () => { this.select(null); })); // prettier-ignore
+    // while someone has the focus in there nothing is replaced
+    if (!this.details.contains(document.activeElement)) this.details.replaceChildren(...parts);
+  }
+
+  private find(): void {
+    const wanted = this.search.value.trim().toLowerCase();
+    const s = this.structure;
+    this.found = [];
+    for (let i = 0; s && wanted && i < s.count; i++) {
+      const texts = [s.text("op", i), s.text("name", i), s.text("scope", i), s.text("source", i), s.text("resources", i)];
+      if (texts.some((t) => t.toLowerCase().includes(wanted))) this.found.push(i);
+    }
+    setText(this.hits, wanted ? `${count(this.found.length)} found` : "");
+    this.mark();
+  }
+
+  /** Open what hides a node that was found, and choose it; each time the next one. */
+  private findNext(): void {
+    const node = this.found[0];
+    if (node === undefined || !this.tree) return;
+    this.found.push(this.found.shift()!);
+    for (let g: Group | null = this.tree.homes[node]!; g; g = g.parent) this.open.add(g.id);
+    void this.draw(null).then(() => {
+      const box = this.contents?.boxOf[node];
+      if (!box) return;
+      this.select(box);
+      this.canvas.reveal(box);
+    });
+  }
+
+  private endSearch(): void {
+    this.search.value = "";
+    this.find();
+    this.canvas.element.focus();
+  }
+
+  private mark(): void {
+    const hits = new Set(this.found.map((n) => this.contents?.boxOf[n]?.id));
+    for (const [id, element] of this.canvas.all()) {
+      element.classList.toggle("ef-chosen", id === this.chosen?.id);
+      element.classList.toggle("ef-found", hits.has(id));
+    }
+    const chosen = this.chosen?.id;
+    for (const edge of this.canvas.element.querySelectorAll<SVGGElement>(".ef-edge")) {
+      const near = edge.dataset["from"] === chosen || edge.dataset["to"] === chosen;
+      edge.classList.toggle("ef-near", chosen !== undefined && near);
+    }
+  }
+
+  // --- colours ---
+
+  private colour(by: Colouring): void {
+    this.colouring = by;
+    const s = this.structure;
+    if (!s || !this.contents) return;
+    const sums = new Map<Box, number>();
+    const of = (node: number): number => {
+      if (by === "bytes") return Math.max(s.number("bytes", node), 0);
+      const row = this.activity?.cost(node);
+      return row ? number(row, "share") : 0;
+    };
+    if (by !== "device") {
+      this.contents.boxOf.forEach((box, n) => box && sums.set(box, (sums.get(box) ?? 0) + of(n)));
+    }
+    const most = Math.max(...sums.values(), by === "time" ? 0.05 : 1);
+    for (const box of this.contents.boxes) {
+      const element = this.canvas.of(box);
+      const sum = sums.get(box) ?? 0;
+      element?.style.setProperty("--ef-fill", by === "device" ? "" : heat(sum / most));
+      element?.classList.toggle("ef-heat", by !== "device");
+    }
+    this.writeLegend(by, most, sums.size > 0 && Math.max(...sums.values()) > 0);
+  }
+
+  private writeLegend(by: Colouring, most: number, any: boolean): void {
+    if (by === "device") {
+      const devices = this.structure?.devices() ?? [];
+      const entries = devices.map((name) => {
+        const patch = html("i", {});
+        patch.style.background = deviceColour(name);
+        return html("span", {}, patch, name);
+      });
+      this.legend.replaceChildren(...entries);
+      return;
+    }
+    const what = by === "time" ? `${share(most)} of a step` : bytes(most);
+    const text = any ? `0 to ${what}` : by === "time" ? "no step was observed yet" : "sizes are not known";
+    this.legend.replaceChildren(html("span", {}, html("i", { class: "ef-scale" }), text));
+  }
+
+  // --- what runs ---
+
+  /** The kernel has told something. */
+  update(): void {
+    const { activity, contents } = this;
+    if (!activity || !contents) return;
+    const places = activity.places();
+    const doing = new Map<string, NodePlace>();
+    for (const place of places) {
+      const box = contents.boxOf[place.node];
+      if (box) doing.set(box.id, place);
+    }
+    for (const [id, element] of this.canvas.all()) {
+      const place = doing.get(id);
+      element.classList.toggle("ef-works", place?.doing === "works");
+      element.classList.toggle("ef-waits", place?.doing === "waits");
+      element.classList.toggle("ef-moves", place?.doing === "moves data");
+    }
+    this.count(contents, places);
+    setText(this.now, this.sentence(places));
+    if (this.colouring === "time") this.colour("time");
+    if (this.chosen) this.tell();
+  }
+
+  /** Iterations beside loops, depths beside queues. */
+  private count(contents: Contents, places: readonly NodePlace[]): void {
+    const badges = new Map<string, string>();
+    for (const box of contents.boxes) {
+      const row = box.queue ? this.activity?.queue(box.queue) : undefined;
+      if (!row) continue;
+      const capacity = number(row, "capacity");
+      badges.set(box.id, `${number(row, "depth")}${capacity ? `/${capacity}` : ""}`);
+    }
+    for (const place of places) {
+      const box = place.iteration >= 0 ? this.loopAround(place.node) : undefined;
+      if (box) badges.set(box.id, `iteration ${count(place.iteration)}`);
+    }
+    for (const [id, element] of this.canvas.all()) {
+      const text = badges.get(id) ?? "";
+      const badge = element.querySelector(".ef-badge");
+      if (badge) setText(badge, text);
+      else if (text) element.append(badgeOf(element, text));
+    }
+  }
+
+  private loopAround(node: number): Box | undefined {
+    const s = this.structure!;
+    for (let n = node; n >= 0; n = s.number("parent", n)) {
+      if (s.text("kind", n) === "loop") return this.contents?.boxOf[n];
+    }
+    return undefined;
+  }
+
+  private sentence(places: readonly NodePlace[]): string {
+    const s = this.structure!;
+    const parts = places.slice(0, 3).map((p) => {
+      const name = p.node >= 0 ? s.text("name", p.node) : "eager code";
+      const doing = p.doing === "waits" && p.queue ? `waits for ${p.queue}` : p.doing;
+      const iteration = p.iteration >= 0 ? `, iteration ${count(p.iteration)}` : "";
+      return `${name} ${doing} (${seconds(Math.max(this.feed!.now() - p.since, 0))}${iteration})`;
+    });
+    const steps = this.activity!.steps();
+    if (!steps) return ["no step yet", ...parts].join(" · ");
+    const [done, p50, speed] = [number(steps, "count"), number(steps, "p50"), number(steps, "rate")];
+    const idle = this.feed!.now() - number(steps, "last") > 3 && !places.length;
+    if (done < FEW) return ["first steps", ...parts].join(" · ");
+    const how = idle ? `last step ${seconds(this.feed!.now() - number(steps, "last"))} ago` : `${rate(speed)} a second`;
+    return [`${count(done)} steps`, `${seconds(p50)} each`, how, ...parts].join(" · ");
+  }
+
+  // --- keys ---
+
+  private key(event: KeyboardEvent): void {
+    const act = this.keys[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    act();
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private readonly keys: Readonly<Partial<Record<string, () => void>>> = {
+    "+": () => { this.canvas.zoom(1.3); },
+    "=": () => { this.canvas.zoom(1.3); },
+    "-": () => { this.canvas.zoom(1 / 1.3); },
+    0: () => { this.canvas.fit(true); },
+    "/": () => { this.search.focus(); },
+    Escape: () => { this.select(null); },
+    Enter: () => { if (this.chosen) this.toggle(this.chosen); },
+    " ": () => { if (this.chosen) this.toggle(this.chosen); },
+    Backspace: () => { if (this.chosen?.home.parent) this.close(this.chosen.home.id); },
+    ArrowDown: () => { this.follow((e, box) => (e.from === box ? e.to : undefined)); },
+    ArrowUp: () => { this.follow((e, box) => (e.to === box ? e.from : undefined)); },
+    ArrowRight: () => { this.step(1); },
+    ArrowLeft: () => { this.step(-1); },
+  }; // prettier-ignore
+
+  /** Choose the box at the other end of an edge. */
+  private follow(next: (edge: Edge, box: Box) => Box | undefined): void {
+    const ends = this.contents?.edges.map((e) => this.chosen && next(e, this.chosen));
+    const box = ends?.find((end) => end);
+    if (box || !this.chosen) this.go(box ?? this.contents?.boxes[0]);
+  }
+
+  private step(by: number): void {
+    const boxes = this.contents?.boxes ?? [];
+    const at = boxes.findIndex((b) => b.id === this.chosen?.id);
+    this.go(boxes[at + by] ?? boxes[0]);
+  }
+
+  private go(box: Box | undefined): void {
+    if (!box) return;
+    this.select(box);
+    this.canvas.reveal(box);
+  }
+}
+
+function badgeOf(box: SVGGElement, text: string): SVGTextElement {
+  const shape = box.querySelector<SVGGraphicsElement>(".ef-shape");
+  const height = shape && "getBBox" in shape ? shape.getBBox().height : 30;
+  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
+  made.setAttribute("class", "ef-badge");
+  made.setAttribute("y", String(height / 2 + 11));
+  made.textContent = text;
+  return made;
+}

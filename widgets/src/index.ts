@@ -1,0 +1,96 @@
+/** What anywidget calls: shows a view of a model, and keeps it up to date. */
+
+import "./index.css";
+import { html, setText } from "./dom";
+import { Feed, type FeedModel } from "./feed/feed";
+import { readStructure } from "./graph/structure";
+import { GraphView } from "./graph/view";
+import { DashboardView } from "./views/dashboard_view";
+import { QueuesView } from "./views/queues_view";
+import type { View } from "./views/view";
+
+interface ViewModel {
+  get(name: string): unknown;
+  readonly widget_manager: { get_model(id: string): Promise<FeedModel> };
+}
+
+interface Given {
+  readonly model: ViewModel;
+  readonly el: HTMLElement;
+}
+
+async function render({ model, el }: Given): Promise<() => void> {
+  const root = html("div", { class: "ef-root", "data-kind": String(model.get("kind")) });
+  const state = html("p", { class: "ef-state", role: "status" }, "waiting for the kernel");
+  el.append(root);
+  root.append(state);
+  const id = String(model.get("feed")).replace("IPY_MODEL_", "");
+  const feed = Feed.of(await model.widget_manager.get_model(id));
+  const view = viewOf(model, feed);
+  root.append(view.element);
+  const shown = crypto.randomUUID();
+  const unsubscribe = feed.subscribe(update);
+  const size = new ResizeObserver(() => {
+    view.resize();
+  });
+  size.observe(root);
+  feed.show(shown);
+  update();
+  return () => {
+    size.disconnect();
+    unsubscribe();
+    feed.hide(shown);
+    view.dispose();
+  };
+
+  function update(): void {
+    root.dataset["status"] = feed.trouble ? "trouble" : feed.status;
+    root.dataset["updates"] = String(Number(root.dataset["updates"] ?? 0) + 1);
+    setText(state, stateText(feed));
+    state.hidden = !state.textContent;
+    try {
+      view.update(root.offsetParent !== null);
+    } catch (error) {
+      // a view that fails must neither stop others nor fill the console ten times a second
+      unsubscribe();
+      state.hidden = false;
+      setText(state, `This view has failed and stands still: ${String(error)}`);
+      root.dataset["status"] = "trouble";
+    }
+  }
+}
+
+function stateText(feed: Feed): string {
+  if (feed.trouble) return feed.trouble;
+  if (feed.status === "lost") return "The kernel is gone: this is what it told last. Run the cell again.";
+  return feed.status === "waiting" ? "waiting for the kernel" : "";
+}
+
+function viewOf(model: ViewModel, feed: Feed): View {
+  switch (model.get("kind")) {
+    case "graph":
+      return graphOf(model, feed);
+    case "queues":
+      return new QueuesView(feed, model.get("queues") as string[]);
+    default:
+      return new DashboardView(feed);
+  }
+}
+
+function graphOf(model: ViewModel, feed: Feed): View {
+  const view = new GraphView(feed);
+  const [executable = 0] = model.get("executables") as number[];
+  const given = model.get("structure") as DataView<ArrayBuffer>;
+  const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);
+  void readStructure([bytes]).then((structure) => {
+    view.show(structure, executable);
+  });
+  return {
+    element: view.element,
+    update: (seen) => { if (seen) view.update(); },
+    resize: () => { view.resize(); },
+    dispose: () => { view.dispose(); },
+  }; // prettier-ignore
+}
+
+export default { render };

@@ -1,0 +1,115 @@
+/** A picture in the language of Graphviz, and what that made of it. */
+
+import type { Box, Contents } from "../graph/contents";
+import type { Group } from "../graph/groups";
+import type { Layout, Placed } from "./types";
+
+const POINTS = 72;
+const QUICK = 100;
+const STRAIGHT = 300;
+const CHARACTER = 6.7;
+const SMALL = 5.8;
+
+/** How large a box is drawn, in pixels. */
+export function sizeOf(box: Box): { width: number; height: number } {
+  const [first = "", ...rest] = box.lines;
+  const width = Math.max(first.length * CHARACTER, ...rest.map((l) => l.length * SMALL), 36) + 22;
+  const lid = box.kind === "variable" || box.kind === "queue" ? 6 : 0;
+  return { width: Math.round(width), height: 12 + 15 * box.lines.length + lid };
+}
+
+export function writeDot(contents: Contents): string {
+  const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
+  const inside = new Map<Group, Box[]>();
+  for (const box of contents.boxes) {
+    const known = inside.get(box.home);
+    if (known) known.push(box);
+    else inside.set(box.home, [box]);
+  }
+  const drawn = new Set(contents.clusters);
+  const lines = ["digraph {", 'graph [rankdir=TB newrank=true nodesep=0.22 ranksep=0.36 margin=0 pad=0]'];
+  if (contents.boxes.length > QUICK) lines.push("graph [nslimit=1 nslimit1=1 mclimit=0.05]");
+  if (contents.edges.length > STRAIGHT) lines.push("graph [splines=line]");
+  lines.push('node [shape=box fixedsize=true label=""]', "edge [arrowhead=none]");
+  const draw = (group: Group): void => {
+    for (const box of inside.get(group) ?? []) {
+      const { width, height } = sizeOf(box);
+      lines.push(`${keys.get(box)!} [width=${width / POINTS} height=${height / POINTS}]`);
+    }
+    for (const inner of group.groups) {
+      if (!drawn.has(inner)) continue;
+      lines.push(`subgraph cluster${contents.clusters.indexOf(inner)} {`);
+      // room for the name, which is drawn above what is in the cluster
+      lines.push(`margin=10 label=<<table border="0" cellborder="0" cellspacing="0" cellpadding="0"><tr><td width="${labelWidth(inner)}" height="16" fixedsize="true"></td></tr></table>>`);
+      draw(inner);
+      lines.push("}");
+    }
+  };
+  const root = contents.boxes[0] ? rootOf(contents.boxes[0].home) : null;
+  if (root) draw(root);
+  for (const edge of contents.edges) {
+    const weight = edge.kind === "data" ? 2 : 1;
+    lines.push(`${keys.get(edge.from)!} -> ${keys.get(edge.to)!} [weight=${weight}]`);
+  }
+  lines.push("}");
+  return lines.join("\n");
+}
+
+function labelWidth(group: Group): number {
+  return Math.min(Math.round(group.name.length * CHARACTER) + 24, 240);
+}
+
+function rootOf(group: Group): Group {
+  return group.parent ? rootOf(group.parent) : group;
+}
+
+interface Drawn {
+  bb: string;
+  objects?: { _gvid: number; name: string; bb?: string; pos?: string }[];
+  edges?: { tail: number; head: number; pos?: string }[];
+}
+
+export function readLayout(text: string, contents: Contents): Layout {
+  const drawn = JSON.parse(text) as Drawn;
+  const objects = drawn.objects ?? [];
+  const [, , width = 0, height = 0] = numbers(drawn.bb);
+  const boxes = new Map<string, Placed>();
+  const clusters = new Map<string, Placed>();
+  for (const { name, bb, pos } of objects) {
+    if (bb && name.startsWith("cluster")) {
+      const [x0 = 0, y0 = 0, x1 = 0, y1 = 0] = numbers(bb);
+      const group = contents.clusters[Number(name.slice(7))]!;
+      clusters.set(group.id, { x: x0, y: height - y1, width: x1 - x0, height: y1 - y0 });
+    } else if (pos) {
+      const [x = 0, y = 0] = numbers(pos);
+      const box = contents.boxes[Number(name.slice(1))]!;
+      boxes.set(box.id, { x, y: height - y, ...sizeOf(box) });
+    }
+  }
+  return { width, height, boxes, clusters, edges: edgesOf(drawn, contents, height) };
+}
+
+function numbers(text: string): number[] {
+  return text.split(",").map(Number);
+}
+
+/** Graphviz gives edges in an order of its own; of two boxes there is one in each direction. */
+function edgesOf(drawn: Drawn, contents: Contents, height: number): string[] {
+  const names = new Map(drawn.objects?.map((o) => [o._gvid, o.name]));
+  const paths = new Map<string, string>();
+  for (const { tail, head, pos } of drawn.edges ?? []) {
+    paths.set(`${names.get(tail)!}>${names.get(head)!}`, curve(pos ?? "", height));
+  }
+  const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
+  return contents.edges.map((e) => paths.get(`${keys.get(e.from)!}>${keys.get(e.to)!}`) ?? "");
+}
+
+/** A path of SVG from what Graphviz gives: points of Bézier curves, perhaps with marked ends. */
+function curve(pos: string, height: number): string {
+  const points = pos.split(" ").filter((p) => p && !/^[es],/.test(p));
+  const text = points.map((p) => {
+    const [x = 0, y = 0] = p.split(",").map(Number);
+    return `${x.toFixed(1)},${(height - y).toFixed(1)}`;
+  });
+  return text.length ? `M${text[0]!}C${text.slice(1).join(" ")}` : "";
+}

@@ -1,0 +1,176 @@
+/** The first screen: one sentence, the time of steps, and all views in tabs. */
+
+import { onTheme, themeOf } from "../colours";
+import { html, KEYS, setText } from "../dom";
+import type { Feed } from "../feed/feed";
+import { number } from "../feed/tables";
+import { seconds } from "../format";
+import { GraphView } from "../graph/view";
+import { Canvas2d } from "./canvas2d";
+import { NodesView } from "./nodes_view";
+import { QueuesView } from "./queues_view";
+import { TimelineView } from "./timeline_view";
+import type { View } from "./view";
+
+/** seconds that the sparkline shows: at first few, so that it is not empty */
+const [FEWEST, MOST] = [30, 120];
+
+/** seconds without a step, from which on a function runs no more */
+const IDLE = 3;
+
+interface Tab {
+  readonly name: string;
+  readonly label: HTMLButtonElement;
+  readonly panel: HTMLElement;
+  readonly view: View;
+}
+
+export class DashboardView implements View {
+  readonly element = html("div", { class: "ef-dashboard" });
+  private readonly sentence = html("p", { class: "ef-sentence" }, "no step yet");
+  private readonly spark = new Canvas2d(40, "mean time of a step over the last two minutes");
+  private readonly range = html("small", { class: "ef-range" });
+  private readonly choice = html("select", { "aria-label": "function", class: "ef-choice", ...KEYS });
+  private readonly graph: GraphView;
+  private readonly nodes: NodesView;
+  private readonly timeline: TimelineView;
+  private readonly tabs: Tab[] = [];
+  private readonly unlisten: () => void;
+  private current = 0;
+  private executable = 0;
+  /** whether the reader has chosen which function to see */
+  private picked = false;
+
+  constructor(private readonly feed: Feed) {
+    this.graph = new GraphView(feed);
+    this.nodes = new NodesView(feed);
+    const graph: View = {
+      element: this.graph.element,
+      update: (seen) => { if (seen) this.graph.update(); },
+      resize: () => { this.graph.resize(); },
+      dispose: () => { this.graph.dispose(); },
+    }; // prettier-ignore
+    this.timeline = new TimelineView(feed, (executable) => { this.pick(executable); }); // prettier-ignore
+    this.add("graph", graph);
+    this.add("timeline", this.timeline);
+    this.add("queues", new QueuesView(feed, []));
+    this.add("nodes", this.nodes);
+    const bar = html("div", { class: "ef-tabs", role: "tablist", "aria-label": "views" },
+      ...this.tabs.map((tab) => tab.label)); // prettier-ignore
+    bar.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      this.turn((this.current + step + this.tabs.length) % this.tabs.length);
+      this.tabs[this.current]!.label.focus();
+    });
+    this.choice.addEventListener("change", () => { this.pick(Number(this.choice.value)); }); // prettier-ignore
+    this.element.append(
+      html("div", { class: "ef-head" }, this.sentence,
+        html("div", { class: "ef-spark" }, this.spark.element, this.range)),
+      html("div", { class: "ef-bar" }, bar, this.choice),
+      ...this.tabs.map((tab) => tab.panel),
+    ); // prettier-ignore
+    this.unlisten = onTheme(() => { this.drawSpark(); }); // prettier-ignore
+    this.turn(0);
+  }
+
+  private add(name: string, view: View): void {
+    const label = html("button", { type: "button", role: "tab", "data-tab": name, ...KEYS }, name);
+    const panel = html("div", { class: "ef-panel", role: "tabpanel", "aria-label": name }, view.element);
+    const position = this.tabs.length;
+    label.addEventListener("click", () => { this.turn(position); }); // prettier-ignore
+    this.tabs.push({ name, label, panel, view });
+  }
+
+  private turn(to: number): void {
+    this.current = to;
+    this.tabs.forEach((tab, i) => {
+      tab.panel.hidden = i !== to;
+      tab.label.setAttribute("aria-selected", String(i === to));
+      tab.label.tabIndex = i === to ? 0 : -1;
+    });
+    this.tabs[to]!.view.resize();
+  }
+
+  /** Show the graph of another function, until the reader takes another one. */
+  private pick(executable: number): void {
+    this.picked = true;
+    this.choose(executable);
+  }
+
+  private choose(executable: number): void {
+    if (executable === this.executable || !executable) return;
+    this.executable = executable;
+    this.timeline.mark(executable);
+    this.choice.value = String(executable);
+    void this.feed.structure(executable).then((structure) => {
+      if (executable !== this.executable) return;
+      this.graph.show(structure, executable);
+      this.nodes.show(structure, executable);
+    });
+  }
+
+  update(seen: boolean): void {
+    const [summary] = this.feed.list("summary");
+    if (summary) {
+      setText(this.sentence, summary["sentence"] as string);
+      if (!this.picked && this.isIdle()) this.choose(number(summary, "busiest"));
+    }
+    this.listFunctions();
+    this.tabs.forEach((tab, i) => {
+      tab.view.update(seen && i === this.current);
+    });
+    if (seen) this.drawSpark();
+  }
+
+  /** Whether what is shown runs no more: while it does it stays, for nothing jumps while one reads. */
+  private isIdle(): boolean {
+    const steps = this.feed.row("steps", this.executable);
+    return !steps || this.feed.now() - number(steps, "last") > IDLE;
+  }
+
+  private listFunctions(): void {
+    const rows = [...this.feed.table("executables")];
+    this.choice.hidden = rows.length < 2;
+    if (this.choice.options.length === rows.length) return;
+    this.choice.replaceChildren(...rows.map((row) => {
+      const value = number(row, "executable");
+      return html("option", { value, selected: value === this.executable }, this.feed.name(row, "name"));
+    })); // prettier-ignore
+  }
+
+  private drawSpark(): void {
+    const drawing = this.spark.begin();
+    const summary = this.feed.list("summary")[0];
+    if (!drawing || !summary) return;
+    const { context, width, height } = drawing;
+    const busiest = number(summary, "busiest");
+    const buckets = [...this.feed.table("curve")]
+      .filter((row) => number(row, "executable") === busiest)
+      .sort((a, b) => number(a, "start") - number(b, "start"))
+      .slice(-MOST);
+    if (!buckets.length) return;
+    const theme = themeOf(this.element);
+    const top = Math.max(...buckets.map((row) => number(row, "mean")));
+    const last = number(buckets[buckets.length - 1]!, "start");
+    const shown = Math.min(Math.max(last - number(buckets[0]!, "start") + 1, FEWEST), MOST);
+    context.fillStyle = theme.accent;
+    for (const row of buckets) {
+      const x = width - (last - number(row, "start") + 1) * (width / shown);
+      const high = Math.max((number(row, "mean") / top) * (height - 4), 1);
+      if (x > -2) context.fillRect(x, height - high, Math.max(width / shown - 1, 1), high);
+    }
+    setText(this.range, `mean of a step, up to ${seconds(top)}`);
+  }
+
+  resize(): void {
+    this.tabs[this.current]!.view.resize();
+    this.drawSpark();
+  }
+
+  dispose(): void {
+    this.unlisten();
+    for (const tab of this.tabs) tab.view.dispose();
+  }
+}
