@@ -1,1 +1,6 @@
-"""Task servers: processes that own devices and resources, and run partitions of graphs."""
+"""Task servers: processes whose devices this one uses (see ``docs/cluster.md``)."""
+
+from eagerflow.cluster.clusters import Cluster as Cluster
+from eagerflow.cluster.clusters import TaskStatus as TaskStatus
+from eagerflow.cluster.clusters import connect as connect
+from eagerflow.cluster.clusters import local as local

@@ -11,7 +11,7 @@ caller's name for what it asks for, and is answered once::
                   | ("heard", task)                     # and does again
                   | ("closed", task)                    # the connection is gone
                   | ("ask", request, task, message, frames)   # of any number: it gets one
-                  | ("run", request, {task: (partition, feeds, frames)})
+                  | ("run", request, step, {task: (partition, feeds, frames, keep, stream)})
                   | ("abort", request, error)            # of a "run"
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", task, message, frames)
@@ -37,27 +37,31 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
+from eagerflow.cluster.machines.logs import MachineLog
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
     ErrorHead,
     Failed,
+    Feeds,
+    Handles,
     Heads,
     Hello,
     Renew,
     RunStep,
     Versions,
     Welcome,
-    step_number,
 )
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
 
 ClientEvent = tuple[Any, ...]
 ClientInstruction = tuple[Any, ...]
-#: what happened: the time, the event, and the instructions that it led to
-ClientLog = list[tuple[float, ClientEvent, tuple[ClientInstruction, ...]]]
+
+#: what one task has to do in a step: a partition, its feeds, their frames, handles for its
+#: outputs, and the stream that it belongs to
+StepPart = tuple[int, Feeds, list[Frame], Handles, int]
 
 #: seconds from the first sign of silence to the loss of a task
 SUSPECTED: Final = 10.0
@@ -141,7 +145,7 @@ class ClientMachine:
         who: what it is, for messages to others.
         suspected: how many seconds a task that is silent is waited for.
         greeting: how many seconds a task is waited for at first.
-        log: whether to keep what happened, for `rerun_client`.
+        log: whether to keep what happened, for `rerun`.
 
     Attributes:
         links: by the name of each task.
@@ -161,13 +165,12 @@ class ClientMachine:
         greeting: float = GREETING, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.links: dict[str, TaskLink] = {}
-        self.log: ClientLog | None = [] if log else None
+        self.log: MachineLog | None = [] if log else None
         self._session = session
         self._versions = versions
         self._who = who
         self._suspected = suspected
         self._greeting = greeting
-        self._steps = 0
         self._open: dict[Any, _Open] = {}
         self._wake = inf
         self._now = 0.0
@@ -250,12 +253,11 @@ class ClientMachine:
         if self._begin(request, 0, {task}):
             self._send(task, message, frames, request)
 
-    def _run(self, request: Any, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> None:
-        self._steps += 1
-        step = step_number(self._session, self._steps)
+    def _run(self, request: Any, step: int, parts: Mapping[str, StepPart]) -> None:
         if self._begin(request, step, set(parts)):
-            for task, (partition, feeds, frames) in parts.items():
-                self._send(task, RunStep(0, step, partition, feeds), frames, request)
+            for task, (partition, feeds, frames, keep, stream) in parts.items():
+                message = RunStep(0, step, partition, feeds, keep, stream)
+                self._send(task, message, frames, request)
 
     def _begin(self, request: Any, step: int, tasks: set[str]) -> bool:
         """Take note of what is asked; whether all the tasks that it needs are there."""
@@ -363,21 +365,6 @@ class ClientMachine:
             link = self.links.get(task)
             if known.step and link is not None and link.usable:
                 self._send(task, Abort(0, known.step, error), [])
-
-
-def rerun_client(log: ClientLog, machine: ClientMachine) -> None:
-    """Let a new machine go through the events of a log; its instructions must be the same.
-
-    Raises:
-        ProtocolError: they are not.
-    """
-    for number, (now, event, expected) in enumerate(log):
-        instructions = machine.handle(event, now)
-        if tuple(instructions) != expected:
-            raise ProtocolError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions), expected=str(expected),
-            )  # fmt: skip
 
 
 _HANDLERS: Final[dict[str, Callable[..., None]]] = {

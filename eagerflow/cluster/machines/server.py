@@ -34,12 +34,14 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, final
 
+from eagerflow.cluster.machines.logs import MachineLog
 from eagerflow.cluster.machines.sessions import Arrival, Session, Waiting
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
+    Eager,
     ErrorHead,
     Failed,
     Fetch,
@@ -53,23 +55,24 @@ from eagerflow.cluster.protocol.messages import (
     Release,
     Renew,
     RunStep,
+    TaskLoad,
     Versions,
     Welcome,
+    client_name,
 )
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
 
 ServerEvent = tuple[Any, ...]
 ServerInstruction = tuple[Any, ...]
-#: what happened: the time, the event, and the instructions that it led to
-ServerLog = list[tuple[float, ServerEvent, tuple[ServerInstruction, ...]]]
 
 #: seconds
 LEASE: Final = 30.0
 #: of how many sessions that are over it is remembered how often they had greeted
 _REMEMBERED: Final = 10_000
 _FROM_CLIENTS: Final = (
-    Peers, MakeVariable, Fetch, Register, Release, RunStep, Abort, Renew, Goodbye,
+    Peers, MakeVariable, Fetch, Register, Release, RunStep, Eager, Abort, Renew, TaskLoad,
+    Goodbye,
 )  # fmt: skip
 
 
@@ -84,7 +87,7 @@ class ServerMachine:
         devices: that it has.
         limits: how much it takes.
         lease: after how many seconds of silence a session is over.
-        log: whether to keep what happened, for `rerun_server`.
+        log: whether to keep what happened, for `rerun`.
 
     Attributes:
         counts: what was refused or dropped, and how often.
@@ -105,7 +108,7 @@ class ServerMachine:
         limits: Limits = LIMITS, lease: float = LEASE, *, log: bool = False,
     ) -> None:  # fmt: skip
         self.counts: Counter[str] = Counter()
-        self.log: ServerLog | None = [] if log else None
+        self.log: MachineLog | None = [] if log else None
         self._task = task
         self._incarnation = incarnation
         self._versions = versions
@@ -274,6 +277,9 @@ class ServerMachine:
         if len(self._over) > _REMEMBERED:
             self._over.popitem(last=False)
         self._ending[session.number] = session
+        name = client_name(session.number)
+        if name in self._peers:
+            self._out.append(("lost", name, self._peers.pop(name)))
         why = ErrorHead("CancelledError", f"the session of {session.who} is over", task=self._task)
         for step in session.running:
             self._out.append(("abort", session.number, step, why))
@@ -401,21 +407,6 @@ class ServerMachine:
         self._out.append(("count", what))
 
 
-def rerun_server(log: ServerLog, machine: ServerMachine) -> None:
-    """Let a new machine go through the events of a log; its instructions must be the same.
-
-    Raises:
-        ProtocolError: they are not.
-    """
-    for number, (now, event, expected) in enumerate(log):
-        instructions = machine.handle(event, now)
-        if tuple(instructions) != expected:
-            raise ProtocolError(
-                f"event {number} {event} leads to other instructions than in the log",
-                given=str(instructions), expected=str(expected),
-            )  # fmt: skip
-
-
 _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "message": ServerMachine._message,
     "malformed": ServerMachine._malformed,
@@ -427,6 +418,8 @@ _REQUESTS: Final[dict[type, Callable[..., None]]] = {
     Peers: ServerMachine._peers_told,
     MakeVariable: ServerMachine._ask,
     Fetch: ServerMachine._ask,
+    Eager: ServerMachine._ask,
+    TaskLoad: ServerMachine._ask,
     Register: ServerMachine._register,
     Release: ServerMachine._release,
     RunStep: ServerMachine._run,

@@ -1,45 +1,102 @@
-"""The client's end of a cluster: a thread that owns its sockets, and those who wait for answers."""
+"""The client's end of a cluster: a thread that owns its sockets, and those who wait for answers.
+
+The client is an end of steps as its tasks are: what its own devices send and receive goes by a
+station, which the same thread works for.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
-from eagerflow.cluster.machines.client import ClientMachine
+from eagerflow.cluster.machines.client import ClientMachine, StepPart
 from eagerflow.cluster.processes.sockets import ClientSockets, Received, address
 from eagerflow.cluster.processes.work import failure_of
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import AnyMessage, Heads, Peers, Versions, Welcome
+from eagerflow.cluster.protocol.messages import (
+    Action,
+    AnyMessage,
+    Eager,
+    ErrorHead,
+    Heads,
+    PacketMessage,
+    Peers,
+    Versions,
+    Welcome,
+    client_name,
+    step_number,
+)
+from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame, decode_values
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
+from eagerflow.resources.containers import PROCESS
+from eagerflow.runtime.rendezvous.packets import Packet
+from eagerflow.runtime.rendezvous.station import Station
+from eagerflow.runtime.threads.deadline import LATE, broken_off, moment
 from eagerflow.source import warn
+
+#: actions of one message
+_BATCH: Final = 2_000
+#: actions that nobody waits for, until they are sent
+_LEFT: Final = 500
+#: seconds in which a step that is aborted ends everywhere
+_ABORTED: Final = 2.0
+
+
+class Answered(Protocol):
+    """Hears what became of a request, in the thread that owns the sockets."""
+
+    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
+        """It is done."""
+
+    def failed(self, head: ErrorHead) -> None:
+        """It has failed."""
+
+
+class Unasked(Protocol):
+    """Sends eager actions, and hears what became of them."""
+
+    @property
+    def task(self) -> str:
+        """Where they go."""
+
+    def batch(self, actions: Sequence[Action]) -> Answered:
+        """Who hears what became of the actions, which go in one message."""
 
 
 @final
 class Pending:
-    """Something that was asked for."""
+    """Something that was asked for.
 
-    __slots__ = ("_bell", "_error", "_results", "request")
+    Attributes:
+        request: its number.
+        head: of its error.
+    """
 
-    def __init__(self, request: int) -> None:
+    __slots__ = ("_bell", "_results", "_then", "head", "request")
+
+    def __init__(self, request: int, then: Callable[[ErrorHead], object] | None = None) -> None:
         self.request = request
+        self.head: ErrorHead | None = None
+        self._then = then
         self._bell = threading.Event()
         self._results: Mapping[str, tuple[Heads, list[Frame]]] = {}
-        self._error: EagerflowError | None = None
 
     def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
         self._results = results
         self._bell.set()
 
-    def failed(self, error: EagerflowError) -> None:
-        self._error = error
+    def failed(self, head: ErrorHead) -> None:
+        self.head = head
+        if self._then is not None:
+            self._then(head)
         self._bell.set()
 
     def wait(self, seconds: float | None = None) -> bool:
@@ -52,8 +109,8 @@ class Pending:
         Raises:
             EagerflowError: it has failed.
         """
-        if self._error is not None:
-            raise self._error
+        if self.head is not None:
+            raise read_error(self.head)
         return {
             task: decode_values(heads, iter(frames))
             for task, (heads, frames) in self._results.items()
@@ -72,22 +129,37 @@ class Connections:
 
     Attributes:
         tasks: those that are there, with their greetings.
+        name: of this client, among the tasks.
+        partitions: numbers for those that are registered.
+        station: brings values of this process to tasks, and theirs here.
+        on_lost: told of each task that is lost, in the thread that owns the sockets.
     """
 
     def __init__(
         self, folder: Path, session: int, versions: Versions, limits: Limits = LIMITS
     ) -> None:
         self.tasks: dict[str, Welcome] = {}
+        self.name: Final = client_name(session)
         self._folder = folder
         self._limits = limits
-        self._sockets: Final = ClientSockets(limits)
+        self._session = session
+        self._sockets: Final = ClientSockets(folder, self.name, limits)
         self._machine = ClientMachine(session, versions, f"session {session}")
+        self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
-        self._pending: dict[int, Pending] = {}
+        self._batches: dict[Unasked, tuple[list[Action], list[Frame]]] = {}
+        self._sleeping = False
+        self._steps = count(1)
+        self.partitions: Final = count(1)
+        self._pending: dict[int, Answered] = {}
+        self.station: Final = Station(self.name, _end_of, self._put, self._ring)
+        self._packets: list[tuple[str, Packet]] = []
         self._changed = threading.Condition()
         self._warnings: deque[str] = deque()
+        self._suspects: set[str] = set()
         self._refused: dict[str, EagerflowError] = {}
         self._requests = count(1)
+        self.on_lost: Callable[[str], object] = _nobody
         self._wake = float("inf")
         self._over = False
         self._thread = threading.Thread(target=self._serve, name="eagerflow-cluster", daemon=True)
@@ -116,33 +188,75 @@ class Connections:
             raise self._refused.pop(task)
         return missing
 
+    def health(self, task: str) -> str:
+        """What the machine knows of a task, in one word."""
+        link = self._machine.links.get(task)
+        return "absent" if link is None else link.state
+
     def ask(self, task: str, message: AnyMessage, frames: Sequence[Frame] = ()) -> Pending:
         """Send a message; its number is found on the way."""
         pending = self._new()
         self._tell(("ask", pending.request, task, message, list(frames)))
         return pending
 
-    def run(self, parts: Mapping[str, tuple[int, Heads, list[Frame]]]) -> Pending:
-        """Run a step; for each task the partition, its feeds, and their frames."""
-        pending = self._new()
-        self._tell(("run", pending.request, dict(parts)))
-        return pending
+    def run(
+        self, parts: Mapping[str, StepPart], then: Callable[[ErrorHead], object] | None = None
+    ) -> tuple[Pending, int]:
+        """Run a step.
+
+        Args:
+            parts: for each task what it has to do.
+            then: told of its failure, in the thread that owns the sockets.
+
+        Returns:
+            The request, and the number of the step.
+        """
+        pending = self._new(then)
+        with self._lock:  # servers want the numbers in their order
+            step = step_number(self._session, next(self._steps))
+            self._tell(("run", pending.request, step, dict(parts)))
+        return pending, step
+
+    def eager(self, sender: Unasked, action: Action, frames: Sequence[Frame] = ()) -> None:
+        """Have a task do something, soon and in order; ``sender`` hears of it."""
+        self._inbox.append(("eager", sender, action, frames))
+        if self._sleeping:
+            self._ring()
+
+    def later(self, sender: Unasked, action: Action) -> None:
+        """The same, with whatever is sent next."""
+        self._inbox.append(("eager", sender, action, ()))
+        if self._sleeping and len(self._inbox) > _LEFT:
+            self._ring()
+
+    def release(self, task: str, message: AnyMessage) -> None:
+        """Send a message that nobody waits for; called by finalisers."""
+        self._inbox.append(("ask", self._new().request, task, message, []))
 
     def wait(self, pending: Pending) -> dict[str, list[Any]]:
-        """What was asked for; Ctrl-C aborts it everywhere.
+        """What was asked for; Ctrl-C and a deadline abort it everywhere.
 
         Raises:
             EagerflowError: it has failed.
+            DeadlineError: it took longer than the `ef.deadline` of this thread allows.
         """
         try:
-            pending.wait()
+            end = moment()
+            late = not pending.wait(None if end is None else max(0.0, end - monotonic()))
         except KeyboardInterrupt:
-            error = CancelledError("the step was cancelled by Ctrl-C")
-            self._tell(("abort", pending.request, write_error(error)))
-            pending.wait(2.0)
+            self.abort(pending, CancelledError("the step was cancelled by Ctrl-C"))
+            pending.wait(_ABORTED)
             raise
+        if late:
+            self.abort(pending, broken_off(LATE))
+            pending.wait(_ABORTED)
+            raise broken_off(LATE)
         self._warn()
         return pending.results()
+
+    def abort(self, pending: Pending, error: EagerflowError) -> None:
+        """End a step everywhere."""
+        self._tell(("abort", pending.request, write_error(error)))
 
     def close(self) -> None:
         """End the session."""
@@ -154,46 +268,127 @@ class Connections:
         """Say in the thread of the user what the other one has heard."""
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
+        while self._suspects:
+            task = self._suspects.pop()
+            if self.health(task) == "suspect":
+                text = f"{task} does not answer: its process is stopped, or cut off"
+                warn(f"{text}; it is lost if it stays silent", ClusterWarning)
 
-    def _new(self) -> Pending:
-        pending = Pending(next(self._requests))
+    def _new(self, then: Callable[[ErrorHead], object] | None = None) -> Pending:
+        pending = Pending(next(self._requests), then)
         self._pending[pending.request] = pending
+        if self._over:
+            self._end_pending()
         return pending
 
     def _tell(self, event: tuple[Any, ...]) -> None:
         self._inbox.append(event)
+        if self._sleeping:
+            self._ring()
+
+    def _ring(self) -> None:
+        self._sleeping = False
         self._sockets.bell.ring()
 
     # --- the thread that owns the sockets ---
 
     def _serve(self) -> None:
+        wake = 0.0
         try:
             while not self._over:
-                self._sockets.wait(self._wake)
+                self._sleeping = True  # from here on who tells something rings
+                if self._inbox:
+                    self._sleeping, wake = False, 0.0
+                self._sockets.wait(wake)
+                self._sleeping = False
                 for received in self._sockets.receive():
                     self._take(received)
-                while self._inbox:
-                    self._handle(self._inbox.popleft())
                 if self._wake <= monotonic():
                     self._handle(("tick",))
+                wake = min(self._settle(), self._wake)
         finally:
             with self._changed:
                 self._over = True
                 self._changed.notify_all()
             self._sockets.close()
-            for pending in list(self._pending.values()):
-                pending.failed(CancelledError("the cluster was closed"))
+            self._inbox.clear()
+            self._end_pending()
+
+    def _end_pending(self) -> None:
+        while self._pending:
+            _, pending = self._pending.popitem()
+            pending.failed(ErrorHead("TaskLost", "the cluster was closed"))
+
+    def _settle(self) -> float:
+        """Do what there is to do, one thing leading to another; gives when the station wakes."""
+        while True:
+            while self._inbox:
+                event = self._inbox.popleft()
+                if event[0] == "eager":
+                    self._gather(*event[1:])
+                else:
+                    self._flush()
+                    self._handle(event)
+            self._flush()
+            packets, self._packets = self._packets, []
+            wake = self.station.work(monotonic(), packets)
+            if not self._inbox:
+                return wake
+
+    def _gather(self, sender: Unasked, action: Action, frames: Sequence[Frame]) -> None:
+        """Put an eager action with those that go to the same task."""
+        batch = self._batches.get(sender)
+        if batch is None:
+            batch = self._batches[sender] = [], []
+        actions, held = batch
+        actions.append(action)
+        held.extend(frames)
+        if len(actions) >= _BATCH:
+            self._send_batch(sender, *self._batches.pop(sender))
+
+    def _flush(self) -> None:
+        while self._batches:
+            sender, batch = self._batches.popitem()
+            self._send_batch(sender, *batch)
+
+    def _send_batch(self, sender: Unasked, actions: list[Action], frames: list[Frame]) -> None:
+        request = next(self._requests)
+        self._pending[request] = sender.batch(actions)
+        self._handle(("ask", request, sender.task, Eager(0, tuple(actions)), frames))
 
     def _take(self, received: Received) -> None:
-        if received.kind == "closed":
-            self._handle(("closed", received.peer))
+        if received.kind != "frames":
+            self._handle((received.kind, received.peer))
             return
         try:
             message, frames = codec.read(received.frames, self._limits)
         except EagerflowError as error:
-            self._handle(("malformed", received.peer, failure_of(error)))
+            if received.role != "packet":
+                self._handle(("malformed", received.peer, failure_of(error)))
+            return
+        if received.role == "packet":
+            self._packet(message, frames)
             return
         self._handle(("message", received.peer, message, frames))
+
+    def _packet(self, message: AnyMessage, frames: list[Frame]) -> None:
+        """What a task sends for a step of this process; of others it is dropped."""
+        if not isinstance(message, PacketMessage) or message.receiver != PROCESS.incarnation:
+            return
+        known = self.tasks.get(message.sender)
+        if known is not None and known.incarnation == message.incarnation:
+            try:
+                self._packets.append((message.sender, read_packet(message, frames)))
+            except EagerflowError:
+                return
+
+    def _put(self, end: str, packet: Packet) -> None:
+        known = self.tasks.get(end)
+        if known is not None:
+            message, frames = write_packet(
+                packet, self.name, PROCESS.incarnation, known.incarnation
+            )
+            self._sockets.tasks.send(end, codec.write(message, frames))
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         if event[0] == "connect":
@@ -205,7 +400,7 @@ class Connections:
             elif kind == "done":
                 self._pending.pop(what[0]).done(what[1])
             elif kind == "failed":
-                self._pending.pop(what[0]).failed(read_error(what[1]))
+                self._pending.pop(what[0]).failed(what[1])
             elif kind == "wake":
                 (self._wake,) = what
             else:
@@ -215,11 +410,17 @@ class Connections:
         with self._changed:
             if kind == "joined":
                 self.tasks[task] = what[0]
+                self._sockets.tasks.connect(task, address(self._folder, task, "task"))
                 self._tell_peers()
             elif kind == "refused":
                 self._refused[task] = read_error(what[0])
             elif kind == "lost":
                 self.tasks.pop(task, None)
+                self.station.forget(task)
+                self._sockets.tasks.forget(task)
+                self.on_lost(task)
+            elif kind == "suspect":
+                self._suspects.add(task)
             elif kind == "close":
                 self._sockets.disconnect(task)
             elif kind == "warn":
@@ -232,5 +433,14 @@ class Connections:
             task: (address(self._folder, task, "task"), welcome.incarnation)
             for task, welcome in self.tasks.items()
         }
+        known[self.name] = self._sockets.address, PROCESS.incarnation
         for task in self.tasks:
             self.ask(task, Peers(0, known))
+
+
+def _end_of(device: str) -> str:
+    return device.rpartition("/")[0]
+
+
+def _nobody(task: str) -> None:
+    """What hears of a loss by default."""

@@ -8,9 +8,11 @@ by an inbox and a bell.
 from __future__ import annotations
 
 import os
-import select
+import shutil
+import sys
 from collections import deque
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from threading import get_ident
 from time import monotonic
@@ -22,14 +24,26 @@ from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.processes.work import TaskWork, failure_of
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import PacketMessage
+from eagerflow.cluster.protocol.messages import (
+    STEPS,
+    AnyMessage,
+    Failed,
+    PacketMessage,
+    Welcome,
+)
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import EagerflowError
 from eagerflow.hardware import devices
+from eagerflow.hardware.registry import name_device
 from eagerflow.resources.containers import PROCESS
 from eagerflow.runtime.rendezvous.packets import Packet
 from eagerflow.runtime.rendezvous.station import Station
+
+#: what tells a task to end
+STOP: Final = b"."
+#: of a log, how many a process writes
+_LINES: Final = 100_000
 
 
 @final
@@ -74,12 +88,15 @@ class TaskServer:
         check_folder(folder)
         PROCESS.begin(task)
         self._task = task
+        self._folder = folder
         self._limits = limits
         self._sockets: Final = ServerSockets(folder, task, limits)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits
         )
         self._station = Station(task, self._end_of, self._put, self._ring)
+        for device in devices("cpu"):
+            name_device(f"{task}/{device}", device)
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
         self._work = TaskWork(task, self._station, self._did, self._jobs, limits)
@@ -87,13 +104,21 @@ class TaskServer:
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
         self._over = False
+        self._lines = 0
+        self._follow: dict[str, Callable[..., object]] = {
+            "send": self._send, "do": self._work.do, "packet": self._packet,
+            "wake": self._wake_at, "connect": self._connect, "lost": self._forget,
+            "abort": self._work.abort, "free": self._free, "release": self._work.release,
+            "count": self._count,
+        }  # fmt: skip
+        self._log(f"{task} listens in {folder}, process {os.getpid()}")
 
     def serve(self, parent: int | None = None) -> None:
         """Serve until `stop`.
 
         Args:
-            parent: a descriptor whose end is that of the process that started this one: then this
-                one stops, too.
+            parent: a descriptor by which the process that started this one says `STOP`. Its end is
+                that of the other process, which had made the directory: that goes as well.
         """
         if parent is not None:
             self._sockets.watch(parent)
@@ -107,7 +132,9 @@ class TaskServer:
                 if self._wake <= monotonic():
                     self._handle(("tick",))
                 wake = min(self._settle(), self._wake)
-                if parent is not None and _has_ended(parent):
+                if parent is not None and self._sockets.has_something(parent):
+                    if os.read(parent, 1) != STOP:
+                        shutil.rmtree(self._folder, ignore_errors=True)
                     return
         finally:
             self._sockets.close()
@@ -153,29 +180,44 @@ class TaskServer:
             return
         self._handle(("message", received.peer, received.role, message, frames))
 
+    def _log(self, text: str) -> None:
+        """Write a line, unless there were very many."""
+        self._lines += 1
+        if self._lines <= _LINES:
+            sys.stderr.write(f"{datetime.now():%Y-%m-%d %H:%M:%S.%f} {text}\n")
+            sys.stderr.flush()
+
     def _handle(self, event: tuple[Any, ...]) -> None:
         for kind, *what in self._machine.handle(event, monotonic()):
-            if kind == "send":
-                peer, message, frames = what
-                self._sockets.send(peer, codec.write(message, frames))
-            elif kind == "do":
-                self._work.do(*what)
-            elif kind == "packet":
-                self._packet(*what)
-            elif kind == "wake":
-                (self._wake,) = what
-            elif kind == "connect":
-                task, where, incarnation = what
-                self._peers[task] = incarnation
-                self._sockets.connect(task, where)
-            elif kind == "lost":
-                self._station.channels.pop(what[0], None)
-            elif kind == "abort":
-                self._work.abort(*what)
-            elif kind == "free":
-                self._work.free(*what)
-            elif kind == "release":
-                self._work.release(*what)
+            follow = self._follow.get(kind)
+            if follow is not None:
+                follow(*what)
+
+    def _send(self, peer: str, message: AnyMessage, frames: list[Frame]) -> None:
+        if type(message) is Welcome:
+            self._log(f"a session begins, by connection {peer}")
+        elif type(message) is Failed and not message.error.op:
+            self._log(f"told {peer}: {message.error.kind}: {message.error.wrong}")
+        self._sockets.send(peer, codec.write(message, frames))
+
+    def _wake_at(self, time: float) -> None:
+        self._wake = time
+
+    def _connect(self, task: str, where: str, incarnation: int) -> None:
+        self._peers[task] = incarnation
+        self._sockets.tasks.connect(task, where)
+
+    def _forget(self, task: str, incarnation: int) -> None:
+        self._station.forget(task)
+        self._sockets.tasks.forget(task)
+
+    def _free(self, session: int) -> None:
+        self._log(f"session {session} is over")
+        self._work.free(session)
+        self._station.forget_steps(range(session * STEPS, (session + 1) * STEPS))
+
+    def _count(self, what: str) -> None:
+        self._log(f"{what} was refused or dropped")
 
     def _packet(self, message: PacketMessage, frames: list[Frame]) -> None:
         try:
@@ -188,15 +230,10 @@ class TaskServer:
     # --- what goes to other tasks ---
 
     def _end_of(self, device: str) -> str:
-        return self._work.places.get(device, self._task)
+        return device.rpartition("/")[0] or self._task
 
     def _put(self, end: str, packet: Packet) -> None:
         message, frames = write_packet(
             packet, self._task, PROCESS.incarnation, self._peers.get(end, 0)
         )  # fmt: skip
-        self._sockets.send_task(end, codec.write(message, frames))
-
-
-def _has_ended(descriptor: int) -> bool:
-    """Whether nothing comes from a pipe any more."""
-    return bool(select.select([descriptor], [], [], 0)[0]) and not os.read(descriptor, 1)
+        self._sockets.tasks.send(end, codec.write(message, frames))

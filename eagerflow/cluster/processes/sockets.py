@@ -23,8 +23,10 @@ from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import AuthenticationError
 
-#: milliseconds: how often a process asks another whether it is there, and when it is given up
+#: milliseconds: how often a process asks another whether it is there, when it is suspected to be
+#: stopped, and when it is given up
 _HEARTBEAT: Final = 500
+_SUSPECTED: Final = 2_000
 _SILENCE: Final = 10_000
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
@@ -33,6 +35,7 @@ _SHARE: Final = 100
 # plain ints: operators of pyzmq's flags take longer than the calls
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
+_DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
@@ -40,6 +43,12 @@ _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 def address(folder: Path, task: str, role: str) -> str:
     """Where a task listens to those of a role, ``"client"`` or ``"task"``."""
     return f"ipc://{folder}/{task.replace(':', '-')}.{role}"
+
+
+def tasks_in(folder: Path) -> list[str]:
+    """The tasks that listen in a directory."""
+    names = [path.name.removesuffix(".client") for path in folder.glob("*-*.client")]
+    return sorted(":".join(name.rsplit("-", 1)) for name in names)
 
 
 def check_folder(folder: Path) -> None:
@@ -62,7 +71,7 @@ class Received(NamedTuple):
     """Something that has come.
 
     Attributes:
-        kind: ``"frames"`` or ``"closed"``.
+        kind: ``"frames"``, ``"closed"``, ``"silent"`` or ``"heard"``.
         peer: from whom: a connection of a server, a task of a client.
         role: of whom.
         frames: what.
@@ -129,9 +138,16 @@ class _Port:
         monitor: tells when a connection is gone.
     """
 
-    def __init__(self, context: Any, kind: int, limits: Limits) -> None:
+    def __init__(
+        self, context: Any, kind: int, limits: Limits, events: int = zmq.EVENT_DISCONNECTED
+    ) -> None:
         self.socket = _socket(context, kind, limits)
-        self.monitor = self.socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        self.monitor = self.socket.get_monitor_socket(events)
+
+    def told(self) -> Iterator[int]:
+        """What has happened to connections."""
+        while self.monitor.getsockopt(_EVENTS) & _READABLE:
+            yield int(recv_monitor_message(self.monitor)["event"])
 
     def closed(self) -> Iterator[int]:
         """The descriptors of connections that are gone."""
@@ -162,8 +178,8 @@ class AbstractSockets:
         self._poller.register(self.bell, zmq.POLLIN)
         self._ready: set[Any] = set()  # what has something, as of the last `wait`
 
-    def _port(self, kind: int) -> _Port:
-        port = _Port(self._context, kind, self._limits)
+    def _port(self, kind: int, events: int = zmq.EVENT_DISCONNECTED) -> _Port:
+        port = _Port(self._context, kind, self._limits, events)
         self._poller.register(port.socket, zmq.POLLIN)
         self._poller.register(port.monitor, zmq.POLLIN)
         return port
@@ -176,10 +192,46 @@ class AbstractSockets:
     def wait(self, until: float) -> None:
         """Until something has come, the bell has rung, or that time."""
         left = until - monotonic()
-        found = self._poller.poll(None if left == inf else max(0, int(left * 1000 + 1)))
-        self._ready = {one for one, _ in found}
+        ready = self._poller.poll(None if left == inf else max(0, int(left * 1000 + 1)))
+        self._ready = {one for one, _ in ready}
         if self.bell.fileno() in self._ready:
             self.bell.silence()
+
+
+@final
+class _Outgoing:
+    """Sockets by which tasks are sent to; nothing comes back this way."""
+
+    def __init__(self, context: Any, limits: Limits) -> None:
+        self._context = context
+        self._limits = limits
+        self._sockets: dict[str, Any] = {}
+        self._addresses: dict[str, str] = {}
+
+    def connect(self, task: str, where: str) -> None:
+        """Make it possible to send; the connection is made when it is needed."""
+        self.forget(task)
+        self._addresses[task] = where
+
+    def forget(self, task: str) -> None:
+        self._addresses.pop(task, None)
+        socket = self._sockets.pop(task, None)
+        if socket is not None:
+            socket.close()
+
+    def send(self, task: str, frames: Sequence[Frame]) -> None:
+        """Send a message; what cannot go is sent again by the channel."""
+        socket = self._sockets.get(task)
+        if socket is None and task in self._addresses:
+            # who restarts the task tells its new address
+            socket = self._sockets[task] = _socket(self._context, zmq.DEALER, self._limits)
+            socket.connect(self._addresses[task])
+        if socket is not None:
+            _send(socket, frames)
+
+    def close(self) -> None:
+        for one in self._sockets.values():
+            one.close()
 
 
 @final
@@ -199,14 +251,17 @@ class ServerSockets(AbstractSockets):
         self._ports = {role: self._port(zmq.ROUTER) for role in ("client", "task")}
         for role, port in self._ports.items():
             port.socket.bind(address(folder, task, role))
-        self._tasks: dict[str, Any] = {}
-        self._addresses: dict[str, str] = {}
+        self.tasks: Final = _Outgoing(self._context, limits)
         self._by_descriptor: dict[tuple[str, int], str] = {}
         self._roles: dict[str, str] = {}
 
     def watch(self, descriptor: int) -> None:
         """Wake at the end of a file as well."""
         self._poller.register(descriptor, zmq.POLLIN | zmq.POLLERR)
+
+    def has_something(self, descriptor: int) -> bool:
+        """Whether something has come by a file, or its end."""
+        return descriptor in self._ready
 
     def receive(self) -> Iterator[Received]:
         """What has come."""
@@ -239,26 +294,10 @@ class ServerSockets(AbstractSockets):
         if role is not None:
             _send(self._ports[role].socket, [bytes.fromhex(peer), *frames])
 
-    def connect(self, task: str, where: str) -> None:
-        """Make it possible to send to another task; the connection is made when it is needed."""
-        self._addresses[task] = where
-        socket = self._tasks.pop(task, None)
-        if socket is not None:
-            socket.close()
-
-    def send_task(self, task: str, frames: Sequence[Frame]) -> None:
-        """To another task; what cannot go is sent again by the channel."""
-        socket = self._tasks.get(task)
-        if socket is None and task in self._addresses:
-            # nothing comes this way, and who restarts the task tells its new address
-            socket = self._tasks[task] = _socket(self._context, zmq.DEALER, self._limits)
-            socket.connect(self._addresses[task])
-        if socket is not None:
-            _send(socket, frames)
-
     def close(self) -> None:
-        for part in (*self._ports.values(), *self._tasks.values()):
-            part.close()
+        for port in self._ports.values():
+            port.close()
+        self.tasks.close()
         self.bell.close()
         self._context.term()
         for role in self._ports:
@@ -267,24 +306,53 @@ class ServerSockets(AbstractSockets):
 
 @final
 class ClientSockets(AbstractSockets):
-    """Those of a client, one for each task."""
+    """Those of a client, one for each task, and one where tasks bring what they send to it.
 
-    def __init__(self, limits: Limits) -> None:
+    A second connection to each task says nothing, and is given up and made again sooner: it tells
+    whether the process answers. That is done by ZeroMQ's own thread, whatever Python does there.
+
+    Args:
+        folder: where it listens.
+        name: its own, among the tasks.
+        limits: on messages.
+    """
+
+    def __init__(self, folder: Path, name: str, limits: Limits) -> None:
         super().__init__(limits)
         self._tasks: dict[str, _Port] = {}
+        self._probes: dict[str, _Port] = {}
+        self.tasks: Final = _Outgoing(self._context, limits)
+        self.address: Final = address(folder, name, "task")
+        self._door = self._port(zmq.ROUTER)
+        self._door.socket.bind(self.address)
 
     def connect(self, task: str, where: str) -> None:
         self.disconnect(task)
         port = self._tasks[task] = self._port(zmq.DEALER)
         port.socket.connect(where)
+        probe = self._probes[task] = self._port(
+            zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+        )
+        probe.socket.heartbeat_timeout = _SUSPECTED
+        probe.socket.reconnect_ivl = _HEARTBEAT
+        probe.socket.connect(where)
 
     def disconnect(self, task: str) -> None:
+        probe = self._probes.pop(task, None)
+        if probe is not None:
+            self._forget(probe)
         port = self._tasks.pop(task, None)
         if port is not None:
             self._forget(port)
 
     def receive(self) -> Iterator[Received]:
         """What has come."""
+        yield from self._packets()
+        for task, probe in list(self._probes.items()):
+            if probe.monitor in self._ready:
+                for event in probe.told():
+                    silent = event == _DISCONNECTED
+                    yield Received("silent" if silent else "heard", task, "task", [])
         for task, port in list(self._tasks.items()):
             for _ in range(_SHARE if port.socket in self._ready else 0):
                 frames = port.take()
@@ -298,6 +366,17 @@ class ClientSockets(AbstractSockets):
                     yield Received("closed", task, "task", [])
                     break
 
+    def _packets(self) -> Iterator[Received]:
+        """What tasks have brought."""
+        if self._door.monitor in self._ready:
+            for _ in self._door.closed():
+                pass
+        for _ in range(_SHARE if self._door.socket in self._ready else 0):
+            frames = self._door.take()
+            if frames is None:
+                break
+            yield Received("frames", "", "packet", [frame.buffer for frame in frames[1:]])
+
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
@@ -306,5 +385,8 @@ class ClientSockets(AbstractSockets):
     def close(self) -> None:
         for task in list(self._tasks):
             self.disconnect(task)
+        self._door.close()
+        self.tasks.close()
         self.bell.close()
         self._context.term()
+        Path(self.address.removeprefix("ipc://")).unlink(True)

@@ -1,26 +1,33 @@
-"""What a task server does for its clients: partitions, variables, steps."""
+"""What a task server does for its clients: partitions, variables, steps, eager ops."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from time import process_time
 from typing import Any, Final, final
 
+from eagerflow.cluster.processes.eager import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.messages import (
+    Eager,
     ErrorHead,
-    Fetch,
+    HandleHead,
+    Head,
     Heads,
     MakeVariable,
+    NumberHead,
     Register,
     RunStep,
+    TaskLoad,
 )
 from eagerflow.cluster.protocol.partitions import read_partition
-from eagerflow.cluster.protocol.values import Frame, decode_array, decode_values, encode_value
-from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
-from eagerflow.hardware import as_device
+from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.errors import EagerflowError, ProtocolError
+from eagerflow.hardware import as_device, memory
 from eagerflow.resources.containers import ResourceContainer
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
@@ -47,15 +54,11 @@ class TaskWork:
         did: told of each message that `do` was called with, once.
         here: runs work in the thread that owns the sockets.
         limits: on messages.
-
-    Attributes:
-        places: the task of each device that a partition has named.
     """
 
     def __init__(
         self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits
     ) -> None:
-        self.places: dict[str, str] = {}
         self._task = task
         self._transport = transport
         self._did = did
@@ -65,18 +68,37 @@ class TaskWork:
         self._private: dict[int, ResourceContainer] = {}
         self._shared: dict[str, ResourceContainer] = {}
         self._steps: dict[tuple[int, int], DetachedStep] = {}
+        self._sessions: dict[int, SessionWork] = {}
 
     def do(self, session: int, message: Any, frames: list[Frame]) -> None:
         """Do what a message asks for."""
-        if isinstance(message, RunStep):
-            self._answered(session, message.number, partial(self._run, session, message, frames))
-        elif isinstance(message, Register):
+        work: Callable[[], tuple[Heads, list[Frame]] | None]
+        if isinstance(message, Register):
             work = partial(self._register, session, message, frames)
             shared.submit(partial(self._answered, session, message.number, work))
+            return
+        if isinstance(message, TaskLoad):
+            self._answered(session, message.number, self._load)
+            return
+        held = self._session(session)
+        if isinstance(message, RunStep):
+            work = partial(self._run, session, held, message, frames)
         elif isinstance(message, MakeVariable):
-            self._answered(session, message.number, partial(self._make, session, message, frames))
+            work = partial(self._make, session, held, message, frames)
+        elif isinstance(message, Eager):
+            work = partial(held.run, message, frames)
         else:
-            self._answered(session, message.number, partial(self._fetch, session, message))
+            work = partial(held.fetch, message)
+        held.in_order(partial(self._answered, session, message.number, work), message)
+
+    def _session(self, session: int) -> SessionWork:
+        known = self._sessions.get(session)
+        if known is None:
+            known = self._sessions[session] = SessionWork(
+                self._task, partial(self._find, session), self._limits,
+                partial(self._drop, session),
+            )  # fmt: skip
+        return known
 
     def _answered(
         self, session: int, number: int, work: Callable[[], tuple[Heads, list[Frame]] | None]
@@ -84,6 +106,9 @@ class TaskWork:
         """Tell what became of ``work``, unless it gives None: then somebody else does."""
         try:
             done = work()
+        except Told as told:
+            self._did(session, number, (), (), told.head)
+            return
         except Exception as error:
             self._did(session, number, (), (), write_error(error, self._task))
             return
@@ -105,6 +130,7 @@ class TaskWork:
         for key in [key for key in self._partitions if key[0] == session]:
             del self._partitions[key]
         self._private.pop(session, None)
+        self._sessions.pop(session, None)
 
     # --- partitions ---
 
@@ -112,45 +138,67 @@ class TaskWork:
         self, session: int, message: Register, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
         graph = read_partition(message, frames, partial(self._find, session), self._limits)
-        for device, task in message.tasks.items():
-            if self.places.setdefault(device, task) != task:
-                raise ResourceError(
-                    f"{device} belongs to {self.places[device]} here, and not to {task}"
-                )
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
-        missing = {device for route in routes.values() for device in route} - {*message.tasks}
-        if missing:
-            raise ProtocolError("devices of no task", given=", ".join(sorted(missing)))
         tier = ScheduledTier(graph, routes=routes, transport=self._transport)
         self._partitions[session, message.partition] = tier
         return (), []
 
-    def _run(self, session: int, message: RunStep, frames: list[Frame]) -> None:
+    def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
+        held.check(message.stream)
         tier = self._partitions[session, message.partition]
+        if message.keep and len(message.keep) != len(tier.lanes):
+            raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         left = iter(frames)
-        feeds = decode_values(message.feeds, left)
+        feeds = [
+            held.held(feed.handle)._data if type(feed) is HandleHead else decode_value(feed, left)
+            for feed in message.feeds
+        ]
         codec.all_taken(left)
         _check_feeds(tier, feeds)
         key = session, message.step
-        ended = partial(self._ended, key, message.number)
+        ended = partial(self._ended, key, message, held, tier)
         # to hand over to another thread takes longer than light nodes do
         pool = None if tier.parallel else self._here
         step = self._steps[key] = DetachedStep(tier, ended, number=message.step, pool=pool)
         try:
             step.begin(feeds)
         except BaseException:
-            del self._steps[key]
+            self._steps.pop(key, None)
             raise
 
-    def _ended(self, key: tuple[int, int], number: int, result: Result) -> None:
+    def _ended(
+        self, key: tuple[int, int], message: RunStep, held: SessionWork, tier: ScheduledTier,
+        result: Result,
+    ) -> None:  # fmt: skip
         """A step has ended; called by a thread of the pool."""
-        del self._steps[key]
+        self._steps.pop(key, None)
 
         def results() -> tuple[Heads, list[Frame]]:
             frames: list[Frame] = []
-            return tuple([encode_value(value, frames) for value in result()]), frames
+            values = result()
+            if not message.keep:
+                return tuple([encode_value(value, frames) for value in values]), frames
+            heads: list[Head] = []
+            for value, lane, handle in zip(values, tier.lanes, message.keep, strict=True):
+                if handle and lane is not None:
+                    kept = held.values[handle] = make_tensor(value, lane)
+                    heads.append(shape_head(kept))
+                else:
+                    heads.append(encode_value(value, frames))
+            return tuple(heads), frames
 
-        self._answered(key[0], number, results)
+        self._answered(key[0], message.number, results)
+
+    def _load(self) -> tuple[Heads, list[Frame]]:
+        """Memory in bytes, seconds of the processor, and how much is held and under way."""
+        sessions = list(self._sessions.values())
+        values = sum(len(one.values) for one in sessions)
+        own = list(self._private.values()) + list(self._shared.values())
+        numbers = (
+            memory("cpu:0").in_use or 0, process_time(), values, sum(map(len, own)),
+            len(self._partitions), len(self._steps),
+        )  # fmt: skip
+        return tuple([NumberHead(number) for number in numbers]), []
 
     # --- state ---
 
@@ -163,27 +211,34 @@ class TaskWork:
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
 
+    def _drop(self, session: int, name: str) -> None:
+        known = self._private.get(session)
+        if known is not None:
+            known.remove(name)
+
     def _make(
-        self, session: int, message: MakeVariable, frames: list[Frame]
+        self, session: int, held: SessionWork, message: MakeVariable, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
         left = iter(frames)
-        array = decode_array(message.value, left)
+        if isinstance(message.value, HandleHead):
+            first = held.held(message.value.handle)
+        else:
+            data = decode_array(message.value, left)
+            first = make_tensor(data, as_device("cpu:0").lanes[as_dtype(message.value.dtype)])
         codec.all_taken(left)
-        where = as_device(message.device).lanes[as_dtype(message.value.dtype)]
-        what = f"variable {TensorType(where.dtype, array.shape).on(where.device)}"
-        make = partial(VariableState, array, where, message.trainable, message.name)
+        where = as_device(message.device).lanes[first.dtype]
+        what = f"variable {TensorType(where.dtype, first.shape).on(where.device)}"
         container = self._container(session, message.container)
-        container.join(message.name, what, make, creator=f"session {session}")
+        container.join(
+            message.name, what, partial(_variable, first, where, message),
+            creator=f"session {session}",
+        )  # fmt: skip
         return (), []
 
-    def _fetch(self, session: int, message: Fetch) -> tuple[Heads, list[Frame]]:
-        state = self._find(session, message.container, message.name)
-        if not isinstance(state, VariableState):
-            raise ResourceError(
-                f"there is no variable {message.name!r} in the container {message.container!r}"
-            )
-        frames: list[Frame] = []
-        return (encode_value(state.read(), frames),), frames
+
+def _variable(first: Tensor, where: Any, message: MakeVariable) -> VariableState:
+    # a handle may go on to hold the value, and assignments write into the array of a variable
+    return VariableState(first._data.copy(), where, message.trainable, message.name)
 
 
 def _check_feeds(tier: ScheduledTier, feeds: Sequence[Any]) -> None:

@@ -31,7 +31,7 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
     >>> from eagerflow.cluster.protocol.messages import RunStep
     >>> sent = codec.write(RunStep(3, step=12, partition=1))
     >>> codec.read(sent)
-    (RunStep(number=3, step=12, partition=1, feeds=()), [])
+    (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0), [])
     """
     return [_encode(message), *frames]
 

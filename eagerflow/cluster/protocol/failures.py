@@ -6,7 +6,7 @@ from typing import Final
 
 from eagerflow import errors
 from eagerflow.cluster.protocol.messages import ErrorHead
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import EagerflowError, TaskLost
 
 #: by name, the classes that are made again of an error that came over a wire
 _KINDS: Final[dict[str, type[EagerflowError]]] = {
@@ -42,9 +42,10 @@ def write_error(error: BaseException, task: str = "") -> ErrorHead:
 def read_error(head: ErrorHead) -> EagerflowError:
     """The error of a head; of a class that is not known here, an `EagerflowError`."""
     kind = _KINDS.get(head.kind, EagerflowError)
+    # a loss is no line's fault: it names the one that has met with it
+    source = head.source or (None if kind is TaskLost else "another process")
     error = kind(
-        head.wrong, given=head.given, expected=head.expected, hint=head.hint,
-        source=head.source or "another process",
+        head.wrong, given=head.given, expected=head.expected, hint=head.hint, source=source
     )  # fmt: skip
     for note in head.notes:
         error.add_note(note)

@@ -52,6 +52,16 @@ def step_number(session: int, count: int) -> int:
     return session * STEPS + count
 
 
+def client_name(session: int) -> str:
+    """What a client is called among the tasks that send to it.
+
+    >>> from eagerflow.cluster.protocol.messages import client_name
+    >>> client_name(77)
+    'client-77'
+    """
+    return f"client-{session}"
+
+
 # --- values ----------------------------------------------------------------------------------
 
 
@@ -116,9 +126,24 @@ class LongHead(AbstractRecord, tag="long", frozen=True):
     digits: Annotated[str, Meta(max_length=4_000, pattern="^-?[0-9a-f]+$")]
 
 
+@final
+class HandleHead(AbstractRecord, tag="handle", frozen=True):
+    """A value that a task holds for a session.
+
+    Attributes:
+        handle: its number, which the client has given.
+    """
+
+    handle: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
 #: a value; None is a signal, which has none
 Head = ArrayHead | ListHead | ShapeHead | NumberHead | ComplexHead | LongHead | None
 Heads = Annotated[tuple[Head, ...], Meta(max_length=10_000)]
+#: what a step is fed: a value that comes with it, or one that is there
+Feeds = Annotated[tuple[Head | HandleHead, ...], Meta(max_length=10_000)]
+#: numbers of handles
+Handles = Annotated[tuple[Serial, ...], Meta(max_length=10_000)]
 
 
 @final
@@ -134,6 +159,7 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
         source: the user's line.
         notes: that were added to it.
         task: where it was raised.
+        op: of an eager op that failed, the number of its first handle; 0 for anything else.
     """
 
     kind: Word
@@ -144,7 +170,13 @@ class ErrorHead(AbstractRecord, tag="error", frozen=True):
     source: Prose | None = None
     notes: Annotated[tuple[Prose, ...], Meta(max_length=20)] = ()
     task: Word = ""
+    op: Serial = 0
 
+
+#: the arrays that the text of a graph names
+Arrays = Annotated[dict[Word, ArrayHead], Meta(max_length=100_000)]
+#: for each resource that it names the container and the name there
+Places = Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=100_000)]
 
 # --- from a client to a server -----------------------------------------------------------------
 
@@ -212,34 +244,34 @@ class Peers(AbstractMessage, tag="peers", frozen=True):
 
 @final
 class MakeVariable(AbstractMessage, tag="make", frozen=True):
-    """Make a variable, or join the one of that name. Frames: the elements of its first value.
+    """Make a variable, or join the one of that name. Frames: the elements of a value that comes.
 
     Attributes:
         container: where; ``default`` is that of the session, others are for all.
         name: its name there.
-        value: its first value.
+        value: its first value, or the handle of that.
         device: where it is.
         trainable: whether tapes watch its reads.
     """
 
     container: Word
     name: Word
-    value: ArrayHead
+    value: ArrayHead | HandleHead
     device: Word
     trainable: bool
 
 
 @final
 class Fetch(AbstractMessage, tag="fetch", frozen=True):
-    """Send the value of a variable.
+    """Send what is known of a value that the task holds.
 
     Attributes:
-        container: where it is, as for `MakeVariable`.
-        name: its name there.
+        handle: its number.
+        stream: whose first failure counts before the value, and is told by the answer.
     """
 
-    container: Word
-    name: Word
+    handle: Serial
+    stream: Serial
 
 
 @final
@@ -250,15 +282,13 @@ class Register(AbstractMessage, tag="register", frozen=True):
         partition: the number by which steps will name it.
         arrays: their names in the text, and what they are.
         resources: for each name in the text the container and the name there.
-        routes: for each edge the device that sends and the one that receives.
-        tasks: for each of these devices the task that has it.
+        routes: for each edge the device that sends and the one that receives, each with its task.
     """
 
     partition: Serial
-    arrays: Annotated[dict[Word, ArrayHead], Meta(max_length=100_000)]
-    resources: Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=100_000)]
+    arrays: Arrays
+    resources: Places
     routes: Annotated[dict[Word, tuple[Word, Word]], Meta(max_length=1_000_000)]
-    tasks: Annotated[dict[Word, Word], Meta(max_length=10_000)]
 
 
 @final
@@ -276,11 +306,94 @@ class RunStep(AbstractMessage, tag="run", frozen=True):
         step: its number (`step_number`).
         partition: which one.
         feeds: its inputs.
+        keep: for each of its outputs the number of the handle that it gets; 0 to have it sent. If
+            there are none, all are sent.
+        stream: whose first failure counts before the step, and is told by the answer.
     """
 
     step: Serial
     partition: Serial
-    feeds: Heads = ()
+    feeds: Feeds = ()
+    keep: Handles = ()
+    stream: Serial = 0
+
+
+# --- eager ops, from a client to a server ------------------------------------------------------
+
+
+@final
+class DefineOp(AbstractRecord, tag="define", frozen=True):
+    """Keep an op with its attributes. Frames: the text of a graph of one node, then its arrays.
+
+    Attributes:
+        template: the number by which it will be named.
+        arrays: as of `Register`.
+        resources: as of `Register`.
+    """
+
+    template: Serial
+    arrays: Arrays
+    resources: Places
+
+
+@final
+class IssueOp(AbstractRecord, tag="op", frozen=True):
+    """Run an op.
+
+    Attributes:
+        template: which one.
+        stream: to which it belongs: after a failure, nothing later of its stream is run until the
+            client was told.
+        inputs: the handles of what it takes.
+        first: the handle of its first result; the others have the numbers behind it.
+        count: how many results it has; 0 if that is not known. Then a `Fetch` tells.
+    """
+
+    template: Serial
+    stream: Serial
+    inputs: Handles
+    first: Serial
+    count: Annotated[int, Meta(ge=0, le=10_000)] = 1
+
+
+@final
+class PutValue(AbstractRecord, tag="put", frozen=True):
+    """Hold a value. Frames: its elements."""
+
+    handle: Serial
+    value: Head
+
+
+@final
+class FreeHandles(AbstractRecord, tag="free", frozen=True):
+    """Let go of values."""
+
+    handles: Handles
+
+
+@final
+class DropVariable(AbstractRecord, tag="drop", frozen=True):
+    """Nobody uses a variable of the session any more, nor the ops that name it."""
+
+    name: Word
+    templates: Handles
+
+
+Action = DefineOp | IssueOp | PutValue | FreeHandles | DropVariable
+
+
+@final
+class Eager(AbstractMessage, tag="eager", frozen=True):
+    """Do one thing after the other. The answer is an error if an op has failed.
+
+    Attributes:
+        actions: what to do.
+    """
+
+    actions: Annotated[tuple[Action, ...], Meta(max_length=10_000)]
+
+
+# --- steps and sessions ------------------------------------------------------------------------
 
 
 @final
@@ -294,6 +407,11 @@ class Abort(AbstractMessage, tag="abort", frozen=True):
 @final
 class Renew(AbstractMessage, tag="renew", frozen=True):
     """The client is still there."""
+
+
+@final
+class TaskLoad(AbstractMessage, tag="load", frozen=True):
+    """Tell how busy the task is."""
 
 
 @final
@@ -417,7 +535,18 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
 
 
 Request = (
-    Hello | Peers | MakeVariable | Fetch | Register | Release | RunStep | Abort | Renew | Goodbye
+    Hello
+    | Peers
+    | MakeVariable
+    | Fetch
+    | Register
+    | Release
+    | RunStep
+    | Eager
+    | Abort
+    | Renew
+    | TaskLoad
+    | Goodbye
 )
 Answer = Welcome | Done | Failed
 AnyMessage = Request | Answer | PacketMessage

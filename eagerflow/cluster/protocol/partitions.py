@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import ArrayHead, Register
+from eagerflow.cluster.protocol.messages import ArrayHead, DefineOp, Register
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
 from eagerflow.core.convert import array_tensor, bytes_tensor
-from eagerflow.core.op import find_op
+from eagerflow.core.op import Op, find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import EagerflowError, GraphError, ProtocolError, ResourceError
+from eagerflow.errors import GraphError, ProtocolError, ResourceError
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import Reference
-from eagerflow.graph.signatures import signatures
+from eagerflow.graph.signatures import lead_of, signatures
 from eagerflow.graph.text.parser import parse_graph
 from eagerflow.graph.text.printer import Printer
+from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import as_device
 from eagerflow.resources.accumulator import AccumulatorState
@@ -44,8 +44,7 @@ Find = Callable[[str, str], Any]
 
 
 def write_partition(
-    graph: Graph, number: int, partition: int, routes: Mapping[str, tuple[str, str]],
-    tasks: Mapping[str, str],
+    graph: Graph, number: int, partition: int, routes: Mapping[str, tuple[str, str]]
 ) -> tuple[Register, list[Frame]]:  # fmt: skip
     """The message that registers a partition, and its frames.
 
@@ -53,18 +52,43 @@ def write_partition(
         graph: of the partition.
         number: of the message.
         partition: by which steps will name it.
-        routes: for each edge the device that sends and the one that receives.
-        tasks: for each of these devices the task that has it.
+        routes: for each edge the device that sends and the one that receives, each with its task.
 
     Raises:
         GraphError: something in it has no text form, or a resource no name.
     """
+    arrays, places, frames = _write(graph)
+    return Register(number, partition, arrays, places, dict(routes)), frames
+
+
+def write_op(name: str, attrs: Mapping[str, Any], template: int) -> tuple[DefineOp, list[Frame]]:
+    """What defines an op for eager calls, and its frames.
+
+    Args:
+        name: of the op.
+        attrs: its attributes.
+        template: the number by which calls will name it.
+
+    Raises:
+        GraphError: an attribute has no text form, or a resource no name.
+    """
+    graph = Graph()
+    graph.add_node(name, (), (), attrs)
+    resource = attrs.get("resource")
+    if resource is not None:
+        graph.resources["resource"] = resource
+    arrays, places, frames = _write(graph)
+    return DefineOp(template, arrays, places), frames
+
+
+def _write(
+    graph: Graph,
+) -> tuple[dict[str, ArrayHead], dict[str, tuple[str, str]], list[Frame]]:
+    """The arrays that the text of a graph names, where its resources are, and the frames."""
     printer = Printer(strict=True)
-    text = "\n".join(printer.graph(graph)).encode()
-    frames: list[Frame] = [text]
-    arrays = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
-    names = {name: _place(name, r) for name, r in resources_of(graph).items()}
-    return Register(number, partition, arrays, names, dict(routes), dict(tasks)), frames  # type: ignore[arg-type]  # heads of arrays
+    frames: list[Frame] = ["\n".join(printer.graph(graph)).encode()]
+    arrays: Any = {name: encode_value(x.numpy(), frames) for name, x in printer.arrays.items()}
+    return arrays, {name: _place(name, r) for name, r in resources_of(graph).items()}, frames
 
 
 def resources_of(graph: Graph) -> dict[str, Any]:
@@ -85,6 +109,24 @@ def _place(name: str, resource: Any) -> tuple[str, str]:
     return identity.container, identity.name
 
 
+def read_op(
+    message: DefineOp, frames: Iterator[Frame], find: Find, limits: Limits = LIMITS
+) -> tuple[Op, dict[str, Any]]:
+    """An op and its attributes (see `write_op`); takes its frames from ``frames``.
+
+    Raises:
+        EagerflowError: as of `read_partition`.
+    """
+    graph = _read(message, frames, find, limits)
+    if len(graph.nodes) != 1 or graph.inputs:
+        raise GraphError("an eager op is a graph of one node", given=f"{len(graph.nodes)} nodes")
+    (node,) = graph.nodes
+    op = find_op(node.op)
+    if op is None:
+        raise GraphError(f"{node.op} is no op that could run by itself")
+    return op, node.attrs
+
+
 def read_partition(
     message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS
 ) -> Graph:
@@ -101,18 +143,36 @@ def read_partition(
         ResourceError: there is no such resource.
         GraphError: the text is none of a graph, or of one that may not run here.
     """
-    if not frames or len(frames[0]) > limits.text:
+    rest = iter(frames)
+    graph = _read(message, rest, find, limits)
+    all_taken(rest)
+    for node in graph.nodes:
+        for name in ("to", "source"):
+            # a device of another task: what goes there, or comes from there, is packed here
+            crosses = lead_of(node.op) in ("send", "receive")
+            if crosses and type(node.attrs.get(name)) is Reference:
+                node.attrs[name] = as_device("cpu:0")
+    try:
+        verify(graph)
+    except RecursionError:
+        raise GraphError("a graph is nested too deeply") from None
+    return graph
+
+
+def _read(
+    message: Register | DefineOp, frames: Iterator[Frame], find: Find, limits: Limits
+) -> Graph:
+    first = next(frames, None)
+    if first is None or len(first) > limits.text:
         raise ProtocolError(
-            "a partition without a text, or with one that is too large",
+            "a graph without a text, or with one that is too large",
             expected=f"at most {limits.text} bytes",
         )
     try:
-        text = bytes(frames[0]).decode()
+        text = bytes(first).decode()
     except UnicodeDecodeError as error:
         raise ProtocolError(f"the text of a graph is no UTF-8: {error.reason}") from None
-    rest = iter(frames[1:])
-    arrays = {name: _tensor(head, rest) for name, head in message.arrays.items()}
-    all_taken(rest)
+    arrays = {name: _tensor(head, frames) for name, head in message.arrays.items()}
     resources = {
         name: _found(container, known, find)
         for name, (container, known) in message.resources.items()
@@ -120,9 +180,6 @@ def read_partition(
     try:
         graph = parse_graph(text, resources, arrays)
         _check_nodes(graph, limits)
-        verify(graph)
-    except EagerflowError:
-        raise
     except RecursionError:
         raise GraphError("a graph is nested too deeply") from None
     return graph
@@ -161,6 +218,12 @@ def _check_nodes(graph: Graph, limits: Limits) -> None:
                 )
 
 
+def is_allowed(op: Op) -> bool:
+    """Whether an op may run for another process: it reaches no files, no processes, no Python."""
+    allowed = op.effect == "pure" if op.resource is None else op.resource in _ALLOWED
+    return allowed and not op.calls_user
+
+
 def _check_op(node: Node) -> None:
     op = find_op(node.op)
     if op is None:
@@ -169,14 +232,13 @@ def _check_op(node: Node) -> None:
             given=f"&{node.name}",
             hint="both processes need the same eagerflow, and the same packages that add ops",
         )
-    kind = op.resource
-    allowed = op.effect == "pure" if kind is None else kind in _ALLOWED
-    if op.calls_user or not allowed:
+    if not is_allowed(op):
         raise GraphError(
             f"{node.op} may not run in a graph of another process",
             given=f"&{node.name}",
             expected="ops that reach no files, no processes and no Python",
         )
+    kind = op.resource
     if kind is not None and not isinstance(node.attrs.get("resource"), kind):
         raise GraphError(f"{node.op}: &{node.name} has not the resource that it needs")
 

@@ -54,9 +54,9 @@ def encode_value(value: Any, frames: list[Frame]) -> Head:
     if isinstance(value, NullArray):
         return ShapeHead(as_dtype(value.dtype).name, tuple(map(int, value.shape)))
     if isinstance(value, ListData):
-        found = sorted(value.items(), key=lambda item: item[0])
-        heads = tuple([_encode_array(np.asarray(x), frames) for _, x in found])
-        return ListHead(value.size, tuple([i for i, _ in found]), heads)
+        items = sorted(value.items(), key=lambda item: item[0])
+        heads = tuple([_encode_array(np.asarray(x), frames) for _, x in items])
+        return ListHead(value.size, tuple([i for i, _ in items]), heads)
     raise ProtocolError(
         f"a {type(value).__name__} cannot be sent", expected="arrays, lists of them, numbers"
     )

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec.structs import replace
 
-from eagerflow.cluster.machines.client import ClientMachine, rerun_client
-from eagerflow.cluster.machines.server import ServerMachine, rerun_server
+from eagerflow.cluster.machines import logs
+from eagerflow.cluster.machines.client import ClientMachine
+from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
 from eagerflow.cluster.protocol.limits import Limits
@@ -38,18 +39,19 @@ from tests.exploring import examples
 from tests.fakes.cluster import VERSIONS, FakeCluster
 
 ERROR = ErrorHead("CancelledError", "enough", source="here")
-PART = (1, (NumberHead(5),), [])
+PART = (1, (NumberHead(5),), [], (), 0)
 
 
 def registered(cluster: FakeCluster, session: int = 77) -> FakeCluster:
     for name in cluster.names:
-        message = Register(0, 1, {}, {}, {}, {})
+        message = Register(0, 1, {}, {}, {})
         cluster.ask(session, f"register {name}", "ask", f"register {name}", name, message, [])
     return cluster
 
 
 def run(cluster: FakeCluster, request: Any, session: int = 77) -> None:
-    cluster.ask(session, request, "run", request, dict.fromkeys(cluster.names, PART))
+    step = cluster.next_step(session)
+    cluster.ask(session, request, "run", request, step, dict.fromkeys(cluster.names, PART))
 
 
 def answer(cluster: FakeCluster, request: Any, session: int = 77) -> tuple[Any, ...]:
@@ -70,9 +72,9 @@ def rerun(cluster: FakeCluster) -> None:
     """All logs lead to the same instructions again."""
     for name, task in cluster.tasks.items():
         again = ServerMachine(name, task.incarnation, VERSIONS, ("cpu:0",), lease=cluster._lease)
-        rerun_server(task.machine.log, again)
+        logs.rerun(task.machine.log, again)
     for session, client in cluster.clients.items():
-        rerun_client(client.log, ClientMachine(session, VERSIONS, f"client {session}"))
+        logs.rerun(client.log, ClientMachine(session, VERSIONS, f"client {session}"))
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ def test_a_task_comes_back_with_another_incarnation() -> None:
     run(cluster, "a")
     cluster.run(5)
     assert answer(cluster, "a")[2].wrong == "there is no partition 1"
-    cluster.ask(77, "again", "ask", "again", "ps:0", Register(0, 1, {}, {}, {}, {}), [])
+    cluster.ask(77, "again", "ask", "again", "ps:0", Register(0, 1, {}, {}, {}), [])
     run(cluster, "b")
     cluster.run(5)
     assert answer(cluster, "b")[0] == "done"
@@ -267,7 +269,7 @@ def test_a_client_that_ends_leaves_nothing() -> None:
 
 def test_a_session_is_freed_after_its_steps_have_ended() -> None:
     server = greeted()
-    server.handle(("message", "a", "client", Register(2, 1, {}, {}, {}, {}), []), 0)
+    server.handle(("message", "a", "client", Register(2, 1, {}, {}, {}), []), 0)
     server.handle(("did", 77, 2, (), [], None), 0)
     step = step_number(77, 1)
     server.handle(("message", "a", "client", RunStep(3, step, 1), []), 0)
@@ -329,7 +331,7 @@ def test_other_packages_are_a_warning() -> None:
 
 def test_a_message_that_comes_again_does_nothing() -> None:
     server = greeted()
-    register = Register(2, 1, {}, {}, {}, {})
+    register = Register(2, 1, {}, {}, {})
     assert said(server, register) == [("do", 77, register, [])]
     assert said(server, register) == []
     assert said(server, Hello(1, VERSIONS, 77, 1, "again")) != []  # refused, and the session stays
@@ -365,14 +367,14 @@ def test_a_recorded_session_cannot_be_repeated() -> None:
 
 def test_a_gap_ends_the_session() -> None:
     server = greeted()
-    out = said(server, Fetch(3, "", "w"))
+    out = said(server, Fetch(3, 1, 0))
     assert [one[0] for one in out] == ["send", "close", "free"]
 
 
 def test_sessions_are_apart() -> None:
     server = greeted()
     said(server, Hello(1, VERSIONS, 78, 1, "another"), "b")
-    said(server, Register(2, 1, {}, {}, {}, {}), "a")
+    said(server, Register(2, 1, {}, {}, {}), "a")
     server.handle(("did", 77, 2, (), [], None), 0.0)
     (answer,) = said(server, RunStep(2, step_number(78, 1), 1), "b")
     assert answer[2].error.wrong == "there is no partition 1"
@@ -385,7 +387,7 @@ def test_sessions_are_apart() -> None:
 
 def test_who_has_no_session_is_answered_so_often_and_no_more() -> None:
     server = ServerMachine("ps:0", 12, VERSIONS, (), Limits(unknown=3))
-    out = [said(server, Fetch(i, "", "w"), f"peer {i}") for i in range(1, 10)]
+    out = [said(server, Fetch(i, 1, 0), f"peer {i}") for i in range(1, 10)]
     assert [len(one) for one in out] == [1] * 3 + [0] * 6
 
 
@@ -393,10 +395,10 @@ def test_limits() -> None:
     server = greeted(limits=Limits(partitions=1, steps=1, sessions=1))
     (refused,) = said(server, Hello(1, VERSIONS, 78, 1, "another"), "b")
     assert refused[2].error.wrong == "ps:0 has as many sessions as it takes"
-    said(server, Register(2, 1, {}, {}, {}, {}))
+    said(server, Register(2, 1, {}, {}, {}))
     server.handle(("did", 77, 2, (), [], None), 0.0)
-    assert said(server, Register(3, 1, {}, {}, {}, {}))[0][2].error.wrong.endswith("before")
-    assert said(server, Register(4, 2, {}, {}, {}, {}))[0][2].error.wrong == "too many partitions"
+    assert said(server, Register(3, 1, {}, {}, {}))[0][2].error.wrong.endswith("before")
+    assert said(server, Register(4, 2, {}, {}, {}))[0][2].error.wrong == "too many partitions"
     said(server, RunStep(5, step_number(77, 1), 1))
     (refused,) = said(server, RunStep(6, step_number(77, 2), 1))
     assert refused[2].error.wrong == "too many steps"
@@ -428,12 +430,12 @@ def test_what_is_no_message_ends_the_session() -> None:
 
 def test_other_requests() -> None:
     server = greeted()
-    fetch = Fetch(2, "", "w")
+    fetch = Fetch(2, 1, 0)
     assert said(server, fetch) == [("do", 77, fetch, [])]
     out = server.handle(("did", 77, 2, (NumberHead(1),), [], None), 0.0)
     assert out == [("send", "a", Done(2, 2, (NumberHead(1),)), [])]
     assert said(server, Release(3, 1))[0][2].error.wrong == "there is no such partition"
-    said(server, Register(4, 1, {}, {}, {}, {}))
+    said(server, Register(4, 1, {}, {}, {}))
     server.handle(("did", 77, 4, (), [], None), 0.0)
     assert said(server, Release(5, 1))[0] == ("release", 77, 1)
     assert said(server, Abort(6, step_number(77, 9), ERROR)) == []
@@ -450,7 +452,7 @@ def test_a_server_that_says_what_it_should_not_is_lost(message: Any) -> None:
     client = ClientMachine(77, VERSIONS, "a client")
     client.handle(("connect", "ps:0"), 0.0)
     client.handle(("message", "ps:0", Welcome(1, VERSIONS, "ps:0", 12, (), 30.0), []), 0.0)
-    client.handle(("ask", "a", "ps:0", Fetch(0, "", "w"), []), 0.0)
+    client.handle(("ask", "a", "ps:0", Fetch(0, 1, 0), []), 0.0)
     out = client.handle(("message", "ps:0", message, []), 0.0)
     assert ("lost", "ps:0") in out
     assert client.held == 0
@@ -462,7 +464,7 @@ def test_requests_are_for_one_thing_at_a_time() -> None:
     run(cluster, "a")
     with pytest.raises(ProtocolError, match="in use"):
         run(cluster, "a")
-    cluster.ask(77, "nothing", "run", "nothing", {})
+    cluster.ask(77, "nothing", "run", "nothing", 0, {})
     assert answer(cluster, "nothing") == ("done", "nothing", {})
 
 
@@ -472,7 +474,7 @@ def test_logs_that_do_not_fit_are_seen() -> None:
     now, event, out = log[-1]
     log[-1] = (now, event, (*out, ("wake", 1.0)))
     with pytest.raises(ProtocolError, match="other instructions"):
-        rerun_client(log, ClientMachine(77, VERSIONS, "client 77"))
+        logs.rerun(log, ClientMachine(77, VERSIONS, "client 77"))
 
 
 # --- anything in any order -----------------------------------------------------------------------
@@ -499,7 +501,7 @@ class Chaos(RuleBasedStateMachine):
 
     @rule(session=st.sampled_from([77, 78]), task=st.integers(0, 2), partition=st.integers(1, 2))
     def register(self, session: int, task: int, partition: int) -> None:
-        request, message = self.request(), Register(0, partition, {}, {}, {}, {})
+        request, message = self.request(), Register(0, partition, {}, {}, {})
         name = self.cluster.names[task]
         self.cluster.ask(session, request, "ask", request, name, message, [])
 

@@ -104,16 +104,18 @@ def test_mutated_traffic_within_a_session(server: TaskServer, connect: Any) -> N
         socket.close()
     alive(connect, 2**30)
     end = monotonic() + 10
-    while server._machine.held > 3 and monotonic() < end:
+    while (server._machine.held > 3 or server._work._sessions) and monotonic() < end:
         threading.Event().wait(0.01)
     assert not server._work._partitions
     assert not server._work._steps
     assert not server._work._private
+    assert not server._work._sessions
+    assert server._station.held == 0
 
 
 def test_a_client_that_does_not_greet_is_told_so(server: TaskServer, connect: Any) -> None:
     socket = connect()
-    socket.send_multipart(codec.write(Fetch(7, "default", "w")))
+    socket.send_multipart(codec.write(Fetch(7, 1, 0)))
     answer, _ = codec.read(socket.recv_multipart())
     assert isinstance(answer, Failed)
     assert (answer.answers, answer.error.wrong) == (7, "there is no such session")

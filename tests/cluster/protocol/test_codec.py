@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagerflow import errors
+from eagerflow.cluster.processes.eager import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     Done,
+    Eager,
+    HandleHead,
     MakeVariable,
     PacketMessage,
     Register,
@@ -33,6 +36,7 @@ from tests.cluster.protocol.traffic import Frames, Training, find, messages, reg
 from tests.exploring import examples
 
 TRAINING = Training()
+SESSION = SessionWork("ps:0", find, LIMITS, lambda name: None)
 TRAFFIC = messages() + registrations(TRAINING.graphs)
 
 
@@ -44,16 +48,23 @@ def take(frames: Frames) -> Any:
     if isinstance(message, RunStep | Done):
         left = iter(rest)
         heads = message.feeds if isinstance(message, RunStep) else message.results
-        values = decode_values(heads, left)
+        values = decode_values([h for h in heads if type(h) is not HandleHead], left)
         codec.all_taken(left)
         return values
     if isinstance(message, PacketMessage):
         return read_packet(message, rest)
     if isinstance(message, MakeVariable):
         left = iter(rest)
-        value = decode_array(message.value, left)
+        value = None
+        if not isinstance(message.value, HandleHead):
+            value = decode_array(message.value, left)
         codec.all_taken(left)
         return value
+    if isinstance(message, Eager):
+        try:
+            return SESSION.run(message, rest)
+        except Told as told:
+            raise read_error(told.head) from None
     if rest:
         raise ProtocolError("frames that belong to nothing")
     return message

@@ -25,16 +25,17 @@ TRAINING = Training()
 
 def arrived(graph: Graph, text: str | None = None) -> Graph:
     """The graph that another process reads, of another text if one is given."""
-    message, frames = write_partition(graph, 1, 1, {}, {})
+    message, frames = write_partition(graph, 1, 1, {})
     if text is not None:
         frames[0] = text.encode()
     told, rest = codec.read([bytes(frame) for frame in codec.write(message, frames)])
     assert isinstance(told, Register)
-    return read_partition(told, rest, find)
+    with ef.config(cpu_devices=2):
+        return read_partition(told, rest, find)
 
 
 def read_text(text: str, resources: dict[str, tuple[str, str]] | None = None) -> Graph:
-    return read_partition(Register(1, 1, {}, resources or {}, {}, {}), [text.encode()], find)
+    return read_partition(Register(1, 1, {}, resources or {}, {}), [text.encode()], find)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -102,7 +103,7 @@ FORBIDDEN: dict[str, Callable[[], Any]] = {
 def test_functions_and_files_have_no_name_for_others(case: str) -> None:
     graph = ef.trace(FORBIDDEN[case]).graph()
     with pytest.raises(GraphError, match="cannot be used by another process"):
-        write_partition(graph, 1, 1, {}, {})
+        write_partition(graph, 1, 1, {})
 
 
 #: nodes as a hostile client may write them
@@ -169,7 +170,7 @@ def test_names_of_resources_are_looked_up_and_nothing_else() -> None:
         asked.append((container, name))
         return None
 
-    message = Register(1, 1, {}, {"w": ("__builtins__", "../../w.__class__")}, {}, {})
+    message = Register(1, 1, {}, {"w": ("__builtins__", "../../w.__class__")}, {})
     with pytest.raises(ResourceError, match=r"there is no '\.\./\.\./w\.__class__'"):
         read_partition(message, [b"graph f() { return }"], look)
     assert asked == [("__builtins__", "../../w.__class__")]
@@ -178,7 +179,7 @@ def test_names_of_resources_are_looked_up_and_nothing_else() -> None:
 @pytest.mark.parametrize("frames", [[], [b"\xff\xfe"], [b"graph f() { return }", b"more"]])
 def test_frames_that_do_not_fit(frames: list[bytes]) -> None:
     with pytest.raises(ProtocolError):
-        read_partition(Register(1, 1, {}, {}, {}, {}), frames, find)
+        read_partition(Register(1, 1, {}, {}, {}), frames, find)
 
 
 HOSTILE = {

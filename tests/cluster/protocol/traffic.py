@@ -15,21 +15,28 @@ from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     ArrayHead,
     Done,
+    DropVariable,
+    Eager,
     Failed,
     Fetch,
+    FreeHandles,
     Goodbye,
+    HandleHead,
     Hello,
+    IssueOp,
     MakeVariable,
     Peers,
+    PutValue,
     Release,
     Renew,
     RunStep,
+    TaskLoad,
     Versions,
     Welcome,
     step_number,
 )
 from eagerflow.cluster.protocol.packets import write_packet
-from eagerflow.cluster.protocol.partitions import write_partition
+from eagerflow.cluster.protocol.partitions import write_op, write_partition
 from eagerflow.cluster.protocol.values import encode_value
 from eagerflow.graph import Graph
 from eagerflow.graph.lowering import lower
@@ -74,10 +81,17 @@ class Training:
 
 
 def registrations(graphs: list[Graph]) -> list[Frames]:
-    routes = {"y -> cpu:1": ("cpu:0", "cpu:1")}
-    tasks = {"cpu:0": "worker:0", "cpu:1": "ps:0"}
-    made = [write_partition(graph, 2, i, routes, tasks) for i, graph in enumerate(graphs)]
+    routes = {"y -> cpu:1": ("worker:0/cpu:0", "ps:0/cpu:0")}
+    made = [write_partition(graph, 2, i, routes) for i, graph in enumerate(graphs)]
     return [codec.write(*one) for one in made]
+
+
+def eager() -> tuple[Eager, Frames]:
+    """One action of each kind."""
+    defined, frames = write_op("sum", {"axis": (0,), "keepdims": False}, 1)
+    put = PutValue(1, encode_value(np.arange(6.0).reshape(2, 3), frames))
+    op = IssueOp(1, 1, (1,), 16385)
+    return Eager(3, (defined, put, op, FreeHandles((1, 16385)), DropVariable("w", (1,)))), frames
 
 
 def messages() -> list[Frames]:
@@ -95,12 +109,16 @@ def messages() -> list[Frames]:
             MakeVariable(2, "", "w", ArrayHead("float64", (3,)), "cpu:0", True),
             [np.ones(3).tobytes()],
         ),
-        (Fetch(2, "", "w"), []),
+        (MakeVariable(2, "", "w", HandleHead(5), "cpu:0", True), []),
+        (Fetch(2, 5, 1), []),
+        eager(),
+        (RunStep(4, step_number(77, 1), 1, (HandleHead(3),), (0, 16385), 2), []),
         (Welcome(1, VERSIONS, "ps:0", 12, ("cpu:0", "cpu:1"), 30.0), []),
         (Release(3, 1), []),
         (RunStep(4, step_number(77, 1), 1, heads), frames),
         (Abort(5, step_number(77, 1), ERROR), []),
         (Renew(6), []),
+        (TaskLoad(6), []),
         (Goodbye(7), []),
         (Done(8, 4, heads), frames),
         (Failed(9, 4, ERROR), []),

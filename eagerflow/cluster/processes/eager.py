@@ -1,0 +1,282 @@
+"""What a task holds and runs for one session: values by handle, ops by template, in streams."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from time import perf_counter
+from typing import Any, Final, final
+
+from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.failures import write_error
+from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.messages import (
+    DefineOp,
+    DropVariable,
+    Eager,
+    ErrorHead,
+    Fetch,
+    FreeHandles,
+    Heads,
+    IssueOp,
+    PutValue,
+    ShapeHead,
+)
+from eagerflow.cluster.protocol.partitions import Find, read_op
+from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
+from eagerflow.core.execute import execute
+from eagerflow.core.op import Op
+from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.errors import ProtocolError
+from eagerflow.hardware import as_device
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.threads.workers import shared
+
+#: seconds from which on an op keeps the thread of the sockets too long
+_LONG: Final = 1e-3
+#: bytes of inputs from which on nobody knows how long the first run takes
+_LARGE: Final = 1 << 20
+
+
+@final
+class Told(Exception):  # noqa: N818 - it is an answer
+    """A failure as it is told to the client.
+
+    Args:
+        head: what is told.
+    """
+
+    def __init__(self, head: ErrorHead) -> None:
+        super().__init__(head.wrong)
+        self.head = head
+
+
+@final
+class _Template:
+    """An op with its attributes.
+
+    Attributes:
+        op: the op.
+        attrs: its attributes.
+        seconds: that it took, mostly.
+    """
+
+    __slots__ = ("attrs", "op", "seconds")
+
+    def __init__(self, op: Op, attrs: dict[str, Any]) -> None:
+        self.op = op
+        self.attrs = attrs
+        self.seconds = 0.0
+
+
+@final
+class SessionWork:
+    """The values of one session, and its eager ops.
+
+    The thread that owns the sockets calls `in_order`; the other methods run where that has them
+    run, never two at once. After the failure of an op nothing later of its stream is run until the
+    client was told; what depends on it fails with the same error.
+
+    Args:
+        task: the name of the server.
+        find: finds resources.
+        limits: on what it is told to define.
+        release: lets go of a variable.
+
+    Attributes:
+        values: by handle; the error of what has none.
+    """
+
+    def __init__(
+        self, task: str, find: Find, limits: Limits, release: Callable[[str], object]
+    ) -> None:
+        self.values: dict[int, Tensor | tuple[Tensor, ...] | ErrorHead] = {}
+        self._task = task
+        self._find = find
+        self._limits = limits
+        self._release = release
+        self._templates: dict[int, _Template | ErrorHead] = {}
+        self._broken: dict[int, ErrorHead] = {}
+        self._waiting: deque[Callable[[], object]] = deque()
+        self._busy = False
+        self._lock = Lock()
+
+    # --- order ---
+
+    def in_order(self, job: Callable[[], object], message: Any = None) -> None:
+        """Run ``job`` after all before it: now, or by the pool if something takes long."""
+        with self._lock:
+            if self._busy or (type(message) is Eager and self._takes_long(message)):
+                self._waiting.append(job)
+                if self._busy:
+                    return
+                self._busy = True
+                shared.submit(self._serve)
+                return
+        job()
+
+    def _takes_long(self, message: Eager) -> bool:
+        for action in message.actions:
+            if type(action) is IssueOp:
+                template = self._templates.get(action.template)
+                if type(template) is _Template and template.seconds > _LONG:
+                    return True
+                for handle in action.inputs:
+                    value = self.values.get(handle)
+                    if type(value) is Tensor and getattr(value._data, "nbytes", 0) > _LARGE:
+                        return True
+        return False
+
+    def _serve(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._busy = False
+                    return
+                job = self._waiting.popleft()
+            job()
+
+    # --- ops ---
+
+    def run(self, message: Eager, frames: list[Frame]) -> tuple[Heads, list[Frame]]:
+        """Do what a message says.
+
+        Raises:
+            Told: the first failure of an op.
+        """
+        rest = iter(frames)
+        failed: ErrorHead | None = None
+        token = error_state.set(QUIET)
+        try:
+            for action in message.actions:
+                if type(action) is IssueOp:
+                    failed = self._issue(action) or failed
+                elif type(action) is FreeHandles:
+                    for handle in action.handles:
+                        self.values.pop(handle, None)
+                else:
+                    self._other(action, rest)
+        finally:
+            error_state.reset(token)
+        codec.all_taken(rest)
+        if failed is not None:
+            raise Told(failed)
+        return (), []
+
+    def _other(self, action: Any, rest: Iterator[Frame]) -> None:
+        if type(action) is PutValue:
+            data = decode_value(action.value, rest)
+            if not hasattr(data, "dtype"):
+                raise ProtocolError("a value that is held is an array", given=str(action.value))
+            self.values[action.handle] = _tensor(data)
+        elif type(action) is DefineOp:
+            try:
+                defined = _Template(*read_op(action, rest, self._find, self._limits))
+            except Exception as error:
+                self._templates[action.template] = write_error(error, self._task)
+            else:
+                self._templates[action.template] = defined
+        elif type(action) is DropVariable:
+            for number in action.templates:
+                self._templates.pop(number, None)
+            self._release(action.name)
+
+    def _issue(self, action: IssueOp) -> ErrorHead | None:
+        """Run an op; gives its error if it is the first of its stream."""
+        values, first = self.values, action.first
+        template = self._templates.get(action.template)
+        error = self._broken.get(action.stream)
+        told = error is not None
+        inputs: list[Any] = [values.get(handle) for handle in action.inputs]
+        if error is None:
+            error = template if type(template) is ErrorHead else _first_error(inputs)
+            told = error is not None and error.op != 0
+        if error is None and type(template) is _Template:
+            begin = perf_counter()
+            try:
+                made = execute(template.op, inputs, template.attrs)
+            except Exception as raised:
+                error = write_error(raised, self._task)
+            else:
+                template.seconds = 0.5 * (template.seconds + perf_counter() - begin)
+                if not action.count:
+                    values[first] = made if type(made) is tuple else (made,)
+                elif type(made) is tuple:
+                    for i, one in enumerate(made[: action.count]):
+                        values[first + i] = one
+                else:
+                    values[first] = made
+                return None
+        if error is None:
+            error = ErrorHead("ProtocolError", "no such template", task=self._task)
+        if not error.op:
+            error = with_op(error, first)
+        self._broken.setdefault(action.stream, error)
+        for i in range(max(1, action.count)):
+            values[first + i] = error
+        return None if told else error
+
+    # --- what is asked for ---
+
+    def check(self, stream: int) -> None:
+        """Tell the first failure of a stream, once; what comes later of it is run again.
+
+        Raises:
+            Told: there was one.
+        """
+        error = self._broken.pop(stream, None) if stream else None
+        if error is not None:
+            raise Told(error)
+
+    def held(self, handle: int) -> Tensor:
+        """A value.
+
+        Raises:
+            Told: what was to make it has failed.
+            ProtocolError: there is none of that number.
+        """
+        value = self.values.get(handle)
+        if type(value) is ErrorHead:
+            raise Told(value)
+        if type(value) is not Tensor:
+            raise ProtocolError("no value has that handle", given=str(handle))
+        return value
+
+    def fetch(self, message: Fetch) -> tuple[Heads, list[Frame]]:
+        """The answer to a message."""
+        self.check(message.stream)
+        several = self.values.get(message.handle)
+        if type(several) is tuple:
+            del self.values[message.handle]
+            for i, one in enumerate(several):
+                self.values[message.handle + i] = one
+            return tuple(map(shape_head, several)), []
+        frames: list[Frame] = []
+        return (encode_value(self.held(message.handle)._data, frames),), frames
+
+
+def shape_head(x: Tensor) -> ShapeHead:
+    """What is told of a value that stays."""
+    return ShapeHead(x.dtype.name, tuple(map(int, x._data.shape)))
+
+
+def with_op(head: ErrorHead, op: int) -> ErrorHead:
+    """The same error, of an eager op."""
+    return ErrorHead(
+        head.kind, head.wrong, head.given, head.expected, head.hint, head.source, head.notes,
+        head.task, op,
+    )  # fmt: skip
+
+
+def _first_error(inputs: Sequence[Any]) -> ErrorHead | None:
+    for value in inputs:
+        if type(value) is not Tensor:
+            if type(value) is ErrorHead:
+                return value
+            return ErrorHead("ProtocolError", "no value has the handle of an input")
+    return None
+
+
+def _tensor(data: Any) -> Tensor:
+    return make_tensor(data, as_device("cpu:0").lanes[data.dtype])

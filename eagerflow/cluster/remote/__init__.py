@@ -1,0 +1,1 @@
+"""Devices of tasks, as this process sees them: values by handle, ops that are issued, steps."""

@@ -1,0 +1,142 @@
+"""Values of other processes, by handle, and the value that a variable there has."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NoReturn, final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from eagerflow.cluster.remote.tasks import RemoteTask
+
+_PLAIN: Final = type(...)
+
+
+@final
+class RemoteArray:
+    """A value that a task holds as long as this object lives.
+
+    Its dtype and shape are known here. What Python asks of its elements waits for them.
+
+    Attributes:
+        task: that holds it.
+        handle: its number there.
+        dtype: of the elements.
+        shape: the size of each axis.
+        origin: the elements, of a small value that came from here; None of all others.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "handle", "origin", "shape", "task")
+
+    __array_ufunc__ = None
+    base = None
+
+    def __init__(
+        self, task: RemoteTask, handle: int, dtype: np.dtype[Any], shape: tuple[int, ...],
+        origin: np.ndarray[Any, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.task, self.handle, self.dtype, self.shape = task, handle, dtype, shape
+        self.origin = origin
+
+    def __del__(self) -> None:
+        self.task.free(self.handle)
+
+    def is_at(self, task: RemoteTask) -> bool:
+        """Whether a task holds it; a small value that came from here is brought there again."""
+        if self.task is not task and self.origin is not None and self.task.task == task.task:
+            self.handle, self.task = task.put_again(self.origin), task
+        return self.task is task
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"RemoteArray({self.dtype}{list(self.shape)} at {self.task.task})"
+
+    def held_by(self, variable: Any) -> RemoteVariable:
+        """Make a variable of the task with this value.
+
+        Args:
+            variable: its state in this process.
+        """
+        return self.task.make_variable(variable, self)
+
+    def __getitem__(self, key: Any) -> NoReturn:
+        raise TypeError("elements of another process are taken by ops")
+
+    # --- what waits ---
+
+    def read(self) -> np.ndarray[Any, Any]:
+        """The elements."""
+        return self.task.fetch(self) if self.origin is None else self.origin.copy()
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return self.read().item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists."""
+        return self.read().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.read())
+
+    def __int__(self) -> int:
+        return int(self.read())
+
+    def __float__(self) -> float:
+        return float(self.read())
+
+    def __index__(self) -> int:
+        return self.read().__index__()
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(f"the elements are in the process of {self.task.task}")
+
+
+@final
+class RemoteVariable:
+    """What the state of a variable holds in this process: where its value is.
+
+    Attributes:
+        task: that has it.
+        identity: its name in this process.
+        place: its container and name there.
+        dtype: of the elements.
+        shape: the size of each axis.
+    """
+
+    __slots__ = ("dtype", "identity", "place", "shape", "task")
+
+    def __init__(self, task: RemoteTask, state: Any) -> None:
+        self.task, self.identity = task, state.identity
+        self.place: tuple[str, str] = state.identity.container, state.identity.name
+        self.dtype, self.shape = state.dtype.dtype, state.shape
+
+    def __del__(self) -> None:
+        self.task.drop_variable(self.place)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that the elements take."""
+        return int(prod(self.shape) * self.dtype.itemsize)
+
+    def __getitem__(self, key: Any) -> RemoteArray:
+        assert type(key) is _PLAIN
+        return self.task.read_variable(self)

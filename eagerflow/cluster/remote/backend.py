@@ -1,0 +1,247 @@
+"""The kind of device that a task has: ops are issued to its process, and run there later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow.cluster.protocol.partitions import is_allowed
+from eagerflow.cluster.remote.arrays import RemoteArray
+from eagerflow.cluster.remote.tasks import RemoteTask
+from eagerflow.core.convert import scalar
+from eagerflow.core.op import find_op
+from eagerflow.errors import TaskLost
+from eagerflow.hardware import Device, MemoryStats
+from eagerflow.hardware.contract import HostArray, KernelCall, Ready
+from eagerflow.resources.variable import VariableState
+from eagerflow_kernels import strides
+
+#: of how many shapes and attributes a launcher remembers what comes of them
+_REMEMBERED: Final = 4_096
+
+
+@final
+class RemoteBackend:
+    """Reaches the devices of one task.
+
+    An op is checked by its type rule here and issued; it runs there in the order of its thread.
+    What is the business of this process, such as queues, functions of Python and files, runs here,
+    on copies.
+
+    Attributes:
+        task: the process that there is now; another one after a restart.
+        device: of the task.
+    """
+
+    kind = "remote"
+    array_type = RemoteArray
+    holds_bytes = True
+    holds_data = True
+
+    device: Device
+
+    def __init__(self, task: RemoteTask) -> None:
+        self.task = task
+
+    def count(self) -> int:
+        """How many devices there are."""
+        return 1
+
+    def namespace(self, index: int) -> RemoteNamespace:
+        """What makes arrays there of those that kernels give here."""
+        return RemoteNamespace(self)
+
+    # --- ops ---
+
+    def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
+        """What issues an op."""
+        op = find_op(call.name)
+        assert op is not None
+        if is_allowed(op) and op.resource in (None, VariableState):
+            return _Launcher(self, call).launch
+        kernel = call.kernel(np, np.ndarray, "cpu")
+
+        def launch(*arrays: Any, **attrs: Any) -> Any:
+            there = [self.copy_out(x, index) if type(x) is RemoteArray else x for x in arrays]
+            return kernel(*there, **attrs)
+
+        return launch
+
+    # --- memory ---
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> RemoteArray:
+        """An array of zeros."""
+        return self.task.put(np.zeros(shape, dtype))
+
+    def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> RemoteArray:
+        """A value with the elements of an array of this process."""
+        return self.task.put(strides.copied(array) if borrowed else array)
+
+    def copy_out(self, data: Any, index: int) -> HostArray:
+        """The elements of a value.
+
+        Raises:
+            EagerflowError: what was to make it has failed.
+        """
+        array: HostArray = data.read() if type(data) is RemoteArray else data
+        return array
+
+    def copy_to_peer(self, data: RemoteArray, index: int, peer: int) -> RemoteArray:
+        """The value itself."""
+        return data
+
+    # --- completion ---
+
+    def ready(self, data: Any) -> bool:
+        """Whoever reads it waits."""
+        return True
+
+    def when_ready(self, data: Any, done: Ready) -> None:
+        """Whoever reads it waits."""
+        done(None)
+
+    def synchronize(self, index: int) -> None:
+        """Wait until all that this thread has issued has run.
+
+        Raises:
+            EagerflowError: something has failed.
+        """
+        self.task.synchronize()
+
+    def memory(self, index: int) -> MemoryStats:
+        """Nothing is known of the other process."""
+        return MemoryStats(None, None, None, None)
+
+    def limit_memory(self, nbytes: int | None, index: int) -> None:
+        """The other process has its own limits.
+
+        Raises:
+            ValueError: always.
+        """
+        raise ValueError("the memory of a task is limited where it is started")
+
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Not known."""
+        return []
+
+    def release(self, index: int) -> None:
+        """Nothing is reserved here."""
+
+
+@final
+class _Launcher:
+    """Issues an op for inputs of some dtypes."""
+
+    def __init__(self, backend: RemoteBackend, call: KernelCall) -> None:
+        self._backend = backend
+        self._call = call
+        self._several = call.several
+        #: by shapes and attributes, what comes of them and the key of the template
+        self._known: dict[Any, tuple[Any, Any]] = {}
+
+    def launch(self, *arrays: Any, **attrs: Any) -> Any:
+        task = self._backend.task
+        state = attrs.get("resource")
+        if state is not None and state._data.task is not task:
+            if self._call.name != "assign":
+                raise _gone(repr(state), state._data.task)
+            return self._made_anew(state, *arrays)
+        handles, shapes, held = [], [], []
+        for x in arrays:
+            if type(x) is not RemoteArray:
+                x = self._there(x, arrays)
+                held.append(x)  # else it is let go of before the op is issued
+            if x.task is not task and not x.is_at(task):
+                raise _gone(repr(x), x.task)
+            handles.append(x.handle)
+            shapes.append(x.shape)
+        named = _key(attrs) if attrs else ()
+        key = (*shapes, named)
+        known = self._known.get(key)
+        if known is None:
+            known = self._learn(key, named, arrays, attrs)
+        outputs, template_key = known
+        template = task._templates.get(template_key)
+        if template is None:
+            whole = attrs if arrays else {**attrs, "device": self._backend.device}
+            template = task.template(template_key, self._call.name, whole)
+        made = task.issue(template, handles, outputs)
+        return tuple(made) if self._several else made[0]
+
+    def _made_anew(self, state: VariableState, value: Any) -> RemoteArray:
+        """A variable whose value was lost gets one again."""
+        first = value if type(value) is RemoteArray else self._there(value, ())
+        if not first.is_at(self._backend.task):
+            raise _gone(repr(first), first.task)
+        with state.lock:
+            state._data = first.held_by(state)
+        return first
+
+    def _learn(
+        self, key: Any, named: Any, arrays: Sequence[Any], attrs: dict[str, Any]
+    ) -> tuple[Any, Any]:
+        """What comes of inputs of these shapes.
+
+        Raises:
+            EagerflowError: the type rule refuses them.
+        """
+        outputs = self._call.foreseen(arrays, attrs)
+        resource = attrs.get("resource")
+        place = None if resource is None else resource.identity[2:]
+        template = (self._call.name, place) if self._call.name == "read" else (
+            self._call.name, place, named, not arrays
+        )  # fmt: skip
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        known = self._known[key] = outputs, template
+        return known
+
+    def _there(self, x: Any, arrays: Sequence[Any]) -> RemoteArray:
+        """A value of this process, there: an array, or a number in place of one."""
+        if type(x) is np.ndarray or isinstance(x, np.generic):
+            return self._backend.task.put(np.asarray(x))
+        like = next(a for a in arrays if type(a) is RemoteArray)
+        made: RemoteArray = scalar(x, self._backend.device.lanes[like.dtype])._data
+        return made
+
+
+def _gone(what: str, task: RemoteTask) -> TaskLost:
+    return TaskLost(
+        f"{task.task} was started anew, or its cluster was closed: what it held is lost",
+        given=what,
+        hint="compute it again; a variable is made anew by an assignment",
+    )
+
+
+def _key(attrs: dict[str, Any]) -> Any:
+    return tuple([(name, _part(value)) for name, value in attrs.items()])
+
+
+def _part(value: Any) -> Any:
+    """What tells attributes apart: 1, 1.0 and True are three."""
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return (kind, *map(_part, value))
+    if kind is slice:
+        return (kind, _part(value.start), _part(value.stop), _part(value.step))
+    if kind is float:
+        return (kind, repr(value))
+    if kind is VariableState:
+        return value.identity
+    return (kind, value)
+
+
+@final
+class RemoteNamespace:
+    """Makes values of a task of what kernels give in this process."""
+
+    def __init__(self, backend: RemoteBackend) -> None:
+        self._backend = backend
+
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
+        """A value of the task."""
+        if type(value) is RemoteArray:
+            return value
+        return self._backend.task.put(np.array(value, dtype))

@@ -1,0 +1,380 @@
+"""Steps of graphs that use tasks: each partition runs where its device is, this process's too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, final
+
+from eagerflow import events
+from eagerflow.cluster.machines.client import StepPart
+from eagerflow.cluster.processes.client import Connections, Pending
+from eagerflow.cluster.protocol.failures import read_error
+from eagerflow.cluster.protocol.messages import ErrorHead, HandleHead, Release
+from eagerflow.cluster.protocol.partitions import is_allowed, resources_of, write_partition
+from eagerflow.cluster.protocol.values import Frame, encode_value
+from eagerflow.cluster.remote.arrays import RemoteArray
+from eagerflow.cluster.remote.backend import RemoteBackend
+from eagerflow.cluster.remote.folding import fold
+from eagerflow.cluster.remote.tasks import RemoteTask, streams
+from eagerflow.core.op import find_op
+from eagerflow.errors import CancelledError, EagerflowError, PlacementError
+from eagerflow.events import StepEvent, step_of
+from eagerflow.graph.edit import devices_in
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.lowering import lower
+from eagerflow.graph.signatures import lead_of
+from eagerflow.hardware import Device
+from eagerflow.hardware.registry import first_cpu
+from eagerflow.placement.cut import Partition, cut
+from eagerflow.placement.placed import pinned
+from eagerflow.resources.variable import VariableState
+from eagerflow.runtime.executable import run_tasks_by
+from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.rendezvous.credits import Sent
+from eagerflow.runtime.rendezvous.keys import Key, Route
+from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.rendezvous.station import Station
+from eagerflow.runtime.scheduled.detached import Result
+from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.runtime.threads.workers import shared
+
+#: of an output that is sent, the handle
+_SENT: Final = 0
+
+
+def _stays(node: Node) -> bool:
+    """Whether a node is the business of this process: a function of Python, a queue, a file."""
+    op = find_op(node.op)
+    if op is None or op.moves:
+        return False
+    return not is_allowed(op) or op.resource not in (None, VariableState)
+
+
+@final
+class RemoteTier:
+    """Runs a graph whose devices are those of tasks, and perhaps one of this process.
+
+    The graph is cut once. Each task gets its partitions with the first step, and for each further
+    one a message with what it is fed. Results stay at the tasks. What belongs to this process, such
+    as queues and functions of Python, runs here.
+
+    Args:
+        graph: the graph. It must not change afterwards.
+        number: of its executable, for events.
+
+    Attributes:
+        name: ``"remote"``.
+        direct: None.
+
+    Raises:
+        PlacementError: the devices are of several clusters, or several of this process.
+    """
+
+    name = "remote"
+    direct = None
+
+    def __init__(self, graph: Graph, number: int) -> None:
+        here = first_cpu()
+        self._lanes = tuple(map(lane_of, graph.outputs))
+        self._cut = cut(lower(pinned(graph, _stays, here), waits_nowhere), here)
+        self._remote = [p for p in self._cut.partitions if p.device.task is not None]
+        local = [p for p in self._cut.partitions if p.device.task is None]
+        if len(local) > 1:
+            raise PlacementError(
+                "a graph that uses tasks has one device of this process",
+                given=", ".join(str(p.device) for p in local),
+            )
+        self._places = fold(self._cut, local[0] if local else None)
+        if local and not local[0].graph.nodes and not local[0].graph.outputs:
+            local = []
+        self._connections = _connections(graph)
+        name = self._connections.name
+        self._routes = {
+            edge: Route(*[_qualified(node.device, name) for node in ends])
+            for edge, ends in self._cut.pairs.items()
+        }
+        self._local = local[0] if local else None
+        for node in () if self._local is None else self._local.graph.nodes:
+            if node.op == "Send":  # what is sent is packed here, as it is
+                node.attrs = {**node.attrs, "to": here}
+        self._tier = None if self._local is None else ScheduledTier(
+            self._local.graph, number, routes=self._routes,
+            transport=_Values(self._connections.station),
+        )  # fmt: skip
+        self._registered: dict[Partition, tuple[RemoteTask, int]] = {}
+        #: for each task's outputs whether they stay there: not those that are wanted here
+        self._kept: dict[Partition, list[bool]] = {
+            p: [lane_of(v) is not None for v in p.graph.outputs] for p in self._remote
+        }
+        for (partition, i), lane in zip(self._places, self._lanes, strict=True):
+            if partition is not self._local and (lane is None or lane.device.task is None):
+                self._kept[partition][i] = False
+
+    def __del__(self) -> None:
+        for task, number in getattr(self, "_registered", {}).values():
+            if task.lost is None:
+                task.connections.release(task.task, Release(0, number))
+
+    @property
+    def text(self) -> str:
+        """The partitions."""
+        return "\n".join(str(partition.graph) for partition in self._cut.partitions)
+
+    # --- steps ---
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Run a step; waits until it has ended everywhere.
+
+        Raises:
+            TaskLost: a task has ended meanwhile.
+            EagerflowError: what eager code would raise.
+        """
+        if not self._remote:
+            assert self._tier is not None
+            return self._tier.run(self._given(inputs))
+        parts = {p: self._part(p, inputs) for p in self._remote}
+        step = _Running(self._connections)
+        try:
+            step.begin({_task(p).task: part for p, part in parts.items()})
+            mine = None if self._tier is None else self._run_here(step, inputs)
+            results = step.results()
+        except EagerflowError as error:
+            self._locate(error, step.head)
+            raise
+        made = []
+        for partition, i in self._places:
+            if partition is self._local:
+                assert mine is not None
+                made.append(mine[i])
+                continue
+            task = _task(partition)
+            value = results[task.task][i]
+            handle = parts[partition][3][i]
+            if handle:
+                value = RemoteArray(task, handle, value.dtype, value.shape)
+            made.append(value)
+        return tuple(made)
+
+    def _given(self, inputs: Sequence[Any]) -> list[Any]:
+        """What the partition of this process is fed."""
+        assert self._local is not None
+        given = [inputs[i] for i in self._local.inputs]
+        return [x.read() if type(x) is RemoteArray else x for x in given]
+
+    def _run_here(self, step: _Running, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """The partition of this process."""
+        assert self._tier is not None
+        given = self._given(inputs)
+        around, step_of.step = step_of.step, step.number
+        try:
+            running = self._tier.step()
+            step.let_fail(running.cancel)
+            return running.run(given)
+        except BaseException as error:
+            step.abort(error)
+            raise
+        finally:
+            step_of.step = around
+
+    def _part(self, partition: Partition, inputs: Sequence[Any]) -> StepPart:
+        """What a task has to do in a step."""
+        task = _task(partition)
+        task.check()
+        known = self._registered.get(partition)
+        if known is None or known[0] is not task:
+            known = self._register(partition, task)
+        frames: list[Frame] = []
+        feeds: list[Any] = []
+        for i in partition.inputs:
+            x = inputs[i]
+            if type(x) is RemoteArray:
+                if x.is_at(task):
+                    feeds.append(HandleHead(x.handle))
+                    continue
+                x = x.read()
+            feeds.append(encode_value(x, frames))
+        keep = tuple([task.new_handle() if kept else _SENT for kept in self._kept[partition]])
+        return known[1], tuple(feeds), frames, keep, streams.number
+
+    def _register(self, partition: Partition, task: RemoteTask) -> tuple[RemoteTask, int]:
+        for state in resources_of(partition.graph).values():
+            if isinstance(state, VariableState):
+                state._data.task.check()
+        number = next(self._connections.partitions)
+        routes = {edge: (route.source, route.destination) for edge, route in self._routes.items()}
+        crossing = [n for n in partition.graph.nodes if lead_of(n.op) in ("send", "receive")]
+        own = {node.attrs["edge"] for node in crossing}
+        routes = {edge: route for edge, route in routes.items() if edge in own}
+        message, frames = write_partition(partition.graph, 0, number, routes)
+        self._connections.wait(self._connections.ask(task.task, message, frames))
+        known = self._registered[partition] = task, number
+        return known
+
+    def _locate(self, error: EagerflowError, head: ErrorHead | None) -> None:
+        for partition in self._remote:
+            task = _task(partition)
+            if head is not None and head.task == task.task:
+                task.locate(error, head)
+
+    def detached(
+        self, done: Callable[[Result], object], event: StepEvent | None, *, number: int,
+        runner: str,
+    ) -> _Detached:  # fmt: skip
+        """A step without a waiting caller (see `eagerflow.runtime.executable.Detach`)."""
+        return _Detached(self, done, event)
+
+
+@final
+class _Values:
+    """A transport that sends values themselves where a function of Python gave one of a task."""
+
+    __slots__ = ("_station", "abort", "begin", "end", "wanted")
+
+    def __init__(self, station: Station) -> None:
+        self._station = station
+        self.begin, self.end = station.begin, station.end
+        self.wanted, self.abort = station.wanted, station.abort
+
+    def send(
+        self, rendezvous: Rendezvous, route: Route, key: Key, value: Any, dead: bool,
+        sent: Sent | None, /,
+    ) -> None:  # fmt: skip
+        if type(value) is RemoteArray:
+            value = value.read()
+        self._station.send(rendezvous, route, key, value, dead, sent)
+
+
+@final
+class _Running:
+    """A step at the tasks.
+
+    Attributes:
+        number: of the step.
+        head: of its error.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._cancel: Callable[[str], object] | None = None
+        self._pending: Pending | None = None
+        self.number = 0
+        self.head: ErrorHead | None = None
+
+    def begin(self, parts: dict[str, StepPart]) -> None:
+        """Let the tasks begin."""
+        self._pending, self.number = self._connections.run(parts, self._failed)
+
+    def let_fail(self, cancel: Callable[[str], object]) -> None:
+        """End what runs here when the step has failed at the tasks."""
+        self._cancel = cancel
+        if self.head is not None:
+            cancel(self.head.wrong)
+
+    def _failed(self, head: ErrorHead) -> None:
+        """The step has failed at all tasks; called by the thread that owns the sockets."""
+        self.head = head
+        if self._cancel is not None:
+            self._cancel(head.wrong)
+
+    def abort(self, error: BaseException) -> None:
+        """The part of this process has failed, or was interrupted: nothing goes on at the tasks.
+
+        Raises:
+            EagerflowError: a task had failed before.
+        """
+        assert self._pending is not None
+        wrong = error if isinstance(error, EagerflowError) else CancelledError(repr(error))
+        self._connections.abort(self._pending, wrong)
+        with suppress(KeyboardInterrupt):
+            self._pending.wait(2.0)
+        if isinstance(error, CancelledError) and self.head is not None:
+            raise read_error(self.head) from None  # that is why it was cancelled
+
+    def results(self) -> dict[str, list[Any]]:
+        """What the tasks gave; waits for them."""
+        assert self._pending is not None
+        return self._connections.wait(self._pending)
+
+
+@final
+class _Detached:
+    """A step that a thread of the pool waits for.
+
+    Attributes:
+        thread: the thread that works for it: none of this process.
+    """
+
+    thread = 0
+
+    def __init__(
+        self, tier: RemoteTier, done: Callable[[Result], object], event: StepEvent | None
+    ) -> None:
+        self._tier = tier
+        self._done = done
+        self._event = event
+
+    def begin(self, inputs: Sequence[Any]) -> None:
+        """Begin it."""
+        if self._event is not None:
+            events.begin(self._event)
+        shared.submit(partial(self._run, inputs))
+
+    def cancel(self, reason: str) -> None:
+        """It ends by itself."""
+
+    def _run(self, inputs: Sequence[Any]) -> None:
+        try:
+            made = self._tier.run(inputs)
+            result: Result = partial(_given, made)
+        except BaseException as error:
+            result = partial(_raised, error)
+        if self._event is not None:
+            events.end(self._event)
+        self._done(result)
+
+
+def _given(made: tuple[Any, ...]) -> tuple[Any, ...]:
+    return made
+
+
+def _raised(error: BaseException) -> tuple[Any, ...]:
+    raise error
+
+
+def _task(partition: Partition) -> RemoteTask:
+    """The process that the task of a partition is now."""
+    return _backend(partition.device).task
+
+
+def _backend(device: Device) -> RemoteBackend:
+    backend = device.backend
+    assert isinstance(backend, RemoteBackend)
+    return backend
+
+
+def _qualified(device: Any, name: str) -> str:
+    """The name of a device that all tasks know."""
+    assert isinstance(device, Device)
+    return str(device) if device.task is not None else f"{name}/{device}"
+
+
+def _on_tasks(graph: Graph) -> list[Device]:
+    """The devices of tasks that nodes of a graph are on."""
+    return [d for d in devices_in(graph.nodes) if isinstance(d, Device) and d.task is not None]
+
+
+def _connections(graph: Graph) -> Connections:
+    every = {id(c): c for c in (_backend(d).task.connections for d in _on_tasks(graph))}
+    if len(every) != 1:
+        raise PlacementError("the devices of a graph are of several clusters")
+    return next(iter(every.values()))
+
+
+def tier_of_tasks(graph: Graph, number: int) -> RemoteTier | None:
+    """The tier of a graph that uses devices of tasks; None for all others."""
+    return RemoteTier(graph, number) if _on_tasks(graph) else None
+
+
+run_tasks_by(tier_of_tasks)

@@ -1,0 +1,17 @@
+"""What opens in a cluster only when it is needed, opened before a test looks for leaks."""
+
+from __future__ import annotations
+
+import eagerflow as ef
+
+
+def warm(cluster: ef.cluster.Cluster) -> None:
+    """Send something from this process to each task, and back."""
+    for task in cluster.tasks:
+
+        @ef.trace
+        def there_and_back(x: ef.Tensor, task: str = task) -> ef.Tensor:
+            with ef.device(task):
+                return ef.py_call(lambda v: v, "f32[2]", x + 1) + 1
+
+        there_and_back(ef.ones(2))
