@@ -7,20 +7,21 @@ from itertools import count, pairwise
 from threading import RLock, get_ident
 from time import perf_counter
 from typing import Any, Final, Protocol, final
-from weakref import WeakValueDictionary
+from weakref import WeakMethod, WeakValueDictionary
 
 from eagerflow import events, settings
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told, where
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
-from eagerflow.graph.lowering.late_reads import late_reads, reads_late
-from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Lane, as_device
 from eagerflow.runtime.choice import Choice, Trial
+from eagerflow.runtime.compiling import Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.instructions import lane_of
 from eagerflow.runtime.generated.tier import GeneratedTier
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
@@ -110,9 +111,11 @@ class Executable:
 
     Args:
         graph: the graph. It must not change afterwards.
+        compile: when it is compiled to native code, where native kernels are in force.
 
     Attributes:
         graph: the graph.
+        compilation: makes its native code; None if it never has any.
         lanes: for each output its lane, or None for a number.
         number: tells events and statistics of this executable from those of others.
 
@@ -127,9 +130,9 @@ class Executable:
     """
 
     __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_late", "_picker", "_waiting",
-                 "_wanted", "_where", "graph", "lanes", "number")  # fmt: skip
+                 "_wanted", "_where", "compilation", "graph", "lanes", "number")  # fmt: skip
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
         self.number = next(_serial)
         self._device = as_device(None)  # of values that do not say; another may be current later
@@ -142,8 +145,13 @@ class Executable:
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
         self._chosen: Tier | Choice
         self.lanes: tuple[Lane | None, ...]
-        chain = _is_chain(graph)
-        if spans_devices(graph):
+        self.compilation: Compilation | None = None
+        remote = _tier_of_tasks(graph, self.number)
+        chain = remote is None and _is_chain(graph)
+        if remote is not None:
+            self._chosen, self._late = remote, False
+            self.lanes = tuple(map(lane_of, graph.outputs))
+        elif spans_devices(graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
             self.lanes = self._waiting.lanes
         elif not chain and has_free_waits(graph):
@@ -151,12 +159,15 @@ class Executable:
             self.lanes = self._waiting.lanes
         else:
             generated = GeneratedTier(graph, self.number)
+            self.compilation = Compilation(generated, compile)
             self._chosen = generated if chain else Choice(generated, graph, self.number)
             self.lanes = generated.lanes
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)
         _executables[self.number] = self
+        if self.compilation is not None:
+            self.compilation.begin(WeakMethod(self._take))
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -297,6 +308,8 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
+        if self.compilation is not None and self.compilation.failure:
+            self.compilation.tell()
         if self._late and deadline.active():
             return self._run(self._scheduled(), inputs)
         picked = self._picker
@@ -353,6 +366,24 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable of {self.graph!r}>"
+
+
+def _no_tasks(graph: Graph, number: int) -> Tier | None:
+    """What `run_tasks_by` replaces."""
+    return None
+
+
+_tier_of_tasks: Callable[[Graph, int], Tier | None] = _no_tasks
+
+
+def run_tasks_by(make: Callable[[Graph, int], Tier | None]) -> None:
+    """Let a function from above make the tier of graphs that use devices of task servers.
+
+    Args:
+        make: gets a graph and the number of its executable; gives None for all other graphs.
+    """
+    global _tier_of_tasks
+    _tier_of_tasks = make
 
 
 def find_executable(number: int) -> Executable | None:

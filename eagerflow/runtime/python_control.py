@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
+from eagerflow.batching.branches import chosen, is_batched, repeated
 from eagerflow.core import interpreter
 from eagerflow.core.op import bind, functions, get_op
 from eagerflow.core.tensor import Tensor
@@ -14,17 +15,29 @@ from eagerflow.loop_errors import iteration_note
 from eagerflow.types import LIST
 
 _Branch = TypeVar("_Branch")
+_R = TypeVar("_R")
 
 
-def choose(op: str, predicate: Any, branches: Sequence[_Branch]) -> _Branch:
-    """The branch of a ``cond`` or a ``switch`` that is to run.
+def choose(
+    op: str, predicate: Any, branches: Sequence[_Branch], run: Callable[[_Branch], _R]
+) -> _R:
+    """The result of the branch of a ``cond`` or a ``switch`` that is to run.
+
+    Args:
+        op: which of them.
+        predicate: a bool, or the number of the branch; as a tensor, it may differ from row to row.
+        branches: the branches.
+        run: gives the result of one of them.
 
     Raises:
-        TensorIndexError: there is none.
+        TensorIndexError: there is no such branch.
     """
+    if is_batched(predicate):
+        result: _R = chosen(op, predicate, branches, run)
+        return result
     if op == "cond":
-        return branches[0 if predicate else 1]
-    return branches[choose_branch(predicate, len(branches))]
+        return run(branches[0 if predicate else 1])
+    return run(branches[choose_branch(predicate, len(branches))])
 
 
 def choose_branch(index: Any, count: int) -> int:
@@ -56,7 +69,10 @@ def repeat(
     """
     for i in count() if most is None else range(most):
         try:
-            if not goes_on(values):
+            test = goes_on(values)
+            if is_batched(test):
+                return repeated(goes_on, iteration, values, test, most, i)
+            if not test:
                 break
             values = iteration(values)
         except Exception as error:

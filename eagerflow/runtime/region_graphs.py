@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.signatures import is_constant
 
 #: for each value the nodes that take it; None for the step
 Readers = Mapping[Value, Collection[Node | None]]
@@ -18,11 +19,6 @@ def readers_of(graph: Graph, size_values: Mapping[Node, Sequence[Value]]) -> Rea
         for value in (*node.inputs, *size_values.get(node, ())):
             readers.setdefault(value, []).append(node)
     return readers
-
-
-def is_constant(value: Value) -> bool:
-    """Whether a value is a constant, which each region has for itself."""
-    return value.node is not None and value.node.op == "constant"
 
 
 def region_graph(

@@ -18,10 +18,10 @@ from eagerflow.dims import Size, substitute
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import in_sizes, named_axes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.scopes import belonging, current_scope
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import without_scope
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -130,11 +130,11 @@ class _Replay:
     def belonging(self, node: Node) -> AbstractContextManager[None]:
         """Puts what stands for ``node`` in a trace into its scope."""
         if self.around is None:
-            return belonging(node.scope, node.forward, node.leeway)
+            return belonging(node.scope, node.forward, node.within)
         if not node.scope:
             return nullcontext()
         around = f"{self.around}/" if self.around else ""
-        return belonging(around + node.scope, node.forward, node.leeway)
+        return belonging(around + node.scope, node.forward, node.within)
 
     def _last_uses(self) -> dict[Value, Node | None]:
         last: dict[Value, Node | None] = {}
@@ -216,7 +216,8 @@ class _Replay:
         if kind_of(node.op) == "loop":
             return self.scan(node, inputs) if node.op == "scan" else self.loop(node, inputs)
         predicate, *operands = inputs
-        return self.inner(choose(node.op, predicate, node.attrs["branches"]), operands)
+        branches = node.attrs["branches"]
+        return choose(node.op, predicate, branches, lambda branch: self.inner(branch, operands))
 
     def loop(self, node: Node, inputs: list[Any]) -> list[Any]:
         test, body = node.attrs["cond"], node.attrs["body"]

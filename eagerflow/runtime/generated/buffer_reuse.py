@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from math import prod
 from sys import getrefcount
 from typing import Any, Final
 
 import numpy as np
 
-from eagerflow.types import TensorType
-
-#: bytes of an array from which on it costs more to get new memory than to look for old
-LIMIT: Final = 1 << 16
-
-
-def pays(kernel: Callable[..., Any], kind: TensorType) -> bool:
-    """Whether a kernel can write into an array that may be large enough to be worth it."""
-    if type(kernel) is not np.ufunc or kernel.nout != 1:
-        return False
-    sizes = [size for size in kind.shape if type(size) is int]
-    return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LIMIT
+from eagerflow.graph.passes.rewrite import LARGE
 
 
 @cache
@@ -34,7 +22,7 @@ def reusing(kernel: Callable[..., Any], position: int) -> Callable[..., Any]:
 
     def run(*arrays: Any) -> Any:
         out = arrays[position]
-        if out.nbytes < LIMIT or getrefcount(out) > _alone[0] or not _fits(out, arrays):
+        if out.nbytes < LARGE or getrefcount(out) > _alone[0] or not _fits(out, arrays):
             return kernel(*arrays)
         return kernel(*arrays, out=out)
 

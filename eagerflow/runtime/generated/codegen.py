@@ -23,7 +23,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.core.op import get_op
 from eagerflow.dims import resolving
@@ -36,9 +36,14 @@ from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
 from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
+from eagerflow.runtime.generated.region_text import RegionText
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
+
+if TYPE_CHECKING:
+    from eagerflow.compilation.regions import Region
+    from eagerflow.runtime.generated.native import NativeProgram
 
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)
@@ -90,7 +95,7 @@ class Code:
 
 def generate(
     name: str, program: Instructions, note: Callable[..., float] | None = None, *,
-    chains: bool = False,
+    chains: bool = False, native: NativeProgram | None = None,
 ) -> Code:  # fmt: skip
     """Write and compile the program.
 
@@ -101,9 +106,10 @@ def generate(
             ``start`` is what it gave last, ``iterations`` are those of the loops that it stands in.
         chains: whether the code is else as without ``note``, which is called once for a chain, and
             without outputs. If not, chains are taken apart, and lists are values.
+        native: the kernels to call where there are some; then there are no chains.
     """
     with resolving(None):  # an outer trace must not be asked for sizes
-        return _Writer(program, note, chains or note is None).code(name)
+        return _Writer(program, note, chains or note is None, native).code(name)
 
 
 #: for each register the index of the instruction that reads it last, among those of one block
@@ -118,16 +124,22 @@ class _Writer:
         program: its instructions.
         note: as for `generate`.
         chains: whether there are any.
+        native: the kernels, which take the place of chains.
     """
 
     def __init__(
-        self, program: Instructions, note: Callable[..., float] | None, chains: bool
-    ) -> None:
+        self, program: Instructions, note: Callable[..., float] | None, chains: bool,
+        native: NativeProgram | None,
+    ) -> None:  # fmt: skip
         self.program = program
         self.noted = note is not None
-        self.chains = chains
+        self.chains = chains and native is None
+        self.native = native
+        #: the instructions of each block with its regions as one, by the identity of the block's
+        self.planned: dict[int, list[Instruction]] = {}
         #: whether what is noted has to see values
         self.valued = self.noted and not chains
+        assert native is None or not self.valued
         #: of each chain the last instruction, and for each of these all of them
         self.ends: dict[str, int] = {}
         self.chained: dict[int, tuple[int, ...]] = {}
@@ -180,16 +192,17 @@ class _Writer:
         yield from self.draws.get(line.index, ())[:2]
 
     def _last_reads(self) -> _Last:
-        lines = self.program.lines
+        lines = self.units_of(self.program.lines)
         last = {r: i for i, line in enumerate(lines) for r in self.reads(line)}
         last.update((r, len(lines)) for r in self.program.outputs)
         return last
 
     def _last_inside(self, block: Block) -> _Last:
         """The same for the registers that the block sets."""
-        own = {r for line in block.lines for r in line.outputs}
-        last = {r: i for i, line in enumerate(block.lines) for r in self.reads(line) if r in own}
-        last.update((r, len(block.lines)) for r in block.outputs if r in own)
+        lines = self.units_of(block.lines)
+        own = {r for line in lines for r in line.outputs}
+        last = {r: i for i, line in enumerate(lines) for r in self.reads(line) if r in own}
+        last.update((r, len(lines)) for r in block.outputs if r in own)
         return last
 
     # --- the functions ---
@@ -201,11 +214,23 @@ class _Writer:
             self.add(f" r{seed}, r{ticket} = {reserve}({number})")
         if self.noted:
             self.add(" t = note(-1, 0.0, ())")
-        self.lines(self.program.lines, self.last)
+        self.lines(self.units_of(self.program.lines), self.last)
         self.add(f" return {self.expressions.tuple(self.operands(self.program.outputs))}")
         text = [text for text, _ in self.called] + self.text
         where = [-1, *[index for _, index in self.called], *self.where]  # lines are counted from 1
         return Code(name, self.program, text, where, self.expressions.names, self.chained)
+
+    def units_of(self, lines: list[Instruction]) -> list[Instruction]:
+        """The instructions of a block as they run: each region is one."""
+        if self.native is None:
+            return lines
+        planned = self.planned.get(id(lines))
+        if planned is None:
+            units = self.native.units(lines)
+            planned = self.planned[id(lines)] = [
+                x if isinstance(x, Instruction) else self.region(x) for x in units
+            ]
+        return planned
 
     def lines(self, lines: Sequence[Instruction], last: _Last) -> None:
         for line, first, stop in self.units(lines, last):
@@ -236,20 +261,42 @@ class _Writer:
         name, plain = self.expressions.new("chain"), self.expressions.new("plain")
         text = ChainText(made, self.expressions)
         text.write(name, plain)
-        kept = self.text, self.where, self.indent, self.noted, self.chains
+        self.op_by_op(plain, Block(made.lines, made.outputs), made.inputs)
+        return self.one_call(name, text.lines, made.lines, made.inputs, made.outputs)
+
+    def region(self, region: Region[Instruction]) -> Instruction:
+        """Write the function of a region, and the one that does the same op by op."""
+        assert self.native is not None
+        name, plain = self.expressions.new("region"), self.expressions.new("plain")
+        text = RegionText(region, self.native.function(region.kernel), self.expressions)
+        text.write(name, plain)
+        self.op_by_op(plain, Block([*region.lines], text.outputs), text.inputs)
+        return self.one_call(name, text.lines, region.lines, text.inputs, text.outputs)
+
+    def op_by_op(self, name: str, block: Block, inputs: Sequence[int]) -> None:
+        """Write a function of instructions as they are."""
+        kept = self.text, self.where, self.indent, self.noted, self.chains, self.native
         self.text, self.where, self.indent, self.noted, self.chains = [], [], " ", False, False
-        self.add(f"def {plain}({self.registers(made.inputs)}):")
-        block = Block(made.lines, made.outputs)
+        self.native = None
+        self.add(f"def {name}({self.registers(inputs)}):")
         last = self._last_inside(block)
-        last.update((r, i) for i, x in enumerate(made.lines) for r in x.inputs if r in made.inputs)
-        self.lines(made.lines, last)
-        self.add(f" return {self.expressions.tuple(self.operands(made.outputs))}")
-        self.called += [*zip(self.text, self.where, strict=True), *text.lines]
-        self.text, self.where, self.indent, self.noted, self.chains = kept
-        self.ends[name] = made.lines[-1].index
-        self.chained[made.lines[-1].index] = tuple([x.index for x in made.lines])
-        one = Instruction(None, tuple(made.inputs), tuple(made.outputs), {}, called=name)
-        one.index = made.lines[0].index
+        for i, line in enumerate(block.lines):
+            last.update((r, i) for r in line.inputs if r in inputs)
+        self.lines(block.lines, last)
+        self.add(f" return {self.expressions.tuple(self.operands(block.outputs))}")
+        self.called += zip(self.text, self.where, strict=True)
+        self.text, self.where, self.indent, self.noted, self.chains, self.native = kept
+
+    def one_call(
+        self, name: str, text: list[tuple[str, int]], lines: Sequence[Instruction],
+        inputs: Sequence[int], outputs: Sequence[int],
+    ) -> Instruction:  # fmt: skip
+        """Instructions as the call of a function, which has this text."""
+        self.called += text
+        self.ends[name] = lines[-1].index
+        self.chained[lines[-1].index] = tuple([x.index for x in lines])
+        one = Instruction(None, tuple(inputs), tuple(outputs), {}, called=name)
+        one.index = lines[0].index
         return one
 
     def forget(self, line: Instruction, last: _Last, first: int, end: int) -> None:
@@ -304,7 +351,7 @@ class _Writer:
             return
         under = ""
         if line.index in self.draws:
-            text = expressions.draw(node, *self.draws[line.index])
+            text = expressions.draw(*self.draws[line.index])
         elif is_number(node.op):
             text = expressions.number(line, node)
         else:
@@ -396,7 +443,7 @@ class _Writer:
         self.indent += " "
         last = self._last_inside(block)
         start = len(self.text)
-        self.lines(block.lines, last)
+        self.lines(self.units_of(block.lines), last)
         outputs = block.outputs[len(targets) :]
         for row, register in zip(rows, outputs, strict=True):
             self.put(f"{row} = {self.expressions.operand(register)}", line)

@@ -17,12 +17,13 @@ from eagerflow.dims.polynomial import broadcast_sizes
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Node
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.number_ops import NUMBER_OPS
+from eagerflow.graph.passes.rewrite import may_be_large
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.kernel_library import is_native_form
-from eagerflow.runtime.generated.buffer_reuse import pays, reusing
+from eagerflow.runtime.generated.buffer_reuse import reusing
 from eagerflow.runtime.generated.instructions import Instruction, Instructions, has_dims
 from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
@@ -60,7 +61,7 @@ class Expressions:
 
     # --- nodes ---
 
-    def draw(self, node: Node, seed: int, ticket: int, number: int) -> str:
+    def draw(self, seed: int, ticket: int, number: int) -> str:
         """The key of a draw whose ticket is the one of that number after the register's."""
         make = self.bound(to_key, "key")
         return f"{make}(r{seed}, r{ticket} + {number})"
@@ -146,9 +147,8 @@ class Expressions:
         before = self.program.kinds[line.inputs[position]]
         if not isinstance(kind, TensorType) or not isinstance(before, TensorType):
             return kernel
-        if kind.dtype is not before.dtype or not pays(kernel, kind):
-            return kernel
-        return reusing(kernel, position)
+        fits = type(kernel) is np.ufunc and kernel.nout == 1 and kind.dtype is before.dtype
+        return reusing(kernel, position) if fits and may_be_large(kind) else kernel
 
     def wrapped(self, text: str, register: int, line: Instruction, node: Node) -> str:
         """An array where NumPy's functions give a scalar."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from eagerflow.core.kernels import explain
 from eagerflow.core.op import Op, get_op
-from eagerflow.errors import CancelledError, EagerflowError, relocate, strip
+from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate, strip
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import is_number
@@ -112,12 +112,12 @@ def _with_notes(
 ) -> Exception:
     node = code.program.all[index].node
     assert node is not None
-    error.add_note(node_note(node))
+    note_place(error, node_note(node))
     if not isinstance(error, EagerflowError) and node.source is not None:
         error.add_note(f"  at: {node.source}")
     over: dict[int, int] = {}  # for each loop around it
     for loop, looping, iteration in code.loops(index, frames):
-        error.add_note(iteration_note(looping.op, iteration, looping.source))
+        note_place(error, iteration_note(looping.op, iteration, looping.source))
         over[loop.index] = 0 if looping.attrs.get("reverse") else iteration
     Written.before(code.program, index, over, done=done).note(error)
     return error

@@ -12,9 +12,9 @@ from eagerflow.dims import Dim
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import flat_items, named_axes, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, Reference
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.value_types import NumberType, Reference
 from eagerflow.hardware import Device, Lane, as_device, copied, out_of_memory
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec, TensorType

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import count
-from threading import get_ident
-from time import perf_counter
+from threading import RLock, get_ident
+from time import monotonic, perf_counter
 from types import FrameType, FunctionType
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 from weakref import WeakValueDictionary
 
 from eagerflow.core.op import find_op
-from eagerflow.errors import CancelledError
+from eagerflow.errors import CancelledError, DeadlineError, relocate
 from eagerflow.events import NodeEvent, RegionEvent, step_of, told
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of
@@ -22,11 +22,17 @@ from eagerflow.resources.mutex import this_thread
 from eagerflow.running_node import RunningNode, codes_by_file
 from eagerflow.runtime.generated.codegen import Code, generate
 from eagerflow.runtime.generated.failures import failure
-from eagerflow.runtime.generated.in_time import run_in_time
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import flatten, line_of
+from eagerflow.runtime.generated.kernel_trial import KernelTrial
+from eagerflow.runtime.generated.native import NativeProgram
 from eagerflow.runtime.generated.observer import Observer, running_node_in
 from eagerflow.runtime.observation import Observation
+from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.deadline import blocks
 from eagerflow_kernels import table
+
+_Result = TypeVar("_Result")
 
 
 @final
@@ -47,14 +53,18 @@ class RegionCode:
         lanes: for each output its lane, or None for a number.
         mutexes: those that it acquires.
         checked: whether it can ask between ops whether to go on (see `step_of`).
+        native: the kernels that it calls; None for none.
+        found: the kernels that there are, even if it is faster without.
+        trial: which finds out whether it is faster with them; None once that is known.
+        trial_ended: the one that found out.
 
     Raises:
         GraphError: something in it cannot run.
     """
 
     __slots__ = ("__weakref__", "_instructions", "_is_part", "_name", "_number", "_observer",
-                 "_ops", "_region", "_versions", "checked", "graph", "lanes",
-                 "mutexes")  # fmt: skip
+                 "_ops", "_region", "_versions", "checked", "found", "graph", "lanes", "mutexes",
+                 "native", "trial", "trial_ended")  # fmt: skip
 
     def __init__(
         self, graph: Graph, number: int, name: str, region: int = 0, *, is_part: bool = False
@@ -77,6 +87,10 @@ class RegionCode:
         #: the versions that were asked for. Another dictionary is taken when a kernel changes, so
         #: that code which is written meanwhile is not kept
         self._versions: dict[str, Code] = {}
+        self.native: NativeProgram | None = None
+        self.found: NativeProgram | None = None
+        self.trial: KernelTrial | None = None
+        self.trial_ended: KernelTrial | None = None
         _codes[next(_serial)] = self
 
     def run(self, values: list[Any]) -> tuple[Any, ...]:
@@ -100,7 +114,27 @@ class RegionCode:
             note((self._number, self._region, start, perf_counter(), get_ident()))
 
     def _run(self, values: list[Any]) -> tuple[Any, ...]:
-        code = self._ready()
+        trial = self.trial
+        looked_at = NodeEvent.listeners or step_of.observation or step_of.stopped
+        if trial is not None and not looked_at:
+            return self._try(trial, values)
+        return self._call(self._ready(), values)
+
+    def _try(self, trial: KernelTrial, values: list[Any]) -> tuple[Any, ...]:
+        """Run it with its kernels or without, and note how long that takes."""
+        native = trial.pick()
+        code = self._version("native" if native else "plain")
+        key = sum([getattr(x, "size", 1) for x in values])
+        start = perf_counter()
+        results = self._call(code, values)
+        trial.took(native, perf_counter() - start, key)
+        if trial.faster is not None and self.trial is trial:
+            self.trial, self.trial_ended = None, trial
+            if not trial.faster:
+                self.native = None
+        return results
+
+    def _call(self, code: Code, values: list[Any]) -> tuple[Any, ...]:
         try:
             return _taking(len(values))(code.run, values.pop)
         except Exception as error:
@@ -112,7 +146,34 @@ class RegionCode:
 
     def plain(self) -> Code:
         """The version that neither tells nor asks."""
-        return self._versions.get("plain") or self._generate("plain", None)
+        return self._version("plain" if self.native is None else "native")
+
+    def _version(self, version: str) -> Code:
+        """One of the two that neither tell nor ask."""
+        return self._versions.get(version) or self._generate(
+            version, None, native=self.native if version == "native" else None
+        )
+
+    def compile(self, changed: Callable[[], object]) -> None:
+        """Find what native kernels can run, and compile it; it takes a while.
+
+        From the next run on the kernels are tried.
+
+        Args:
+            changed: called when they are there.
+        """
+        versions = self._versions
+        native = self.found = NativeProgram(self._instructions)
+        if not native.kernels:
+            return
+        code = generate(self._name, self._instructions, native=native)
+        with _lock:
+            if self._versions is not versions:  # a kernel has changed meanwhile
+                return
+            codes_by_file[code.file] = self
+            versions["native"] = code
+            self.native, self.trial = native, KernelTrial()
+        changed()
 
     def _ready(self) -> Code:
         """The version that this run needs."""
@@ -122,14 +183,20 @@ class RegionCode:
         if observation is not None and observation.executable == self._number:
             return self._of(observation)
         if step_of.stopped is not None and self.checked:
-            return self._versions.get("checked") or self._generate("checked", _check, chains=True)
+            return self._noted("checked", _check)
         return self.plain()
+
+    def _noted(self, version: str, note: Callable[..., float]) -> Code:
+        """The version that asks or tells, with kernels or without as its other runs."""
+        native = self.native
+        name = version if native is None else f"native {version}"
+        return self._versions.get(name) or self._generate(name, note, chains=True, native=native)
 
     def _of(self, observation: Observation) -> Code:
         """The version that tells an observation what it wants."""
         if observation.values:
             return self._versions.get("valued") or self._generate("valued", self._show)
-        code = self._versions.get("timed") or self._generate("timed", self._time, chains=True)
+        code = self._noted("timed", self._time)
         observation.begin(self._region, code.program.all, code.chains)
         return code
 
@@ -152,10 +219,11 @@ class RegionCode:
         return _check()
 
     def _generate(
-        self, version: str, note: Callable[..., float] | None, *, chains: bool = False
+        self, version: str, note: Callable[..., float] | None, *, chains: bool = False,
+        native: NativeProgram | None = None,
     ) -> Code:  # fmt: skip
         versions = self._versions
-        code = generate(self._name, self._instructions, note, chains=chains)
+        code = generate(self._name, self._instructions, note, chains=chains, native=native)
         codes_by_file[code.file] = self
         versions[version] = code
         return code
@@ -191,7 +259,8 @@ class RegionCode:
     def forget(self, op: str) -> None:
         """Recompile before the next run, if a kernel of that op is called."""
         if op in self._ops:
-            self._versions = {}
+            with _lock:
+                self._versions, self.native, self.trial = {}, None, None
 
 
 def _check(*_: object) -> float:
@@ -217,6 +286,8 @@ def _taking(count: int) -> Callable[..., tuple[Any, ...]]:
 
 
 _serial: Final = count()
+#: held while the kernels of a region's code are replaced
+_lock: Final = RLock()
 #: it needs no lock, as each access of it is one operation of a dictionary
 _codes: Final[WeakValueDictionary[int, RegionCode]] = WeakValueDictionary()
 
@@ -242,7 +313,6 @@ class GeneratedTier:
         number: of its executable, for events.
 
     Attributes:
-        name: ``"generated"``.
         lanes: for each output its lane, or None for a number.
 
     Raises:
@@ -256,7 +326,6 @@ class GeneratedTier:
 
     __slots__ = ("_region", "lanes")
 
-    name = "generated"
     detached = None  # it would hold a thread while an op waits
 
     def __init__(self, graph: Graph, number: int = 0) -> None:
@@ -265,9 +334,20 @@ class GeneratedTier:
         self.lanes: tuple[Lane | None, ...] = self._region.lanes
 
     @property
+    def name(self) -> str:
+        """``"native"`` if it calls native kernels, else ``"generated"``."""
+        return "generated" if self._region.native is None else "native"
+
+    @property
+    def region(self) -> RegionCode:
+        """The function with what is known of it."""
+        return self._region
+
+    @property
     def direct(self) -> Code | None:
         """The function, unless there is more to do than to call it."""
-        return None if self._region.mutexes else self._region.plain()
+        region = self._region
+        return None if region.mutexes or region.trial is not None else region.plain()
 
     @property
     def text(self) -> str:
@@ -288,3 +368,37 @@ class GeneratedTier:
             for mutex, before in held:  # if it has failed in between
                 mutex.drop_held_by(this_thread(), before)
             del inputs
+
+
+def run_in_time(run: Callable[[], _Result]) -> _Result:
+    """Run a step in this thread; its code asks between ops whether to go on (`step_of`).
+
+    Raises:
+        DeadlineError: it took longer than its `ef.deadline` allowed.
+    """
+    end = deadline.moment() if blocks.count and deadline.active() else None
+    around = step_of.stopped
+
+    def stopped() -> bool:
+        late = end is not None and monotonic() >= end
+        return late or (around is not None and around())
+
+    if end is not None:
+        if stopped():
+            raise deadline.too_late()
+        step_of.stopped = stopped
+    token = error_state.set(QUIET)
+    try:
+        return run()
+    except DeadlineError:
+        raise
+    except CancelledError as error:
+        if end is None or monotonic() < end:
+            raise
+        failed = relocate(deadline.too_late(), error.source)  # of what waits, or of the call
+        for note in getattr(error, "__notes__", ()):
+            failed.add_note(note)
+    finally:
+        error_state.reset(token)
+        step_of.stopped = around
+    raise failed

@@ -139,7 +139,31 @@ class Station:
         self._inbox.append((work, arguments))
         self._ring()
 
+    def fail(self, step: int, error: Exception, /) -> None:
+        """A step has failed elsewhere: it ends here as well. Any thread may ask."""
+        self._ask(self._fail, step, error)
+
     # --- for the owner ---
+
+    def forget(self, end: str) -> None:
+        """Another end is gone: what came from it for steps that have not begun goes as well."""
+        self.channels.pop(end, None)
+        self._wakes.pop(end, None)
+        for step, early in list(self._early.items()):
+            left = [one for one in early if one[0] != end]
+            if left:
+                self._early[step] = left
+            else:
+                del self._early[step]
+
+    def forget_steps(self, steps: range) -> None:
+        """These steps never begin here, or have ended: what came early for them goes."""
+        for step in [step for step in self._early if step in steps]:
+            for end, message, owes in self._early.pop(step):
+                if owes and end in self.channels:
+                    self._ask(self._handle, end, ("taken", message.nbytes))
+        for step in [step for step in self._failed if step in steps]:
+            del self._failed[step]
 
     def work(self, now: float, packets: Sequence[tuple[str, Packet]] = ()) -> float:
         """Do what there is to do.

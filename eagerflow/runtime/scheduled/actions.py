@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import Lead, lead_of
 from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
@@ -85,14 +86,19 @@ def _slice(given: list[Any]) -> tuple[Any]:
     return (values[iteration, ...],)
 
 
-#: for each op that only lowered graphs have what it is for the scheduler, and what makes of its
-#: node the `Action.call`, if more happens than that tokens pass
-steering: Final[dict[str, tuple[int, Callable[[Node], Call] | None]]] = {
-    "Switch": (SWITCH, _branch_of),
-    "Merge": (MERGE, None),
-    "Enter": (ENTER, None),
-    "Exit": (EXIT, None),
-    "NextIteration": (NEXT, None),
-    "Identity": (RUN, lambda node: _same),
-    "Slice": (RUN, lambda node: _slice),
-}
+_KINDS: Final[dict[Lead, int]] = {
+    "branch": SWITCH, "join": MERGE, "enter": ENTER, "leave": EXIT, "repeat": NEXT, "": RUN,
+}  # fmt: skip
+
+
+def steering(node: Node) -> tuple[int, Call | None]:
+    """What a node that only lowered graphs have is for the scheduler, and its `Action.call`.
+
+    There is none where no more happens than that tokens pass.
+    """
+    kind = _KINDS[lead_of(node.op)]
+    if kind == SWITCH:
+        return kind, _branch_of(node)
+    if kind == RUN:
+        return kind, _slice if node.op == "Slice" else _same
+    return kind, None

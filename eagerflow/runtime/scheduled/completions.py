@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
+from eagerflow.runtime.strands.run import RunsGraph
 
 if TYPE_CHECKING:
     from eagerflow.runtime.scheduled.step import ScheduledStep
     from eagerflow.runtime.scheduled.tier import ScheduledTier
+
+
+class AbstractCompletion(Protocol):
+    """What ends a node that waits without a thread: `done` or `failed`, from any thread, once."""
+
+    @property
+    def tier(self) -> RunsGraph: ...
+
+    def done(self, *values: Any) -> None: ...
+
+    def failed(self, error: BaseException) -> bool: ...
+
+    def at_end(self, action: Callable[[], object]) -> None: ...
 
 
 @final

@@ -16,6 +16,7 @@ from typing import Final, final
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths
 from eagerflow.graph.lowering.levels import Levels
+from eagerflow.graph.signatures import lead_of
 from eagerflow.runtime.scheduled.coarsen import coarsen
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 
@@ -52,7 +53,7 @@ def find_regions(
             level = levels.add(node, path, before(node))
             if node not in levels.single:
                 groups.setdefault((path, level), []).append(node)
-    sent = {n for node in graph.nodes if node.op == "Send" for n in before(node)}
+    sent = {n for node in graph.nodes if lead_of(node.op) == "send" for n in before(node)}
     wholes = list(groups.values())
     if sent:
         wholes = [

@@ -18,12 +18,12 @@ from eagerflow.graph.lowering.frame_paths import (
     find_size_values,
     is_pivot,
 )
-from eagerflow.graph.lowering.late_reads import late_reads
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import is_constant, late_reads, lead_of
 from eagerflow.hardware import Backend, as_device
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
-from eagerflow.runtime.region_graphs import is_constant, readers_of, region_graph
+from eagerflow.runtime.region_graphs import readers_of, region_graph
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
     HERE,
@@ -165,7 +165,7 @@ class ScheduledNodes:
 
     def _find_frames(self) -> None:
         for node in self.graph.nodes:
-            if node.op != "Enter":
+            if lead_of(node.op) != "enter":
                 continue
             path = self.paths.values[node.outputs[0]]
             if path not in self.frame_of:
@@ -262,11 +262,11 @@ class ScheduledNodes:
             self._record(RUN, [node], action, inputs)
             return
         if is_steering(node.op):
-            kind, call_of = steering[node.op]
+            kind, call = steering(node)
             outputs = [self.slot(v) if v in self.readers else -1 for v in node.outputs]
             if kind == RUN:
                 outputs = [slot for slot in outputs if slot >= 0]
-            action = Action(node, None if call_of is None else call_of(node), outputs)
+            action = Action(node, call, outputs)
             action.chooses = kind == SWITCH
             action.late = _late([node], node.inputs)
             action.stays = bool(node.attrs.get("invariant"))
@@ -340,7 +340,9 @@ class ScheduledNodes:
         if any(is_steering(n.op) or effect_of(n) != "pure" for n in record.nodes):
             return False
         return any(
-            self.paths.values[v] == record.path and v.node is not None and v.node.op != "Enter"
+            self.paths.values[v] == record.path
+            and v.node is not None
+            and lead_of(v.node.op) != "enter"
             for v in record.inputs
         )
 

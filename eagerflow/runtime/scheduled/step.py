@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError, EagerflowError, relocate
+from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate
 from eagerflow.events import AbstractEvent, next_step, step_of
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
@@ -307,7 +308,7 @@ class ScheduledStep:
         if error is None:
             error = broken_off(self._scheduler.reason)
             # what waits for another partition waits for what waits there
-            stuck = min(self._stuck, key=lambda node: node.op == "Recv", default=None)
+            stuck = min(self._stuck, key=lambda node: lead_of(node.op) == "receive", default=None)
             if stuck is not None:
                 relocate(error, stuck.source)
                 error.add_note(node_note(stuck))
@@ -437,9 +438,9 @@ class ScheduledStep:
         if action.region is None:
             if isinstance(error, EagerflowError):
                 relocate(error, action.node.source)
-            error.add_note(node_note(action.node))
+            note_place(error, node_note(action.node))
         for iteration in self._held.around(tag):
-            error.add_note(iteration.iteration_note())
+            note_place(error, iteration.iteration_note())
         self._error = error
 
     def _give_up(self, tag: int, node: int) -> None:

@@ -10,20 +10,25 @@ from eagerflow.errors import GraphError, SchedulerError
 from eagerflow.events import StepEvent, step_of
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import is_on_one_device, is_steering, lower
-from eagerflow.graph.lowering.late_reads import reads_late
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.hardware import is_ready_at_once
+from eagerflow.graph.signatures import reads_late
 from eagerflow.placement.cut import Cut, cut
-from eagerflow.runtime.generated.in_time import run_in_time
 from eagerflow.runtime.generated.instructions import lane_of
+from eagerflow.runtime.generated.tier import run_in_time
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
-from eagerflow.runtime.scheduled.actions import HEAVY
+from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
-from eagerflow.runtime.scheduled.node_seconds import node_seconds, op_threads, worker_count
+from eagerflow.runtime.scheduled.node_seconds import (
+    HEAVY_SECONDS,
+    node_seconds,
+    op_threads,
+    worker_count,
+)
 from eagerflow.runtime.scheduled.scheduled_nodes import PlanBuilder, ScheduledNodes
 from eagerflow.runtime.scheduled.step import SYSTEM_CLOCK, ScheduledStep
+from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.sent_values import SentValues
 from eagerflow.runtime.strands.strands import Strands
 from eagerflow.runtime.threads import deadline
@@ -43,25 +48,51 @@ def _routes(cut: Cut) -> dict[str, Route]:
     }
 
 
-def strands_of(tier: ScheduledTier) -> Strands | None:
-    """The partitions of a tier as strands; None if they may have to wait for something else."""
+def strands_of(
+    tier: ScheduledTier, graph: Graph, seconds: Callable[[Node], float]
+) -> Strands | None:  # fmt: skip
+    """The partitions of a tier as strands; None if the scheduler does it better, or it has to.
+
+    It does where parts of one device could run at once, or where one op must not keep another one
+    waiting.
+
+    Args:
+        tier: the tier.
+        graph: what it was made of.
+        seconds: how long a node takes, estimated.
+    """
     assert tier.cut is not None
     assert tier.routes is not None
+    waits = False
     for partition in tier.cut.partitions:
-        nodes = [n for n in partition.graph.nodes if not is_steering(n.op)]
-        if not is_ready_at_once(partition.device) or any(effect_of(n) == "blocks" for n in nodes):
+        if not partition.device.is_ready_at_once:
             return None
-    try:
-        return Strands(tier.cut, tier.routes, tier.number, tier.sent.mover)
-    except GraphError:  # a graph from text may have loops of other forms
+        blocking = [n for n in partition.graph.nodes if effect_of(n) == "blocks"]
+        if any(n.op not in asynchronous for n in blocking if not is_steering(n.op)):
+            return None
+        waits = waits or bool(blocking)
+    if tier.branches or (waits and has_free_waits(graph)):
         return None
 
+    def is_heavy(nodes: Sequence[Node]) -> bool:
+        fences = any(effect_of(n) == "fence" for n in nodes)
+        return not fences and sum(map(seconds, nodes)) >= HEAVY_SECONDS
 
-def _run_noting(strands: Strands, inputs: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    begins = {op: begin for op, begin in asynchronous.items() if not is_steering(op)}
+    try:
+        strands = Strands(tier, tier.routes, tier.sent.mover, begins, is_heavy)
+    except GraphError:  # a graph from text may have loops of other forms
+        return None
+    return None if tier.parallel and not strands.has_loops else strands
+
+
+def _run_noting(
+    strands: Strands, inputs: Sequence[Sequence[Any]], helpers: int
+) -> tuple[Any, ...]:  # fmt: skip
     """Run a step; its error says what it has written."""
     written = Written()
     try:
-        return strands.run(inputs, written)
+        return strands.run(inputs, written, helpers)
     except Exception as error:
         written.note(error)
         raise
@@ -119,7 +150,8 @@ class ScheduledTier:
     ) -> None:  # fmt: skip
         threads = op_threads()
         seconds = seconds or node_seconds(threads)
-        self.graph = graph = lower(graph, whole)
+        given, graph = graph, lower(graph, whole)
+        self.graph = graph
         self.number = number
         self.name = "partitioned" if partitioned else "scheduled"
         self.cut = cut(graph) if partitioned else None
@@ -146,7 +178,12 @@ class ScheduledTier:
         )
         self.branches = any(nodes.branches for nodes in made.values())
         self.sent = SentValues(number, graph.name)
-        self.strands = None if self.cut is None or self.parallel else strands_of(self)
+        self.strands = None if self.cut is None else strands_of(self, given, seconds)
+
+    @property
+    def _helpers(self) -> int:
+        """How many threads of the pool may help with a step."""
+        return worker_count() - 1 if self.parallel else 0
 
     def feed(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """What the inputs of the partitions get."""
@@ -165,7 +202,7 @@ class ScheduledTier:
         assert self.cut is not None
         given = [[inputs[i] for i in partition.inputs] for partition in self.cut.partitions]
         del inputs
-        return run_in_time(partial(_run_noting, strands, given))
+        return run_in_time(partial(_run_noting, strands, given, self._helpers))
 
     def step(
         self, *, log: bool = False, seconds: float | None = None,
@@ -183,9 +220,8 @@ class ScheduledTier:
         end = deadline.moment() if checked else None
         if seconds is not None:
             end = clock.now() + seconds
-        helpers = worker_count() - 1 if self.parallel else 0
         return ScheduledStep(
-            self, log=log, deadline=end, clock=clock, helpers=helpers, checked=checked,
+            self, log=log, deadline=end, clock=clock, helpers=self._helpers, checked=checked,
             number=step_of.step,
         )  # fmt: skip
 

@@ -14,14 +14,14 @@ from typing import Any, final
 from eagerflow import events
 from eagerflow.core.kernels import explain
 from eagerflow.core.op import get_op, infer_specs
-from eagerflow.events import NodeEvent, step_of
+from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
 from eagerflow.runtime.scheduled.actions import asynchronous
-from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.completions import AbstractCompletion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import begin, waiting
@@ -31,20 +31,19 @@ from eagerflow_kernels.portable.queues import begin, waiting
 class _Wait:
     """One op that waits."""
 
-    __slots__ = ("_attempt", "_completion", "_finish", "_known", "_node", "_seconds",
-                 "_specs", "_start", "_timer")  # fmt: skip
+    __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_inputs",
+                 "_node", "_runner", "_seconds", "_start", "_step", "_timer")  # fmt: skip
 
-    def __init__(self, node: Node, inputs: Sequence[Any], completion: Completion) -> None:
-        device = _device_of(node)
+    def __init__(
+        self, node: Node, inputs: Sequence[Any], completion: AbstractCompletion, device: Device
+    ) -> None:  # fmt: skip
         self._start = perf_counter()
-        self._known: dict[str, Any] = {  # what all its events say
-            "device": str(device), "executable": completion.tier.number, "thread": 0,
-            "caller": 0 if step_of.runner else step_of.caller or get_ident(),
-            "runner": step_of.runner, "step": step_of.step, "frames": step_of.frames,
-        }  # fmt: skip
+        self._device = device
+        self._step, self._frames, self._runner = step_of.step, step_of.frames, step_of.runner
+        self._caller = 0 if self._runner else step_of.caller or get_ident()
         self._node = node
         self._completion = completion
-        self._specs = _specs(node, inputs, device)
+        self._inputs = inputs
         self._timer: Timer | None = None
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
@@ -62,7 +61,12 @@ class _Wait:
         if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
-            begin_told(attempt, self._ended, self._described)
+            if QueueEvent.listeners or WaitEvent.listeners:
+                begin_told(attempt, self._ended, self._described)
+            else:
+                attempt.begin()
+                if attempt.calls_back(self._ended):
+                    self._ended()
         except BaseException as error:  # of an instrument, or Ctrl-C
             if self._completion.failed(error):
                 attempt.abandon()  # what it takes would be lost
@@ -100,11 +104,19 @@ class _Wait:
             elif self._completion.failed(failed) and self._attempt.failure is None:
                 self._attempt.abandon()  # what it took goes back
 
+    def _known(self) -> dict[str, Any]:
+        """What all its events say."""
+        return {
+            "device": str(self._device), "executable": self._completion.tier.number, "thread": 0,
+            "caller": self._caller, "runner": self._runner, "step": self._step,
+            "frames": self._frames,
+        }  # fmt: skip
+
     def _described(self) -> dict[str, Any]:
         """What events of the operation and of its wait say."""
         node, owner = self._node, self._attempt.owner
         return {
-            **self._known, "name": owner.label, "resource": owner.kind,
+            **self._known(), "name": owner.label, "resource": owner.kind,
             "operation": self._attempt.what, "node": node.name,
             "source": line_of(node),
         }  # fmt: skip
@@ -114,13 +126,14 @@ class _Wait:
         pairs = zip(node.outputs, values, strict=True)
         event = NodeEvent(
             **described(node, [_tensor_type(v).like(shape=x.shape).on(v.device) for v, x in pairs]),
-            **self._known, start=self._start, stop=stop, graph=self._completion.tier.graph.name,
+            **self._known(), start=self._start, stop=stop, graph=self._completion.tier.graph.name,
             waited=0.0 if since is None else stop - since,
         )  # fmt: skip
         events.end(event)
 
     def _explained(self, error: Exception) -> Exception:
-        return explain(get_op(self._node.op), self._specs, self._node.attrs, error)
+        node = self._node
+        return explain(get_op(node.op), _specs(node, self._inputs, self._device), node.attrs, error)
 
 
 def _device_of(node: Node) -> Device:
@@ -139,13 +152,15 @@ def _tensor_type(value: Value) -> TensorType:
     return kind
 
 
-def _begin(node: Node, inputs: Sequence[Any], completion: Completion) -> Callable[[], object]:
+def _begin(
+    node: Node, inputs: Sequence[Any], completion: AbstractCompletion
+) -> Callable[[], object]:  # fmt: skip
     device = _device_of(node)
     if not device.holds_data:  # no wait
         specs = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
         completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in specs])
         return lambda: None
-    return _Wait(node, inputs, completion).begin()
+    return _Wait(node, inputs, completion, device).begin()
 
 
 asynchronous.update(dict.fromkeys(waiting, _begin))

@@ -12,7 +12,8 @@ from typing import Any, final
 
 from eagerflow.runtime.rendezvous.credits import CREDIT, CREDIT_BYTES, nbytes_of
 
-Strand = Generator["EdgeQueue | RouteCount", None, tuple[Any, ...]]
+#: gives up control for what it waits for: an edge, a route, or what other threads bring
+Strand = Generator[Any, None, tuple[Any, ...]]
 
 
 @final

@@ -16,6 +16,7 @@ from typing import Final, final
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_size_values
+from eagerflow.graph.signatures import lead_of
 from eagerflow.placement.cut import Cut, Partition
 
 #: the parts of an iteration: whether there is one, what it does, and what leaves the loop
@@ -72,7 +73,7 @@ class OrderedCut:
             self.size_values |= find_size_values(partition.graph, paths)
             for node in partition.graph.nodes:
                 self.partition[node] = partition
-                if node.op in ("NextIteration", "Exit"):
+                if lead_of(node.op) in ("repeat", "leave"):
                     self._note_test(partition, paths.nodes[node])
         nodes = [n for n in cut.order if n.op != "constant"]
         self._positions = {n: i for i, n in enumerate(nodes)}

@@ -29,12 +29,34 @@ class RunRegion:
         nodes: what that was made of.
         reads: what it takes.
         makes: what it gives.
+        is_heavy: whether another thread may run it, while other strands go on.
     """
 
     guard: Guard
     region: int
     code: RegionCode
     nodes: Sequence[Node]
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+    is_heavy: bool = False
+
+
+@final
+@dataclass(slots=True, eq=False)
+class Await:
+    """Runs an op that may have to wait, for an element of a queue, say.
+
+    Attributes:
+        guard: in which branches.
+        node: the op.
+        number: of it among those of the strand.
+        reads: what it takes.
+        makes: what it gives.
+    """
+
+    guard: Guard
+    node: Node
+    number: int
     reads: tuple[str, ...]
     makes: tuple[str, ...]
 
@@ -160,7 +182,7 @@ class LoopStatement:
         return (*self.merges, *[name for one in self.items[:leave] for name in one.makes])
 
 
-Statement = RunRegion | PassOver | Assign | LoopStatement | Leave | Repeat
+Statement = RunRegion | Await | PassOver | Assign | LoopStatement | Leave | Repeat
 
 
 def all_of(statements: Iterable[Statement]) -> Iterator[Statement]:

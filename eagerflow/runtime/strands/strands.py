@@ -8,29 +8,40 @@ was not sent yet (``docs/decisions/0034-strands.md``).
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Mapping, Sequence
 from types import TracebackType
-from typing import Any, final
+from typing import Any, Protocol, final
 
-from eagerflow.errors import CancelledError, EagerflowError, SchedulerError, relocate
-from eagerflow.events import AbstractEvent, step_of
+from eagerflow.errors import EagerflowError, SchedulerError, note_place, relocate
+from eagerflow.events import AbstractEvent
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
-from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount, Strand
+from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.runtime.strands.order import OrderedCut
-from eagerflow.runtime.strands.script import Script
+from eagerflow.runtime.strands.run import Begin, RunsGraph, StrandRun
 from eagerflow.runtime.strands.text import StrandCode
+from eagerflow.runtime.strands.translation import TranslatedPartition
 from eagerflow.types import TensorType
 
 #: gives for a Send of a value what makes of it that of the other device, and tells of that
 Mover = Callable[[Node], Callable[[Any], Any]]
+
+
+class CutGraph(RunsGraph, Protocol):
+    """What runs a graph that was cut.
+
+    Attributes:
+        cut: its partitions.
+    """
+
+    @property
+    def cut(self) -> Cut | None: ...
 
 
 @final
@@ -38,30 +49,39 @@ class Strands:
     """The partitions of a cut, each as a strand.
 
     Args:
-        cut: the partitions, of devices whose values are ready at once. No op of theirs waits.
+        tier: whose cut it is: the partitions, of devices whose values are ready at once.
         routes: for each edge from which device to which it goes.
-        number: of the executable, for events.
         mover: for Sends.
+        begins: for each op that may have to wait what begins it.
+        is_heavy: whether nodes are worth a thread of their own.
 
     Raises:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
-    __slots__ = ("_edges", "_mover", "_outputs", "_routes", "_scripts", "_versions")
+    __slots__ = ("_begins", "_edges", "_mover", "_outputs", "_routes", "_tier", "_translated",
+                 "_versions")  # fmt: skip
 
     def __init__(
-        self, cut: Cut, routes: Mapping[str, Route], number: int, mover: Mover
+        self, tier: CutGraph, routes: Mapping[str, Route], mover: Mover,
+        begins: Mapping[str, Begin], is_heavy: Callable[[Sequence[Node]], bool],
     ) -> None:  # fmt: skip
+        cut = tier.cut
+        assert cut is not None
         order = OrderedCut(cut)
+        self._tier = tier
         self._mover = mover
-        self._scripts: list[Script] = []
+        self._begins = begins
+        self._translated: list[TranslatedPartition] = []
         for partition in cut.partitions:
-            first = sum(len(script.regions) for script in self._scripts)
-            self._scripts.append(Script(partition, order, number, first))
+            first = sum(len(translated.regions) for translated in self._translated)
+            self._translated.append(
+                TranslatedPartition(partition, order, tier.number, first, begins, is_heavy)
+            )
         numbers = {route: i for i, route in enumerate(dict.fromkeys(routes.values()))}
         self._edges = {edge: i for i, edge in enumerate(routes)}
         self._routes = {edge: numbers[route] for edge, route in routes.items()}
-        places = {script.partition: i for i, script in enumerate(self._scripts)}
+        places = {translated.partition: i for i, translated in enumerate(self._translated)}
         seen = dict.fromkeys(cut.partitions, 0)
         self._outputs: list[tuple[int, int]] = []  # the partition of each, and the number there
         for partition, _ in cut.outputs:
@@ -73,22 +93,28 @@ class Strands:
     def text(self) -> str:
         """The generators, and the functions of their regions."""
         lines = [code.text for code in self._codes(told=False)]
-        for script in self._scripts:
-            for one in script.regions:
+        for translated in self._translated:
+            for one in translated.regions:
                 lines += [f"# r{one.region}", one.code.plain().text]
         return "\n".join(lines)
 
     def _codes(self, *, told: bool) -> list[StrandCode]:
         known = self._versions.get(told)
         if known is None:
-            send = partial(self._send, told)
             known = self._versions[told] = [
-                StrandCode(script, self._edges, self._routes, told=told, send=send)
-                for script in self._scripts
+                StrandCode(
+                    translated,
+                    self._edges,
+                    self._routes,
+                    told=told,
+                    send=self._send,
+                    begins=self._begins,
+                )
+                for translated in self._translated
             ]
         return known
 
-    def _send(self, told: bool, node: Node) -> Callable[[Any], Any] | None:
+    def _send(self, node: Node) -> Callable[[Any], Any] | None:
         """What makes of a value that which a Send sends."""
         if not node.inputs:
             return None
@@ -98,45 +124,47 @@ class Strands:
             return None
         return self._mover(node)
 
-    def run(self, inputs: Sequence[Sequence[Any]], written: Written) -> tuple[Any, ...]:
+    @property
+    def has_loops(self) -> bool:
+        """Whether there is a loop over several partitions."""
+        return sum(translated.loops > 0 for translated in self._translated) > 1
+
+    def run(
+        self, inputs: Sequence[Sequence[Any]], written: Written, helpers: int = 0
+    ) -> tuple[Any, ...]:
         """Run a step in this thread.
 
         Args:
             inputs: for each partition what is fed to it.
             written: is told what the step has written.
+            helpers: how many threads of the pool may help.
 
         Raises:
             EagerflowError: what eager code would raise, with the line of the node.
             CancelledError: the thread is to stop.
         """
-        ready: deque[Strand] = deque()
-        routes = [RouteCount(ready) for _ in {*self._routes.values()}]
+        run = StrandRun(self._tier, helpers, written)
+        routes = [RouteCount(run.ready) for _ in {*self._routes.values()}]
         edges = [EdgeQueue(routes[route]) for route in self._routes.values()]
         codes = self._codes(told=bool(AbstractEvent.listeners))
         strands = [
-            code.start(edges, routes, written.add, given)
-            for code, given in zip(codes, inputs, strict=True)
+            code.start(edges, routes, run, given) for code, given in zip(codes, inputs, strict=True)
         ]
-        ready += strands
-        ended: dict[Strand, tuple[Any, ...]] = {}
-        while ready:
-            strand = ready.popleft()
-            if step_of.stopped is not None and step_of.stopped():
-                raise CancelledError("the step was cancelled")
-            try:
-                next(strand).waiting = strand
-            except StopIteration as end:
-                ended[strand] = end.value
-            except Exception as error:
-                _explain(error, codes)
-                raise
-        if len(ended) < len(strands) or any(edge.values for edge in edges):
+        try:
+            results = run.run(strands)
+        except Exception as error:
+            _explain(error, codes, self._begins)
+            raise
+        finally:
+            run.end()
+        if any(edge.values for edge in edges):
             raise SchedulerError("partitions wait for each other, or for what is not sent")
-        results = [ended[strand] for strand in strands]
         return tuple([results[place][number] for place, number in self._outputs])
 
 
-def _explain(error: Exception, codes: Sequence[StrandCode]) -> None:
+def _explain(
+    error: Exception, codes: Sequence[StrandCode], waiting: Container[str]
+) -> None:  # fmt: skip
     """Let an error say in which iterations it was raised, and at which node."""
     by_file = {code.file: code for code in codes}
     trace: TracebackType | None = error.__traceback__
@@ -145,10 +173,10 @@ def _explain(error: Exception, codes: Sequence[StrandCode]) -> None:
     if trace is None:
         return
     node, loops = by_file[trace.tb_frame.f_code.co_filename].lines[trace.tb_lineno]
-    if node is not None and node.op in ("Send", "Switch"):
+    if node is not None and (lead_of(node.op) in ("send", "branch") or node.op in waiting):
         if isinstance(error, EagerflowError):
             relocate(error, node.source)
-        error.add_note(node_note(node))
+        note_place(error, node_note(node))
     variables = trace.tb_frame.f_locals
     for loop in loops[::-1]:
         number = variables.get(loop.number)
@@ -156,4 +184,4 @@ def _explain(error: Exception, codes: Sequence[StrandCode]) -> None:
             if loop.length:
                 number = variables[loop.length] - 1 - number
             op = loop.node.attrs.get("loop", (loop.node.attrs["frame"],))[0]
-            error.add_note(iteration_note(op, number, loop.node.source))
+            note_place(error, iteration_note(op, number, loop.node.source))

@@ -7,20 +7,22 @@ None after its last use, and before it where that is a region, which may then wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import count, takewhile
 from types import CodeType, FunctionType
 from typing import Any, Final, final
 
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import lead_of
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_graphs import region_graph
-from eagerflow.runtime.strands.script import Script
+from eagerflow.runtime.strands.run import Begin
 from eagerflow.runtime.strands.statements import (
     Assign,
+    Await,
     Guard,
     Leave,
     LoopStatement,
@@ -30,6 +32,7 @@ from eagerflow.runtime.strands.statements import (
     Statement,
     all_of,
 )
+from eagerflow.runtime.strands.translation import TranslatedPartition
 
 _serial: Final = count()
 _INDENT: Final = "    "
@@ -38,18 +41,19 @@ _CHOICE: Final = "c"  # what variables begin with that hold no value of the grap
 
 @final
 class StrandCode:
-    """A script, compiled.
+    """A translated partition, compiled.
 
     Args:
-        script: the script.
+        translated: the partition.
         edges: the number of each edge.
         routes: the number of the route of each edge.
         told: whether it says in which iterations it is, for events.
         send: gives for a Send what makes of a value the one that is sent.
+        begins: for each op that may have to wait what begins it.
 
     Attributes:
-        start: the generator function: of edges, routes, what notes effects, and the inputs. It
-            gives the outputs.
+        start: the generator function: of edges, routes, the run, and the inputs. It gives the
+            outputs.
         text: its source.
         file: what its code object has for a file name.
         lines: for each line the node that it belongs to, and the loops around.
@@ -58,23 +62,24 @@ class StrandCode:
     __slots__ = ("file", "lines", "start", "text")
 
     def __init__(
-        self, script: Script, edges: dict[str, int], routes: dict[str, int], *, told: bool,
-        send: Callable[[Node], Callable[[Any], Any] | None],
+        self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int], *,
+        told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
+        begins: Mapping[str, Begin],
     ) -> None:  # fmt: skip
-        writer = _Writer(script, edges, routes, told, send)
+        writer = _Writer(translated, edges, routes, told, send, begins)
         writer.write()
         self.lines = writer.where
         self.text = "\n".join(writer.lines)
-        self.file = f"<strand {next(_serial)}: {script.partition.graph.name}>"
+        self.file = f"<strand {next(_serial)}: {translated.partition.graph.name}>"
         module = compile(self.text, self.file, "exec")
         (code,) = [one for one in module.co_consts if isinstance(one, CodeType)]
         self.start: Callable[..., Any] = FunctionType(code, writer.names)
 
 
-def _constant(script: Script, node: Node) -> Any:
+def _constant(translated: TranslatedPartition, node: Node) -> Any:
     """The value of a constant, as regions have it."""
-    graph, _, _ = region_graph(script.partition.graph, [node], {}, {node.outputs[0]: [None]})
-    return RegionCode(graph, script.number, graph.name).plain().run()[0]
+    graph, _, _ = region_graph(translated.partition.graph, [node], {}, {node.outputs[0]: [None]})
+    return RegionCode(graph, translated.number, graph.name).plain().run()[0]
 
 
 def _common(known: Guard | None, other: Guard) -> Guard:
@@ -90,10 +95,12 @@ class _Writer:
     """Writes one strand."""
 
     def __init__(
-        self, script: Script, edges: dict[str, int], routes: dict[str, int], told: bool,
-        send: Callable[[Node], Callable[[Any], Any] | None],
+        self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int],
+        told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
+        begins: Mapping[str, Begin],
     ) -> None:  # fmt: skip
-        self.script = script
+        self.translated = translated
+        self.begins = begins
         self.edges = edges
         self.routes = routes
         self.told = told
@@ -107,15 +114,15 @@ class _Writer:
             "__name__": __name__, "choose": choose_branch, "count": count,
         }  # fmt: skip
         self.guards: dict[str, Guard] = {}  # of the variables that the block makes
-        self.kept = {*script.outputs}
-        self.read = Counter(_leaves(script.statements))
+        self.kept = {*translated.outputs}
+        self.read = Counter(_leaves(translated.statements))
 
     def write(self) -> None:
-        script = self.script
-        for name, node in script.constants.items():
-            self.names[name] = _constant(script, node)
-        self.line(0, "def strand(edges, routes, wrote, inputs):")
-        everything = [*all_of(script.statements)]
+        translated = self.translated
+        for name, node in translated.constants.items():
+            self.names[name] = _constant(translated, node)
+        self.line(0, "def strand(edges, routes, run, inputs):")
+        everything = [*all_of(translated.statements)]
         used = {one.node.attrs["edge"] for one in everything if isinstance(one, PassOver)}
         for edge in sorted(used, key=self.edges.__getitem__):
             self.line(1, f"e{self.edges[edge]} = edges[{self.edges[edge]}]")
@@ -125,11 +132,11 @@ class _Writer:
         }  # fmt: skip
         for route in sorted(sent):
             self.line(1, f"a{route} = routes[{route}]")
-        if script.inputs:
-            self.line(1, f"{', '.join(script.inputs)}, = inputs")
+        if translated.inputs:
+            self.line(1, f"{', '.join(translated.inputs)}, = inputs")
             self.line(1, "inputs.clear()")
-        self.block(script.statements, script.inputs, set(), 1)
-        self.line(1, f"return ({''.join(f'{name}, ' for name in script.outputs)})")
+        self.block(translated.statements, translated.inputs, set(), 1)
+        self.line(1, f"return ({''.join(f'{name}, ' for name in translated.outputs)})")
         self.line(1, "yield")  # so that it is a generator, whether it waits or not
 
     def line(self, depth: int, text: str, node: Node | None = None) -> None:
@@ -185,6 +192,8 @@ class _Writer:
         """Write one; gives those of the dying variables that are still to be let go of."""
         if isinstance(one, RunRegion):
             return self.run(one, dying, depth)
+        if isinstance(one, Await):
+            return self.wait(one, dying, depth)
         if isinstance(one, LoopStatement):
             self.loop(one, depth)
         elif isinstance(one, Leave):
@@ -198,10 +207,12 @@ class _Writer:
             self.line(depth, f"{one.makes[0]} = {one.text}", one.node)
         return dying
 
+    def gone(self, one: RunRegion | Await, dying: list[str]) -> list[str]:
+        """The variables that nothing reads after it."""
+        return [n for n in dict.fromkeys(one.reads) if n in dying and self.guards[n] == one.guard]
+
     def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
-        gone = [
-            n for n in dict.fromkeys(one.reads) if n in dying and self.guards[n] == one.guard
-        ]  # fmt: skip
+        gone = self.gone(one, dying)
         given = f"[{', '.join(one.reads[::-1])}]"
         self.at(depth)
         if gone:
@@ -211,16 +222,45 @@ class _Writer:
         made = "".join(f"{name}, " for name in one.makes)
         name = f"r{one.region}"
         self.names[name] = one.code.run
-        self.line(depth, f"{made + '= ' if made else ''}{name}({given})", one.nodes[0])
-        writes = Written.by(one.nodes)
-        if writes is not None:
-            self.names[f"w{one.region}"] = writes
-            self.line(depth, f"wrote(w{one.region})")
+        if one.is_heavy:
+            self.names[f"n{name}"] = one.nodes[0]
+            self.line(depth, f"awaited = run.apart({name}, n{name}, {given})", one.nodes[0])
+            if gone:
+                self.line(depth, "given = None")
+            self.taken(one.makes, one.nodes[0], depth)
+        else:
+            self.line(depth, f"{made + '= ' if made else ''}{name}({given})", one.nodes[0])
+        self.wrote(name, one.nodes, depth)
         return [name for name in dying if name not in gone]
+
+    def wait(self, one: Await, dying: list[str], depth: int) -> list[str]:
+        name = f"b{one.number}"
+        self.names[name], self.names[f"n{name}"] = self.begins[one.node.op], one.node
+        self.at(depth)
+        given = ", ".join(one.reads)
+        self.line(depth, f"awaited = run.begin({name}, n{name}, [{given}])", one.node)
+        gone = self.gone(one, dying)
+        if gone:
+            self.line(depth, f"{' = '.join(gone)} = None")
+        self.taken(one.makes, one.node, depth)
+        self.wrote(name, [one.node], depth)
+        return [name for name in dying if name not in gone]
+
+    def taken(self, makes: Sequence[str], node: Node, depth: int) -> None:
+        """Wait for what another thread may bring, and take it."""
+        self.line(depth, "while not awaited.over: yield awaited")
+        made = "".join(f"{name}, " for name in makes)
+        self.line(depth, f"{made + '= ' if made else ''}awaited.take()", node)
+
+    def wrote(self, name: str, nodes: Sequence[Node], depth: int) -> None:
+        writes = Written.by(nodes)
+        if writes is not None:
+            self.names[f"w{name}"] = writes
+            self.line(depth, f"run.written.add(w{name})")
 
     def crossing(self, one: PassOver, depth: int) -> None:
         edge = f"e{self.edges[one.node.attrs['edge']]}"
-        if one.node.op == "Recv":
+        if lead_of(one.node.op) == "receive":
             self.line(depth, f"while not {edge}.values: yield {edge}")
             self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
@@ -77,10 +78,7 @@ class DeviceArray:
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -44,7 +44,7 @@ def log_softmax(x: Array, *, axis: int) -> Any:
     return np.subtract(out, np.log(_add(np.exp(out), axis, None, None, True)), out=out)
 
 
-def _check(
+def counted_labels(
     labels: Array, classes: int, ignore_index: int | None, of: str = "classes"
 ) -> Array | None:
     """Which labels count; None if all do.
@@ -75,7 +75,7 @@ def _check(
 @special("check_labels", "cpu")
 def check_labels(labels: Array, *, num_classes: int, ignore_index: int | None, of: str) -> Array:
     """The same labels, if they are in range or ignored."""
-    _check(labels, num_classes, ignore_index, of)
+    counted_labels(labels, num_classes, ignore_index, of)
     return labels.view()
 
 
@@ -84,13 +84,13 @@ def softmax_cross_entropy(
     x: Array, labels: Array, *g: Array, axis: int, ignore_index: int, reduction: str
 ) -> Any:
     """As the portable kernel; a label out of range is an error."""
-    counted = _check(labels, x.shape[axis], ignore_index)
+    counted = counted_labels(labels, x.shape[axis], ignore_index)
     safe = labels if counted is None else np.where(counted, labels, 0)
     if not g:
-        return _reduced(
+        return reduced_losses(
             _losses(by_class(np, x, axis), safe.reshape(-1)), labels, counted, reduction
         )
-    return loss_gradient(np, softmax, x, safe, axis, _scale(g[0], x, labels, counted, reduction))
+    return loss_gradient(np, softmax, x, safe, axis, scale_of(g[0], x, labels, counted, reduction))
 
 
 @special("softmax_cross_entropy_with_gradient", "cpu")
@@ -98,26 +98,26 @@ def softmax_cross_entropy_with_gradient(
     x: Array, labels: Array, g: Array, *, axis: int, ignore_index: int, reduction: str
 ) -> tuple[Any, Any]:
     """Both, by one softmax."""
-    counted = _check(labels, x.shape[axis], ignore_index)
+    counted = counted_labels(labels, x.shape[axis], ignore_index)
     safe = labels if counted is None else np.where(counted, labels, 0)
     rows = by_class(np, x, axis)
     if rows.size == 0:
         losses = np.zeros(rows.shape[:1], rows.dtype)
-        return _reduced(losses, labels, counted, reduction), x.copy()
+        return reduced_losses(losses, labels, counted, reduction), x.copy()
     shares = np.subtract(rows, _max(rows, 1, None, None, True))
-    elements, own = _own(shares, safe.reshape(-1))
+    elements, own = own_elements(shares, safe.reshape(-1))
     picked = elements[own]
     sums = _add(np.exp(shares, shares), 1, None, None, True)
     np.divide(shares, sums, shares)
     losses = np.log(sums.reshape(-1))
     np.subtract(losses, picked, losses)
     elements[own] = np.subtract(elements[own], constant(1, x.dtype))
-    scale = _scale(g, x, labels, counted, reduction)
+    scale = scale_of(g, x, labels, counted, reduction)
     np.multiply(shares, scale.reshape(-1, 1) if scale.ndim else scale, shares)
-    return _reduced(losses, labels, counted, reduction), as_before(np, shares, x, axis)
+    return reduced_losses(losses, labels, counted, reduction), as_before(np, shares, x, axis)
 
 
-def _own(rows: Array, labels: Array) -> tuple[Array, Any]:
+def own_elements(rows: Array, labels: Array) -> tuple[Array, Any]:
     """Memory of the rows, and the index of the elements in it that the labels say."""
     if not rows.flags.c_contiguous:
         return rows, (np.arange(len(rows)), labels)
@@ -125,7 +125,7 @@ def _own(rows: Array, labels: Array) -> tuple[Array, Any]:
     return rows.reshape(-1), np.add(index, labels.astype(_INDEX, copy=False), index)
 
 
-def _reduced(losses: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
+def reduced_losses(losses: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
     """The losses of samples, their sum, or their mean."""
     if counted is not None:
         losses[~counted.reshape(-1)] = 0
@@ -142,7 +142,7 @@ def _count(labels: Array, counted: Array | None) -> float:
     return float(count) or math.nan
 
 
-def _scale(g: Any, x: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
+def scale_of(g: Any, x: Array, labels: Array, counted: Array | None, reduction: str) -> Any:
     """How much the loss of each sample, or of all, counts."""
     if reduction == "mean":
         g = g / x.dtype.type(_count(labels, counted))

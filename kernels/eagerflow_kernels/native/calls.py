@@ -8,16 +8,22 @@ of their numbers: so the result depends on neither strides nor order in memory.
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
-from eagerflow_kernels.native.compiler import MachineCode, best_target
+from eagerflow_kernels import table
+from eagerflow_kernels.native import disk
+from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
 from eagerflow_kernels.native.form import Kind, Loops
-from eagerflow_kernels.native.library import OPS, loops_of
+from eagerflow_kernels.native.library import OPS, NativeOp, loops_of
 from eagerflow_kernels.native.llvm.module import TargetName, render
+from eagerflow_kernels.native.losses import losses_by
+from eagerflow_kernels.native.text import show
 from eagerflow_kernels.native.ufuncs import ufunc_of
 
 Array = np.ndarray[Any, Any]
@@ -25,25 +31,38 @@ Array = np.ndarray[Any, Any]
 #: dtypes whose ops have a callable form of ours
 _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 #: ops that only choose among bits, and casts, which NumPy's `astype` does
-_PORTABLE: Final = frozenset({"where", "cast", "logical_and", "logical_or", "logical_not"})
+_PORTABLE: Final = frozenset({
+    "where", "cast", "logical_and", "logical_or", "logical_not",
+    *(op.name for op in OPS.values() if op.hands_on),
+})  # fmt: skip
 
 _lock: Final = threading.Lock()
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 _made: Final[dict[tuple[Loops, TargetName], np.ufunc]] = {}
 
 
-def compiled(loops: Loops, target: TargetName | None = None) -> np.ufunc:
+def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = False) -> np.ufunc:
     """Loops as a function of NumPy.
 
     Args:
         loops: what to compile.
         target: for which processor; the best that this one can run by default.
+        keep: whether the machine code is kept on disk, and taken from there.
 
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
-    code = MachineCode(render(loops, target), target)
-    return ufunc_of(loops, code.address(loops.name), code)
+    key = disk.key_of(show(loops), target) if keep else ""
+    code = disk.shared().load(key) if keep else None
+    if code is None:
+        code = object_code(render(loops, target), target)
+        if keep:
+            disk.shared().store(key, code)
+    machine = MachineCode(code, target)
+    return ufunc_of(loops, machine.address(loops.name), machine)
 
 
 def native_ufunc(
@@ -58,19 +77,25 @@ def native_ufunc(
     loops = loops_of(name, *kinds, **attributes)
     key = (loops, target or best_target())
     with _lock:
-        found = _made.get(key)
-        if found is None:
-            found = _made[key] = compiled(*key)
-    return found
+        ufunc = _made.get(key)
+        if ufunc is None:
+            ufunc = _made[key] = compiled(*key, keep=True)
+    return ufunc
 
 
-def is_ufunc_of(name: str, kernel: object) -> bool:
-    """Whether a kernel is the callable form of an elementwise op, for some dtype."""
-    with _lock:
-        names = [loops.name for (loops, _), ufunc in _made.items() if ufunc is kernel]
-    return any(found.rpartition("_")[0] == name for found in names)
+#: the callable forms of losses, which are no kernels of regions
+LOSSES: Final = losses_by(compiled)
 
 
+def is_native_kernel(name: str, kernel: object) -> bool:
+    """Whether a kernel is the callable form of an op, for some dtype."""
+    op = OPS.get(name)
+    if op is None:
+        return False
+    return any(kernel is native_kernel(name, (dtype,) * op.inputs) for dtype in _CALLED)
+
+
+@cache
 def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None:
     """The callable form of an op, with the arguments of its portable kernel.
 
@@ -85,16 +110,58 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     Raises:
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
-    op = OPS.get(name)
-    kind = _CALLED.get(dtypes[0]) if dtypes and len(set(dtypes)) == 1 else None
-    if op is None or kind is None or name in _PORTABLE:
+    kind = _CALLED.get(dtypes[0]) if dtypes else None
+    if kind is None:
         return None
+    if name in LOSSES:
+        return LOSSES[name]
+    op = OPS.get(name)
+    if op is None or len(set(dtypes)) != 1 or name in _PORTABLE:
+        return None
+    if name == "standardize":
+        return standardize
+    if op.takes:
+        return with_attributes(op, kind)
     ufunc = native_ufunc(name, *[kind] * op.inputs)
     if not op.along_axis:
         return ufunc
     return (
         along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, needs_elements=op.needs_elements)
     )
+
+
+@cache
+def _known(name: str, kind: Kind, **attributes: Any) -> np.ufunc:
+    """As `native_ufunc`, without writing the loops down again to look them up."""
+    return native_ufunc(name, kind, **attributes)
+
+
+def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
+    """An elementwise op that takes attributes: a function of NumPy for each of their values."""
+
+    def function(x: Array, **attributes: Any) -> Any:
+        if any(attributes[name] != value for name, value in op.only.items()):
+            return portable(x, **attributes)
+        return _known(op.name, kind, **{name: attributes[name] for name in op.takes})(x)
+
+    portable: Any = table.find(op.name, "cpu", (f"float{kind[1:]}",), np)
+    return function
+
+
+def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> Any:
+    """Mean 0 and variance 1 along axes; mean and variance."""
+    count = math.prod(x.shape[a] for a in axis)
+    if count < least and x.size:
+        raise ValueError(f"too few values for each mean and variance: {count}")
+    ufunc = _known("standardize", _CALLED[x.dtype.name], eps=eps)
+    rows = rows_of(x, axis)
+    out, mean, var = ufunc(rows)
+    kept = [i for i in range(x.ndim) if i not in axis]
+    order = [*kept, *sorted(axis)]
+    back = [order.index(i) for i in range(x.ndim)]
+    out = out.reshape([x.shape[i] for i in order]).transpose(back)
+    shape = [1 if i in axis else n for i, n in enumerate(x.shape)]
+    return np.ascontiguousarray(out), np.reshape(mean, shape), np.reshape(var, shape)
 
 
 def along_axes(ufunc: np.ufunc, needs_elements: bool = False) -> Callable[..., Any]:
@@ -108,10 +175,8 @@ def along_axes(ufunc: np.ufunc, needs_elements: bool = False) -> Callable[..., A
     def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
         if needs_elements and x.size == 0 and any(x.shape[i] == 0 for i in axis):
             raise ValueError("zero-size array to a reduction which has no identity")
-        if len(axis) == 1:
-            return ufunc(x, axis=axis[0], keepdims=keepdims)
-        out = ufunc(rows_of(x, axis))
-        if keepdims:
+        out = ufunc(x, axis=axis[0]) if len(axis) == 1 else ufunc(rows_of(x, axis))
+        if keepdims:  # NumPy's own `keepdims` gives steps of axes of size 1 that no other op gives
             out = np.asarray(out).reshape([1 if i in axis else d for i, d in enumerate(x.shape)])
         return out
 

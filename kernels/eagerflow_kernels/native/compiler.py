@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import cache
 from types import ModuleType
@@ -15,7 +16,11 @@ _FEATURES: Final[dict[TargetName, tuple[str, ...]]] = {
     "x86-64-v3": ("avx2", "fma", "bmi2", "f16c", "movbe"),
 }
 _TRIPLE: Final = "x86_64-unknown-linux-gnu"
-_lock: Final = threading.Lock()  # llvmlite has one of its own, for each call; this is for the pair
+#: held while LLVM works; a process that is forked meanwhile would find LLVM's own locks taken
+_lock: Final = threading.Lock()
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
 
 
 @final
@@ -62,29 +67,33 @@ def best_target() -> TargetName:
     Raises:
         NoCompilerError: there is none.
     """
-    found = targets()
-    if not found:
+    usable = targets()
+    if not usable:
         raise NoCompilerError("native kernels need a processor with AVX2 and FMA")
-    return found[0]
+    return usable[0]
 
 
 @final
 class MachineCode:
-    """A module that is ready to run; it is freed with this object.
+    """Machine code that is ready to run; it is freed with this object.
+
+    Args:
+        code: what `object_code` gave.
+        target: what it was made for.
 
     Attributes:
-        target: what it was made for.
+        target: the same.
     """
 
     __slots__ = ("_engine", "target")
 
-    def __init__(self, text: str, target: TargetName) -> None:
+    def __init__(self, code: bytes, target: TargetName) -> None:
         llvm = _llvm()
         with _lock:
-            module = llvm.parse_assembly(text)
-            module.verify()
             # an engine takes its target machine with it when it goes: each has its own
-            self._engine: Any = llvm.create_mcjit_compiler(module, _machine(target))
+            nothing = llvm.parse_assembly("")
+            self._engine: Any = llvm.create_mcjit_compiler(nothing, _machine(target))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
         self.target = target
 
@@ -100,9 +109,13 @@ def _machine(target: TargetName) -> Any:
 
 def assembly(text: str, target: TargetName) -> str:
     """The machine code of a module for people."""
-    return str(_machine(target).emit_assembly(_llvm().parse_assembly(text)))
+    with _lock:
+        return str(_machine(target).emit_assembly(_llvm().parse_assembly(text)))
 
 
 def object_code(text: str, target: TargetName) -> bytes:
     """The machine code of a module as a file in the format of the platform."""
-    return bytes(_machine(target).emit_object(_llvm().parse_assembly(text)))
+    with _lock:
+        module = _llvm().parse_assembly(text)
+        module.verify()
+        return bytes(_machine(target).emit_object(module))

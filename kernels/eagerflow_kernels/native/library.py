@@ -6,14 +6,14 @@ in every form.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow_kernels.native.form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
-from eagerflow_kernels.native.functions import arithmetic, exponential, rows
+from eagerflow_kernels.native.functions import activations, arithmetic, exponential, rows
 
-Rule = Callable[..., int]
+Rule = Callable[..., Any]
 
 
 @final
@@ -30,6 +30,9 @@ class NativeOp:
         keeps_axis: whether its result has that axis.
         needs_elements: whether it is an error to have none along it.
         condition: whether the first input is a bool.
+        takes: the attributes of the op that the rule takes.
+        hands_on: whether it only looks at its input in another way.
+        only: attributes of the op that must have these values; with others it is portable.
     """
 
     name: str
@@ -40,6 +43,9 @@ class NativeOp:
     keeps_axis: bool = False
     needs_elements: bool = False
     condition: bool = False
+    takes: tuple[str, ...] = ()
+    hands_on: bool = False
+    only: Mapping[str, Any] = field(default_factory=dict)
 
 
 _NUMBERS: Final = (*FLOATS, *INTEGERS)
@@ -58,7 +64,10 @@ _OPS: Final = (
     NativeOp("rsqrt", arithmetic.rsqrt),
     NativeOp("maximum", arithmetic.maximum, 2, _NUMBERS),
     NativeOp("minimum", arithmetic.minimum, 2, _NUMBERS),
-    NativeOp("relu", arithmetic.relu),
+    NativeOp("relu", activations.relu),
+    NativeOp("leaky_relu", activations.leaky_relu, takes=("slope",)),
+    NativeOp("silu", activations.silu, takes=("order",)),
+    NativeOp("gelu", activations.gelu, takes=("order",), only={"approximate": "tanh"}),
     NativeOp("round", arithmetic.round_to_even),
     NativeOp("floor", arithmetic.floor),
     NativeOp("ceil", arithmetic.ceil),
@@ -74,6 +83,10 @@ _OPS: Final = (
     NativeOp("logical_not", arithmetic.logical_not, 1, _ALL),
     NativeOp("where", arithmetic.where, 3, _ALL, condition=True),
     NativeOp("cast", arithmetic.cast, 1, _ALL),
+    NativeOp("broadcast_to", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("expand_dims", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("reshape", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("squeeze", arithmetic.same, 1, _ALL, hands_on=True),
     NativeOp("exp", exponential.exp),
     NativeOp("log", exponential.log),
     NativeOp("tanh", exponential.tanh),
@@ -85,6 +98,7 @@ _OPS: Final = (
     NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
     NativeOp("log_softmax", rows.log_softmax, along_axis=True, keeps_axis=True),
     NativeOp("logsumexp", rows.logsumexp, along_axis=True),
+    NativeOp("standardize", rows.standardize, along_axis=True, keeps_axis=True, takes=("eps",)),
 )
 
 OPS: Final[dict[str, NativeOp]] = {op.name: op for op in _OPS}
@@ -118,6 +132,6 @@ def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
     if not right:
         raise KeyError(f"{name} is not native for {', '.join(kinds)}")
     b = LoopBuilder([LoopArray(kind, inner=op.along_axis) for kind in kinds])
-    result = op.rule(b, *(b.load(i) for i in range(op.inputs)), **attributes)
+    made = op.rule(b, *(b.load(i) for i in range(op.inputs)), **attributes)
     suffixes = [*kinds[-1:], *map(str, attributes.values())]
-    return b.build("_".join([name, *suffixes]), [result])
+    return b.build("_".join([name, *suffixes]), list(made) if isinstance(made, tuple) else [made])

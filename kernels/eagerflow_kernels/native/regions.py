@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.form import LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.form import Kind, LoopArray, LoopBuilder, Loops
 from eagerflow_kernels.native.library import OPS
 from eagerflow_kernels.native.llvm.module import TargetName
 from eagerflow_kernels.native.threads import call_split
@@ -30,7 +31,8 @@ class FusedNode:
     Attributes:
         op: a name of `library.OPS`. One that runs along an axis runs along the inner one; a
             reduction gives one value per row, which all elements of the row have in common.
-        inputs: numbers of values: those of the region's inputs first, then one per node.
+        inputs: numbers of values: those of the region's inputs first, then its constants, then
+            those of each node.
         attributes: what the rule of the op takes.
     """
 
@@ -41,7 +43,8 @@ class FusedNode:
 
 def fuse(
     name: str, inputs: Sequence[LoopArray], nodes: Sequence[FusedNode], outputs: Sequence[int],
-    checks: Sequence[int] = (),
+    checks: Sequence[int] = (), constants: Sequence[tuple[Kind, int]] = (),
+    inner: list[bool] | None = None,
 ) -> Loops:  # fmt: skip
     """The loops of a region.
 
@@ -52,6 +55,8 @@ def fuse(
         outputs: which values it gives.
         checks: values that are bool and must hold for all elements. If there are some, there is one
             more output, i32: 0, or the number, from 1, of the last check that failed.
+        constants: numbers that are the same in each call, by their bits.
+        inner: which outputs have an element for each element of a row; as their values if None.
 
     >>> from eagerflow_kernels.native.form import LoopArray
     >>> from eagerflow_kernels.native.text import show
@@ -68,13 +73,14 @@ def fuse(
     """
     b = LoopBuilder(list(inputs))
     values = [b.load(i) for i in range(len(inputs))]
+    values += [b.bit_pattern(bits, kind) for kind, bits in constants]
     for node in nodes:
-        terms = [values[x] for x in node.inputs]
-        values.append(OPS[node.op].rule(b, *terms, **node.attributes))
+        made = OPS[node.op].rule(b, *[values[x] for x in node.inputs], **node.attributes)
+        values += made if isinstance(made, tuple) else (made,)
     results = [values[x] for x in outputs]
     if checks:
         results.append(_status(b, [values[x] for x in checks], any(a.inner for a in inputs)))
-    return b.build(name, results)
+    return b.build(name, results, inner)
 
 
 def _status(b: LoopBuilder, checks: list[int], inner: bool) -> int:
@@ -94,6 +100,7 @@ class NativeRegion:
 
     Attributes:
         loops: what it computes.
+        keep: whether machine code is kept on disk.
         ufunc: the function of NumPy that does it in one thread.
         checked: whether its last result says which check failed.
 
@@ -104,13 +111,22 @@ class NativeRegion:
     (LoopArray(kind='f32', inner=False),)
     """
 
-    __slots__ = ("checked", "loops", "ufunc")
+    __slots__ = ("__weakref__", "checked", "loops", "ufunc")
 
     def __init__(
-        self, loops: Loops, checked: bool = False, target: TargetName | None = None
-    ) -> None:
+        self, loops: Loops, checked: bool = False, target: TargetName | None = None,
+        *, keep: bool = False,
+    ) -> None:  # fmt: skip
         self.loops, self.checked = loops, checked
-        self.ufunc = compiled(loops, target)
+        self.ufunc = compiled(loops, target, keep=keep)
+
+    @staticmethod
+    def of(loops: Loops) -> NativeRegion:
+        """The region of loops, the same one as long as somebody has it; kept on disk."""
+        region = _regions.get(loops.name)
+        if region is None or region.loops != loops:
+            region = _regions[loops.name] = NativeRegion(loops, keep=True)
+        return region
 
     def __call__(self, *arrays: Any, threads: int = 1) -> Any:
         """The results, as `ufunc` gives them; without the status of checks.
@@ -136,6 +152,9 @@ class NativeRegion:
                 worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0])
             )
         return values[0] if len(values) == 1 else tuple(values)
+
+
+_regions: Final[WeakValueDictionary[str, NativeRegion]] = WeakValueDictionary()
 
 
 @final

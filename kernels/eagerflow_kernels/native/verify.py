@@ -124,6 +124,6 @@ def verify_llvm(text: str) -> None:
         LoopError: a line allows another result than that of the loop form.
     """
     for line in text.splitlines():
-        found = _FORBIDDEN.search(_ALLOWED.sub("", line.partition(";")[0]))
-        if found:
-            raise LoopError(f"{found[0]!r} leaves the result open: {line.strip()}")
+        forbidden = _FORBIDDEN.search(_ALLOWED.sub("", line.partition(";")[0]))
+        if forbidden:
+            raise LoopError(f"{forbidden[0]!r} leaves the result open: {line.strip()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -64,12 +65,18 @@ def test_text() -> None:
     )
 
 
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "cast": {"kind": "f64"}, "leaky_relu": {"slope": 0.1}, "silu": {"order": 1},
+    "gelu": {"order": 1}, "standardize": {"eps": 1e-5},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", sorted(OPS))
 def test_every_op_is_verified_and_shown(name: str) -> None:
     op = OPS[name]
     for kind in op.kinds:
         kinds = ("bool", *[kind] * (op.inputs - 1)) if op.condition else (kind,) * op.inputs
-        loops = loops_of(name, *kinds, **({"kind": "f64"} if name == "cast" else {}))
+        loops = loops_of(name, *kinds, **_ATTRIBUTES.get(name, {}))
         verify(loops)
         assert len(show(loops).splitlines()) == len(loops.terms) + 2
 

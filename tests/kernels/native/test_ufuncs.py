@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled, native_ufunc
-from eagerflow_kernels.native.compiler import MachineCode, best_target
+from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
 from eagerflow_kernels.native.library import loops_of
 from eagerflow_kernels.native.llvm.module import render
 from eagerflow_kernels.native.ufuncs import ufunc_of
@@ -26,7 +26,7 @@ class _Code:
 @needs_compiler
 def test_code_lives_as_long_as_its_function_and_no_longer() -> None:
     loops = loops_of("square", "f32")
-    code = MachineCode(render(loops, best_target()), best_target())
+    code = MachineCode(object_code(render(loops, best_target()), best_target()), best_target())
     kept = _Code()
     dies = weakref.ref(kept)
     function = ufunc_of(loops, code.address(loops.name), kept)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+
 from eagerflow_kernels.native.form import FLOATS, Kind, LoopBuilder
+
+
+def nearest(b: LoopBuilder, value: float, like: int) -> int:
+    """The number nearest to a value, of the kind of a term."""
+    form = "<f" if b.kind(like) == "f32" else "<d"
+    rounded: float = struct.unpack(form, struct.pack(form, value))[0]
+    return b.constant(rounded, like)
+
+
+def same(b: LoopBuilder, x: int) -> int:
+    """X as it is."""
+    return x
 
 
 def add(b: LoopBuilder, x: int, y: int) -> int:
@@ -67,11 +81,6 @@ def maximum(b: LoopBuilder, x: int, y: int) -> int:
 def minimum(b: LoopBuilder, x: int, y: int) -> int:
     """The smaller one; NaN if one is."""
     return b.apply("minimum", x, y)
-
-
-def relu(b: LoopBuilder, x: int) -> int:
-    """The larger of x and 0."""
-    return b.apply("maximum", x, b.constant(0, x))
 
 
 def equal(b: LoopBuilder, x: int, y: int) -> int:

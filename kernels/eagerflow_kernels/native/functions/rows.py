@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eagerflow_kernels.native.form import LoopBuilder
+from eagerflow_kernels.native.functions.arithmetic import nearest, reciprocal
 from eagerflow_kernels.native.functions.exponential import exp, log
 
 
@@ -45,3 +46,21 @@ def logsumexp(b: LoopBuilder, x: int) -> int:
     safe = b.apply("select", finite, top, b.constant(0, top))
     below = b.reduce("sum", exp(b, b.apply("subtract", x, safe)))
     return b.apply("add", safe, log(b, below))
+
+
+def standardize(b: LoopBuilder, x: int, *, eps: float) -> tuple[int, int, int]:
+    """X less its mean, over the root of its variance; mean and variance."""
+    size = b.size(b.kind(x))
+    centre = b.apply("divide", b.reduce("sum", x), size)
+    rest = b.apply("subtract", x, centre)
+    spread = b.apply("divide", b.reduce("sum", b.apply("multiply", rest, rest)), size)
+    root = b.apply("sqrt", b.apply("add", spread, nearest(b, eps, x)))
+    return b.apply("multiply", rest, reciprocal(b, root)), centre, spread
+
+
+def shares_and_losses(b: LoopBuilder, x: int, scale: int) -> tuple[int, int, int]:
+    """What the softmax gives, times a number; log and largest of what is below a loss."""
+    top = b.reduce("max", x)
+    e = exp(b, b.apply("subtract", x, top))
+    total = b.reduce("sum", e)
+    return b.apply("multiply", b.apply("divide", e, total), scale), log(b, total), top

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from eagerflow_kernels.native.form import BYTES, Kind
+from eagerflow_kernels.native.pace import breathe
 
 _TYPES: Final[dict[Kind, str]] = {
     "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1"
@@ -73,6 +74,7 @@ class Emitter:
 
     def value(self, text: str) -> str:
         """The name of the value of an instruction."""
+        breathe()
         name = self._name_of("%v")
         self.lines.append(f"{name} = {text}")
         return name

@@ -61,10 +61,13 @@ def _stages(loops: Loops) -> list[int]:
     return stages
 
 
-def _uses(loops: Loops, stages: list[int], roots: list[set[int]]) -> dict[int, int]:
+def _uses(
+    loops: Loops, stages: list[int], roots: list[set[int]], again: set[int]
+) -> dict[int, int]:
     """Terms of elements that a later pass than their own reads directly, and the last that does.
 
-    A cheap term is none of them; what it is made of is looked at in its place.
+    A cheap term is none of them, and none that is computed ``again``; what these are made of is
+    looked at in their place.
     """
     last: dict[int, int] = {}
     for stage, wanted in enumerate(roots):
@@ -76,7 +79,7 @@ def _uses(loops: Loops, stages: list[int], roots: list[set[int]]) -> dict[int, i
             if number in seen or not term.inner:
                 continue
             seen.add(number)
-            if stages[number] < stage and term.operation not in _CHEAP:
+            if stages[number] < stage and term.operation not in _CHEAP and number not in again:
                 last[number] = stage
             else:
                 pending.extend(term.operands)
@@ -85,9 +88,20 @@ def _uses(loops: Loops, stages: list[int], roots: list[set[int]]) -> dict[int, i
 
 def _holders(loops: Loops, stages: list[int], roots: list[set[int]]) -> dict[int, int]:
     """Which output holds which term until it is read again."""
+    again: set[int] = set()
+    while True:
+        uses = _uses(loops, stages, roots, again)
+        holders = _places(loops, stages, uses)
+        homeless = uses.keys() - holders.keys()
+        if not homeless:
+            return holders
+        again |= homeless  # what they are made of is then read later than it seemed
+
+
+def _places(loops: Loops, stages: list[int], uses: dict[int, int]) -> dict[int, int]:
+    """An output for as many terms as possible, those first that take longest to compute."""
     holders: dict[int, int] = {}
     taken: set[int] = set()
-    uses = _uses(loops, stages, roots)
     for number, until in sorted(uses.items(), key=lambda use: -_weight(loops, use[0])):
         for output, array in enumerate(loops.outputs):
             result = loops.results[output]

@@ -144,14 +144,14 @@ class _Rows:
             x for n in (*row_pass.terms, *row_pass.reductions) for x in self.loops.terms[n].operands
         }
         wanted |= {x for _, x in row_pass.stores}
-        found = {}
+        splats = {}
         for x in sorted(wanted):
             term = self.loops.terms[x]
             if term.operation == "constant":
-                found[x] = constant(term.constant, term.kind, self.width)
+                splats[x] = constant(term.constant, term.kind, self.width)
             elif not term.inner and x in self.values:
-                found[x] = self.e.splat(term.kind, self.width, self.values[x])
-        return found
+                splats[x] = self.e.splat(term.kind, self.width, self.values[x])
+        return splats
 
     # --- terms of the elements --------------------------------------------------------------
 
@@ -273,13 +273,13 @@ class _Rows:
                     results[slot] = self._added(term, results[slot], x, masks[n])
             return results
 
-        found = e.loop(count, TALLIES * steps, step, carried)
+        totals = e.loop(count, TALLIES * steps, step, carried)
         for k, number in enumerate(row_pass.reductions):
             kind = self.loops.terms[number].kind
             for part in range(parts):
                 at = e.offset(self.memory[number][1], str(part * width * BYTES[kind]))
                 e.line(
-                    f"store {type_of(kind, width)} {found[k * parts + part]}, ptr {at}, align 16"
+                    f"store {type_of(kind, width)} {totals[k * parts + part]}, ptr {at}, align 16"
                 )
 
     def _added(self, term: Term, tally: str, x: str, mask: str | None) -> str:

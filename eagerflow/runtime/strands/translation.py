@@ -1,20 +1,22 @@
-"""The script of a partition: its nodes as statements, in the order of all partitions."""
+"""Translates partitions: nodes of a lowered graph become statements, in one order for all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import final
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath
 from eagerflow.graph.lowering.steering import is_steering
+from eagerflow.graph.signatures import is_constant, lead_of
 from eagerflow.placement.cut import Partition
 from eagerflow.runtime.generated.tier import RegionCode
-from eagerflow.runtime.region_graphs import is_constant, readers_of, region_graph
+from eagerflow.runtime.region_graphs import readers_of, region_graph
 from eagerflow.runtime.strands.order import LEAVE, Item, LoopItem, OrderedCut
 from eagerflow.runtime.strands.statements import (
     Assign,
+    Await,
     Guard,
     Leave,
     LoopStatement,
@@ -27,14 +29,16 @@ from eagerflow.types import TensorType
 
 
 @final
-class Script:
-    """What a partition does.
+class TranslatedPartition:
+    """A partition as statements, of which its strand is made.
 
     Args:
         partition: the partition.
         order: of all partitions.
         number: of the executable, for events.
         first: how many regions those before it have.
+        waiting: the ops that may have to wait.
+        is_heavy: whether nodes are worth a thread of their own.
 
     Attributes:
         partition: the same.
@@ -48,7 +52,12 @@ class Script:
         GraphError: something in it is not made of loops and branches as lowering makes them.
     """
 
-    def __init__(self, partition: Partition, order: OrderedCut, number: int, first: int) -> None:
+    def __init__(
+        self, partition: Partition, order: OrderedCut, number: int, first: int,
+        waiting: Container[str], is_heavy: Callable[[Sequence[Node]], bool],
+    ) -> None:  # fmt: skip
+        self.waiting = waiting
+        self.is_heavy = is_heavy
         self.partition = partition
         self.order = order
         self.number = number
@@ -61,14 +70,16 @@ class Script:
         self.inputs = [self.new(v) for v in partition.graph.inputs]
         self.choices: dict[tuple[FramePath, Value], str] = {}
         self.loops = 0
+        self.waits = 0
         #: by frame what enters it, and by what goes back, and by frame, what is carried through it
         self.enters: dict[str, list[Node]] = {}
         self.back: dict[str, list[Node]] = {}
         self.merges: dict[str, list[Node]] = {}
         for node in partition.graph.nodes:
-            if node.op == "Enter":
+            lead = lead_of(node.op)
+            if lead == "enter":
                 self.enters.setdefault(node.attrs["frame"], []).append(node)
-            elif node.op == "Merge" and "back" in node.attrs:
+            elif lead == "join" and "back" in node.attrs:
                 self.back.setdefault(node.attrs["back"], []).append(node)
                 (_, frame) = self.paths.nodes[node][-1]
                 self.merges.setdefault(frame, []).append(node)
@@ -98,11 +109,11 @@ class Script:
 class _Block:
     """Makes the statements of the outermost block, or of an iteration of a loop."""
 
-    def __init__(self, script: Script, loop: str, frame: FramePath) -> None:
-        self.script = script
+    def __init__(self, whole: TranslatedPartition, loop: str, frame: FramePath) -> None:
+        self.whole = whole
         self.loop = loop
         self.frame = frame
-        self.test = script.order.tests.get((script.partition, loop))
+        self.test = whole.order.tests.get((whole.partition, loop))
         self.goes_on = ""  # the variable that says whether there is another iteration
         self.later: dict[str, str] = {}  # what the loop-carried variables are in the next one
         self.made: list[Statement] = []
@@ -116,7 +127,7 @@ class _Block:
         for item in items:
             if isinstance(item, LoopItem):
                 self.add_loop(item)
-            elif self.script.order.partition[item] is self.script.partition:
+            elif self.whole.order.partition[item] is self.whole.partition:
                 self.add(item)
         self.flush()
         return self.made
@@ -124,7 +135,7 @@ class _Block:
     # --- where ---
 
     def guard(self, path: FramePath) -> Guard:
-        return self.script.guard(path, len(self.frame) + self.is_late(path))
+        return self.whole.guard(path, len(self.frame) + self.is_late(path))
 
     def is_late(self, path: FramePath) -> bool:
         """Whether a frame path lies behind the question whether the loop goes on."""
@@ -139,19 +150,22 @@ class _Block:
     # --- nodes ---
 
     def add(self, node: Node) -> None:
-        path = self.script.paths.nodes[node]
-        if self.loop and self.script.order.part(node, self.depth) == LEAVE:
-            if node.op not in ("Exit", "Identity"):
+        path, lead = self.whole.paths.nodes[node], lead_of(node.op)
+        if self.loop and self.whole.order.part(node, self.depth) == LEAVE:
+            if lead != "leave" and node.op != "Identity":
                 raise GraphError(f"&{node.name} runs when a loop has ended, and within it")
             self.alias(node)
-        elif node.op in ("Identity", "Exit", "Enter"):
+        elif lead in ("leave", "enter") or node.op == "Identity":
             self.alias(node)
-        elif node.op == "Send":
+        elif lead == "send":
             self.collect(path)
             self.sends.append(node)
-        elif is_steering(node.op) or node.op == "Recv":
+        elif is_steering(node.op):
             self.flush()
             self.steer(node, path)
+        elif node.op in self.whole.waiting:
+            self.flush()
+            self.wait(node, path)
         else:
             if self.sends:
                 self.flush()
@@ -167,36 +181,46 @@ class _Block:
         (value,) = node.inputs
         if value.node in self.nodes:
             self.flush()
-        self.script.names[node.outputs[0]] = self.script.name(value)
+        self.whole.names[node.outputs[0]] = self.whole.name(value)
 
     def steer(self, node: Node, path: FramePath) -> None:
-        if node.op == "Switch":
+        lead = lead_of(node.op)
+        if lead == "branch":
             self.switch(node, path)
-        elif node.op == "Merge":
+        elif lead == "join":
             if "back" not in node.attrs:  # else the loop has it
-                self.merge(node, path)
-        elif node.op == "NextIteration":
+                self.merge(node)
+        elif lead == "repeat":
             self.next(node)
         elif node.op == "Slice":
-            values, at = map(self.script.name, node.inputs)
-            name = self.script.new(node.outputs[0])
+            values, at = map(self.whole.name, node.inputs)
+            name = self.whole.new(node.outputs[0])
             text = f"{values}[{at}, ...]"
             self.put(Assign(self.guard(path), node, text, (values, at), (name,)), path)
-        elif node.op == "Recv":
-            made = tuple(map(self.script.new, node.outputs))
+        elif lead == "receive":
+            made = tuple(map(self.whole.new, node.outputs))
             self.put(PassOver(self.guard(path), node, makes=made), path)
         else:
             raise GraphError(f"&{node.name} has no statement")
 
+    def wait(self, node: Node, path: FramePath) -> None:
+        whole = self.whole
+        if whole.order.size_values.get(node):
+            raise GraphError(f"&{node.name} waits, and names sizes that it does not take")
+        given = tuple(map(whole.name, node.inputs))
+        made = tuple(map(whole.new, node.outputs))
+        self.put(Await(self.guard(path), node, whole.waits, given, made), path)
+        whole.waits += 1
+
     def switch(self, node: Node, path: FramePath) -> None:
-        script = self.script
+        whole = self.whole
         value, predicate = node.inputs
         for output in node.outputs:
-            script.names[output] = script.name(value)
-        if (path, predicate) in script.choices:
+            whole.names[output] = whole.name(value)
+        if (path, predicate) in whole.choices:
             return
-        chosen = script.choices[path, predicate] = f"c{len(script.choices)}"
-        asked, kind = script.name(predicate), predicate.type
+        chosen = whole.choices[path, predicate] = f"c{len(whole.choices)}"
+        asked, kind = whole.name(predicate), predicate.type
         text = f"choose({asked}, {len(node.outputs)})"
         if isinstance(kind, TensorType) and kind.dtype.kind == "bool":
             text = f"0 if {asked} else 1"
@@ -204,17 +228,17 @@ class _Block:
         if predicate is self.test and path == self.frame:
             self.goes_on = chosen
 
-    def merge(self, node: Node, path: FramePath) -> None:
-        made = self.script.new(node.outputs[0])
+    def merge(self, node: Node) -> None:
+        made = self.whole.new(node.outputs[0])
         for value in node.inputs:
-            there = self.script.paths.values[value]
-            name = self.script.name(value)
+            there = self.whole.paths.values[value]
+            name = self.whole.name(value)
             self.put(Assign(self.guard(there), node, name, (name,), (made,)), there)
 
     def next(self, node: Node) -> None:
-        for merge in self.script.back.get(node.name, ()):
-            name = self.script.names[merge.outputs[0]]
-            self.later[name] = self.script.name(node.inputs[0])
+        for merge in self.whole.back.get(node.name, ()):
+            name = self.whole.names[merge.outputs[0]]
+            self.later[name] = self.whole.name(node.inputs[0])
 
     # --- regions ---
 
@@ -230,44 +254,44 @@ class _Block:
         if nodes:
             self.put(self.region(nodes, self.guard(path)), path)
         for node in sends:
-            given = tuple(map(self.script.name, node.inputs))
+            given = tuple(map(self.whole.name, node.inputs))
             self.put(PassOver(self.guard(path), node, reads=given), path)
 
     def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
-        script = self.script
+        whole = self.whole
         graph, inputs, outputs = region_graph(
-            script.partition.graph, nodes, script.order.size_values, script.readers
+            whole.partition.graph, nodes, whole.order.size_values, whole.readers
         )
-        count = script.first + len(script.regions)
-        code = RegionCode(graph, script.number, graph.name, count)
+        count = whole.first + len(whole.regions)
+        code = RegionCode(graph, whole.number, graph.name, count)
         made = RunRegion(
-            guard, count, code, nodes, tuple(map(script.name, inputs)),
-            tuple(map(script.new, outputs)),
+            guard, count, code, nodes, tuple(map(whole.name, inputs)),
+            tuple(map(whole.new, outputs)), code.checked and whole.is_heavy(nodes),
         )  # fmt: skip
-        script.regions.append(made)
+        whole.regions.append(made)
         return made
 
     # --- loops ---
 
     def add_loop(self, item: LoopItem) -> None:
-        script = self.script
-        enters = script.enters.get(item.frame)
+        whole = self.whole
+        enters = whole.enters.get(item.frame)
         if not enters:
             return
         self.flush()
-        frame = script.paths.values[enters[0].outputs[0]]
+        frame = whole.paths.values[enters[0].outputs[0]]
         path = frame[:-1]
-        loop = LoopStatement(self.guard(path), enters[0], f"n{script.loops}")
-        script.loops += 1
+        loop = LoopStatement(self.guard(path), enters[0], f"n{whole.loops}")
+        whole.loops += 1
         for enter in enters:
             if enter.attrs.get("backwards"):
-                loop.length = script.name(enter.inputs[0])
-        for merge in script.merges.get(item.frame, ()):
-            before = script.name(merge.inputs[0])
-            made = script.new(merge.outputs[0])
+                loop.length = whole.name(enter.inputs[0])
+        for merge in whole.merges.get(item.frame, ()):
+            before = whole.name(merge.inputs[0])
+            made = whole.new(merge.outputs[0])
             self.put(Assign(self.guard(path), merge, before, (before,), (made,)), path)
             loop.merges += (made,)
-        block = _Block(script, item.frame, frame)
+        block = _Block(whole, item.frame, frame)
         test = block.fill(item.items)
         if not block.goes_on or set(block.later) != set(loop.merges):
             raise GraphError(f"the loop {item.frame} does not say how it goes on")
@@ -277,4 +301,4 @@ class _Block:
 
 
 def _sent(one: Statement) -> Sequence[Node]:
-    return (one.node,) if isinstance(one, PassOver) and one.node.op == "Send" else ()
+    return (one.node,) if isinstance(one, PassOver) and lead_of(one.node.op) == "send" else ()

@@ -1,0 +1,242 @@
+"""What an instruction can be in a native kernel, or why it can be in none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, TypeAlias, final
+
+from eagerflow.core.op import find_op, get_op
+from eagerflow.graph.ir import Node
+from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.value_types import NumberType
+from eagerflow.hardware import Device
+from eagerflow.resources.variable import VariableState
+from eagerflow.types import TensorType
+from eagerflow_kernels.native.form import FLOATS, INTEGERS, Kind
+from eagerflow_kernels.native.library import OPS, NativeOp
+
+#: dtypes that kernels have
+KINDS: Final[Mapping[str, Kind]] = {
+    "float32": "f32", "float64": "f64", "int32": "i32", "int64": "i64", "bool": "bool"
+}  # fmt: skip
+
+#: a shape whose symbolic sizes are texts, so that shapes can be compared and looked up
+Space: TypeAlias = tuple[int | str, ...]
+
+
+class Line(Protocol):
+    """An instruction: a node with the numbers of its values (see `runtime.generated`)."""
+
+    @property
+    def single(self) -> Node | None:
+        """The node; None for what is more than that."""
+
+    @property
+    def blocks(self) -> Sequence[Any]:
+        """The branches, or the parts of a loop, that belong to it."""
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The values that it takes."""
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The values that it makes."""
+
+    @property
+    def reads(self) -> tuple[int, ...]:
+        """All values that must be there before, those of sizes included."""
+
+
+class Program(Protocol):
+    """What is known of values."""
+
+    @property
+    def kinds(self) -> Sequence[TensorType | NumberType | None]:
+        """The type of each."""
+
+    @property
+    def devices(self) -> Sequence[Device | None]:
+        """Where each is."""
+
+    @property
+    def constants(self) -> Mapping[int, Any]:
+        """The arrays of those that never change."""
+
+
+#: whether an op of an instruction runs eagerflow's own kernel, not one of a user
+IsOwn: TypeAlias = Callable[[Any], bool]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What an instruction is in a kernel.
+
+    Attributes:
+        what: ``"elements"`` computes element by element, ``"reduction"`` reduces axes, ``"along"``
+            computes elements from all along an axis, ``"update"`` computes the new value of a
+            variable element by element, ``"read"`` takes the value of one. ``"repeat"`` and
+            ``"view"`` hand on what they take, for more elements or with other axes of size 1.
+        space: the shape that it goes through.
+        axes: those that it reduces, or goes along.
+        op: the name of the rule; empty for what only hands on its input.
+    """
+
+    what: Literal["elements", "reduction", "along", "update", "read", "repeat", "view"]
+    space: Space
+    axes: tuple[int, ...] = ()
+    op: str = ""
+
+
+def role_of(program: Program, line: Line, is_own: IsOwn) -> Role | str:
+    """The role of an instruction, or why it has none."""
+    node = line.single
+    if node is None or kind_of(node.op) != "op":
+        return "it steers what runs"
+    op = find_op(node.op)
+    if op is None:
+        return "it is no op on arrays"
+    wrong = _wrong_values(program, (*line.inputs, *line.outputs))
+    if wrong:
+        return wrong
+    if op.reads_variable or op.updates is not None or node.op == "assign":
+        return _role_of_state(program, line, node, is_own)
+    if op.effect != "pure":
+        return "it has an effect"
+    rule = OPS.get(node.op)
+    if rule is None:
+        return "it has no native kernel"
+    if not is_own(line):
+        return "its kernel is a user's"
+    return _role_of_rule(program, line, node, rule)
+
+
+def _wrong_values(program: Program, registers: Sequence[int]) -> str | None:
+    """Why kernels cannot take these values."""
+    for register in registers:
+        kind, device = program.kinds[register], program.devices[register]
+        if not isinstance(kind, TensorType):
+            return "it takes or gives a Python number"
+        if kind.dtype.name not in KINDS:
+            return f"native kernels have no {kind.dtype.name}"
+        if device is None or device.backend.kind != "cpu":
+            return f"it is on {device}"
+    return None
+
+
+def type_at(program: Program, register: int) -> TensorType:
+    """The type of a value that is a tensor."""
+    kind = program.kinds[register]
+    assert isinstance(kind, TensorType)
+    return kind
+
+
+def kind_at(program: Program, register: int) -> Kind:
+    """The kind of its elements."""
+    return KINDS[type_at(program, register).dtype.name]
+
+
+def space_at(program: Program, register: int) -> Space:
+    """The shape of a value that is a tensor."""
+    return tuple([n if type(n) is int else str(n) for n in type_at(program, register).shape])
+
+
+def _role_of_state(program: Program, line: Line, node: Node, is_own: IsOwn) -> Role | str:
+    op = get_op(node.op)
+    variable = node.attrs.get("resource")
+    if type(variable) is not VariableState or not is_own(line):
+        return "its kernel is a user's"
+    space = space_at(program, line.outputs[0])
+    if op.reads_variable:
+        return Role("read", space)
+    given = space_at(program, line.inputs[0])
+    if not all(type(size) is int for size in (*space, *given)):
+        return "the size of what it assigns is known only when it runs"
+    if op.updates is None and given != space:
+        return "what it assigns has another shape than the variable"
+    if KINDS[variable.dtype.name] == "bool" and op.updates is not None:
+        return "it adds bools"
+    return Role("update", space, op=op.updates or "")
+
+
+def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> Role | str:
+    kinds = [kind_at(program, r) for r in line.inputs]
+    if rule.condition and kinds.pop(0) != "bool":
+        return "its condition is no bool"
+    if len(set(kinds)) != 1 or kinds[0] not in rule.kinds:
+        return f"its native kernel takes no {'/'.join(dict.fromkeys(kinds))}"
+    made = kind_at(program, line.outputs[0])
+    if node.op == "cast":
+        if kinds[0] in FLOATS and made in INTEGERS:
+            return "a cast to integers is NumPy's"
+        return Role("elements", space_at(program, line.outputs[0]), op="cast")
+    if rule.hands_on:
+        return _role_of_view(program, line)
+    if rule.along_axis:
+        return _role_along(program, line, node, rule)
+    for name, value in rule.only.items():
+        if node.attrs[name] != value:
+            return f"its native kernel is for {name}={value!r}"
+    return Role("elements", space_at(program, line.outputs[0]), op=node.op)
+
+
+def _role_of_view(program: Program, line: Line) -> Role | str:
+    given, made = space_at(program, line.inputs[0]), space_at(program, line.outputs[0])
+    if [n for n in given if n != 1] == [n for n in made if n != 1]:
+        return Role("view", made) if given != made else "there is nothing to compute"
+    if len(given) <= len(made) and all(
+        n in (1, m) for n, m in zip(reversed(given), reversed(made), strict=False)
+    ):
+        return Role("repeat", made)
+    return "there is nothing to compute"
+
+
+def _role_along(program: Program, line: Line, node: Node, rule: NativeOp) -> Role | str:
+    given = space_at(program, line.inputs[0])
+    axis: Any = node.attrs["axis"]
+    axes = tuple(axis) if isinstance(axis, tuple) else (axis,)
+    if not axes or not given:
+        return "it reduces no axis"
+    if node.attrs.get("least"):
+        return "it may have too few elements"
+    what: Literal["along", "reduction"] = "along" if rule.keeps_axis else "reduction"
+    return Role(what, given, tuple(sorted(axes)), node.op)
+
+
+def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
+    """What the rule of a node takes besides its operands.
+
+    Args:
+        node: has a role.
+        made: the kind of its result.
+    """
+    if node.op == "cast":
+        return {"kind": made}
+    rule = OPS[node.op]
+    return {name: node.attrs[name] for name in rule.takes}
+
+
+#: see `layout_of`
+Layout: TypeAlias = tuple[Literal["rows", "columns"], int]
+
+
+def layout_of(axes: tuple[int, ...], ndim: int) -> Layout | None:
+    """How axes lie in a shape: ``("rows", k)`` for the last k, ``("columns", k)`` for the first."""
+    count = len(axes)
+    if axes == tuple(range(ndim - count, ndim)):
+        return "rows", count
+    if axes == tuple(range(count)) and ndim == count + 1:
+        return "columns", count
+    return None
+
+
+def per_row(space: Space, layout: Layout) -> tuple[Space, Space]:
+    """The shapes of what has one element per row, without and with the axes of the row."""
+    name, count = layout
+    if name == "rows":
+        kept = tuple(space[: len(space) - count])
+        return kept, (*kept, *(1,) * count)
+    kept = tuple(space[count:])
+    return kept, (*(1,) * count, *kept)

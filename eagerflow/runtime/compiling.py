@@ -1,0 +1,187 @@
+"""When native code is made, and what becomes of an error."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from contextlib import nullcontext
+from importlib import import_module
+from typing import Any, Final, Literal, TypeAlias, final
+from weakref import ref
+
+from eagerflow.errors import CompileWarning
+from eagerflow.hardware.kernel_library import in_force
+from eagerflow.runtime.generated.kernel_trial import KernelTrial
+from eagerflow.runtime.generated.native import NativeProgram
+from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.threads.workers import Workers
+
+#: when a graph is compiled: beside its first steps, before them, never
+Mode: TypeAlias = Literal["background", "now", "off"]
+
+#: one thread compiles; the compiler has a lock of its own anyway
+_threads: Final = Workers(most=lambda: 1, name="compiler")
+os.register_at_fork(after_in_child=_threads.forget)
+_warned: Final[set[str]] = set()
+#: held while modules are loaded: a process that is forked meanwhile would have half of them
+_loading: Final = threading.Lock()
+os.register_at_fork(
+    before=_loading.acquire, after_in_parent=_loading.release, after_in_child=_loading.release
+)
+
+
+def _load() -> None:
+    """Load what compiles; most programs do without it."""
+    with _loading:
+        import_module("eagerflow.compilation.regions")
+        import_module("eagerflow_kernels.native.regions")
+        import_module("eagerflow_kernels.native.compiler").best_target()
+
+
+@final
+class Compilation:
+    """Makes the native code of a tier, once.
+
+    Args:
+        tier: what runs the graph.
+        mode: when it is compiled.
+
+    Attributes:
+        failure: why there is no native code, for people; empty if there is, or nothing was tried.
+    """
+
+    __slots__ = ("__weakref__", "_done", "_process", "_tier", "_untold", "failure", "mode")
+
+    def __init__(self, tier: GeneratedTier, mode: Mode) -> None:
+        self._tier = tier
+        self.mode = mode
+        self.failure = ""
+        self._untold = False  # whether there is a failure of which nobody was told
+        self._done = threading.Event()
+        self._process = os.getpid()
+
+    def begin(self, changed: ref[Any]) -> None:
+        """Compile, or let it be compiled.
+
+        Args:
+            changed: a method to be called when native code is there, as long as it lives.
+        """
+        if self.mode == "off" or in_force() != "native":
+            self._done.set()
+        elif self.mode == "now":
+            self._compile(changed)
+            self.tell()
+        else:
+            here = ref(self)
+
+            def job() -> None:
+                one = here()
+                if one is not None:
+                    one._compile(changed, slices=True)
+
+            _threads.submit(job)
+
+    def _compile(self, changed: ref[Any], slices: bool = False) -> None:
+        def call() -> None:
+            method = changed()
+            if method is not None:
+                method()
+
+        try:
+            _load()
+            pace = import_module("eagerflow_kernels.native.pace")
+            with pace.in_slices() if slices else nullcontext():
+                self._tier.region.compile(call)
+        except Exception as error:  # a graph that does not compile runs as it did
+            self.failure = f"{type(error).__name__}: {error}"
+            self._untold = True
+            call()  # the next step tells
+        finally:
+            self._done.set()
+
+    def tell(self) -> None:
+        """Warn of a failure, once for each reason."""
+        if not self._untold:
+            return
+        self._untold = False
+        if self.failure not in _warned:
+            _warned.add(self.failure)
+            warnings.warn(
+                f"a graph was not compiled, and runs as it is: {self.failure}",
+                CompileWarning, stacklevel=2,
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Until it has ended; what was under way when the process was forked never does."""
+        if self._process == os.getpid():
+            self._done.wait()
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has."""
+        return self._done.is_set()
+
+    # --- for people ---
+
+    def report(self) -> list[str]:
+        """What became of it: the kernels with their nodes, and why other ops are in none."""
+        if in_force() != "native":
+            return ["nothing: ef.config(kernels='portable') is in force"]
+        if self.mode == "off":
+            return ["nothing: compile='off'"]
+        if self.failure:
+            return [f"nothing: {self.failure}"]
+        if not self.ended:
+            return ["nothing yet"]
+        native = self._tier.region.found
+        if native is None or not native.kernels:
+            return ["nothing: there are no two ops that could run as one"]
+        return [*_slower(self._tier.region.trial_ended), *_kernels(native), *_alone(native)]
+
+    def text(self, stage: str) -> str:
+        """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
+        native = self._tier.region.found
+        if native is None:
+            return "\n".join(self.report())
+        texts = []
+        for kernel, nodes in native.nodes().items():
+            names = "\n".join(f"# {', '.join(some)}" for some in nodes)
+            texts.append(f"{names}\n{_written(kernel.loops, stage)}")
+        return "\n\n".join(texts)
+
+
+def _slower(trial: KernelTrial | None) -> list[str]:
+    """That kernels are not used, if they are slower."""
+    if trial is None or trial.faster is not False or trial.best is None:
+        return []
+    native, plain = (f"{seconds * 1e6:.1f} us" for seconds in trial.best)
+    return [f"not used: a step takes {native} with kernels, and {plain} without"]
+
+
+def _kernels(native: NativeProgram) -> list[str]:
+    """The kernels, each with the nodes of the places where it runs."""
+    return [
+        f"{kernel.name} runs {', '.join(names)}"
+        for kernel, places in native.nodes().items()
+        for names in places
+    ]
+
+
+def _alone(native: NativeProgram) -> list[str]:
+    """Why nodes are in no kernel."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for node, why in native.alone:
+        reasons.setdefault((node.op, why), []).append(f"%{node.name}")
+    return [f"alone: {', '.join(names)}: {why}" for (_, why), names in reasons.items()]
+
+
+def _written(loops: Any, stage: str) -> str:
+    """Loops as text."""
+    if stage == "loops":
+        text: str = import_module("eagerflow_kernels.native.text").show(loops)
+        return text
+    compiler = import_module("eagerflow_kernels.native.compiler")
+    target = compiler.best_target()
+    text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
+    return text if stage == "llvm" else str(compiler.assembly(text, target))

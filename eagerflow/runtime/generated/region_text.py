@@ -1,0 +1,207 @@
+"""The text of regions as functions: one call of a native kernel.
+
+For an update of plain momentum it is::
+
+    def region_4(r5, r6):
+        if not (r5.flags.c_contiguous): return plain_5(r5, r6)
+        with lock_1, lock_2:
+            n0 = variable_1.writable()
+            o0 = variable_1._data
+            if n0 is None: n0 = empty_like(o0)
+            ...
+            kernel_3(o0, r5, r6, o1, out=(n0, n1))
+            if n0 is not o0: variable_1._data = n0
+            ...
+        return ()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from eagerflow.resources.variable import VariableState, in_order
+from eagerflow.runtime.generated.expressions import Expressions
+from eagerflow.runtime.generated.instructions import Instruction
+
+if TYPE_CHECKING:
+    from eagerflow.compilation.kernels import Kernel, KernelArgument, KernelResult
+    from eagerflow.compilation.regions import Region
+
+#: of a kind the dtype of its arrays
+_DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}
+
+
+@final
+class RegionText:
+    """Writes the function of one region.
+
+    Args:
+        region: the region.
+        function: its kernel.
+        expressions: those of the program.
+
+    Attributes:
+        lines: of the text, each with the index of the instruction that it belongs to, or -1.
+        inputs: the registers that the function takes.
+        outputs: those that it gives.
+    """
+
+    def __init__(
+        self, region: Region[Instruction], function: Callable[..., Any], expressions: Expressions
+    ) -> None:
+        self.kernel: Kernel = region.kernel
+        self.function = function
+        self.expressions = expressions
+        self.index = region.lines[0].index
+        self.lines: list[tuple[str, int]] = []
+        constants = expressions.program.constants
+        sources = [a.source for a in self.kernel.arguments if isinstance(a.source, int)]
+        self.inputs = [r for r in dict.fromkeys(sources) if r not in constants]
+        self.outputs = [r.register for r in self.kernel.results if r.register >= 0]
+        self.states = in_order(self.kernel.states)
+
+    def write(self, name: str, plain: str) -> None:
+        """The function.
+
+        Args:
+            name: what it is called.
+            plain: the name of a function that does the same op by op, for arrays that lie in
+                another order than by rows: results would, too.
+        """
+        arguments = ", ".join(f"r{r}" for r in self.inputs)
+        self.add(f"def {name}({arguments}):")
+        fit = [f"{self.operand(r)}.flags.c_contiguous" for r in self.kernel.by_rows]
+        fit += [f"{self.operand(r)}.size" for r in self.kernel.filled]
+        if fit:
+            self.add(f" if not ({' and '.join(fit)}): return {plain}({arguments})")
+        indent = " "
+        if self.states:
+            locks = ", ".join(self.expressions.bound(v.lock, "lock") for v in self.states)
+            self.add(f" with {locks}:")
+            indent = "  "
+        self.open(indent)
+        self.call(indent)
+        self.close(indent)
+        self.add(f" return {self.expressions.tuple(map(self.taken, self.kernel.results_read))}")
+
+    def add(self, text: str, index: int = -1) -> None:
+        self.lines.append((text, index))
+
+    def operand(self, register: int) -> str:
+        return self.expressions.operand(register)
+
+    # --- variables ---
+
+    def open(self, indent: str) -> None:
+        """Where the values of the variables are, and where the new ones go."""
+        for i, variable in enumerate(self.states):
+            name = self.expressions.bound(variable, "variable")
+            if not self.kernel.states[variable]:
+                self.add(f"{indent}o{i} = {name}._data")
+                continue
+            empty = self.expressions.bound(np.empty_like, "empty_like")
+            self.add(f"{indent}n{i} = {name}.writable()")
+            self.add(f"{indent}o{i} = {name}._data")
+            self.add(f"{indent}if n{i} is None: n{i} = {empty}(o{i})")
+
+    def close(self, indent: str) -> None:
+        for i, variable in enumerate(self.states):
+            if self.kernel.states[variable]:
+                name = self.expressions.bound(variable, "variable")
+                self.add(f"{indent}if n{i} is not o{i}: {name}._data = n{i}")
+
+    # --- the call ---
+
+    def call(self, indent: str) -> None:
+        """The call, and what it writes into."""
+        results = self.kernel.results
+        arguments = [self.argument(a) for a in self.kernel.arguments]
+        places = []
+        for i, result in enumerate(results):
+            if result.form == "columns":
+                empty = self.expressions.bound(np.empty, "empty")
+                dtype = self.expressions.bound(np.dtype(_DTYPES[result.kind]), "dtype")
+                shape = f"{self.operand(self.kernel.whole)}.shape"
+                self.add(f"{indent}y{i} = {empty}({shape}, {dtype})", self.index)
+                places.append(self.by_columns(f"y{i}"))
+            else:
+                places.append("None" if result.state is None else self.new(result.state))
+        if set(places) != {"None"}:
+            arguments.append(f"out=({', '.join(places)}, )")
+        function = self.expressions.bound(self.function, "kernel")
+        made = [
+            f"y{i}" if result.state is None and result.form != "columns" else "_"
+            for i, result in enumerate(results)
+        ]
+        targets = f"{', '.join(made)} = " if set(made) != {"_"} else ""
+        self.add(f"{indent}{targets}{function}({', '.join(arguments)})", self.index)
+
+    def argument(self, argument: KernelArgument) -> str:
+        """The expression of what the kernel gets."""
+        if isinstance(argument.source, VariableState):
+            return f"o{self.states.index(argument.source)}"
+        name = self.operand(argument.source)
+        kind = self.expressions.program.kinds[argument.source]
+        assert kind is not None
+        ndim, layout = len(kind.shape), self.kernel.layout
+        if argument.form == "whole" or layout is None:
+            return name
+        if argument.form == "columns":
+            return self.by_columns(name)
+        count = layout[1]
+        if argument.form == "flat":
+            return (
+                f"{name}.reshape(-1)"
+                if ndim == count
+                else (f"{name}.reshape({name}.shape[:{-count}] + (-1,))")
+            )
+        return self.by_row(argument, name, ndim)
+
+    def by_row(self, argument: KernelArgument, name: str, ndim: int) -> str:
+        """The elements of an array that has one for each row."""
+        layout = self.kernel.layout
+        assert layout is not None
+        if ndim == 0:
+            return name
+        if layout[0] == "columns":
+            return name if ndim == 1 else f"{name}.reshape(-1)"
+        if not argument.keeps:
+            return name
+        return (
+            f"{name}.reshape({name}.shape[:{-layout[1]}])"
+            if ndim > layout[1]
+            else (f"{name}.reshape(())")
+        )
+
+    def by_columns(self, name: str) -> str:
+        assert self.kernel.layout is not None
+        if self.kernel.layout[1] == 1:
+            return f"{name}.T"
+        return f"{name}.reshape(-1, {name}.shape[-1]).T"
+
+    def new(self, state: VariableState) -> str:
+        return f"n{self.states.index(state)}"
+
+    def taken(self, place: tuple[int, KernelResult]) -> str:
+        """A result as the ops would have given it; of a variable a view: that it is held shows."""
+        i, result = place
+        kind = self.expressions.program.kinds[result.register]
+        assert kind is not None
+        if result.state is not None:
+            return f"{self.new(result.state)}[...]"
+        if not kind.shape:
+            return f"{self.expressions.bound(np.asarray, 'asarray')}(y{i})"
+        layout = self.kernel.layout
+        if layout is None or result.form in ("whole", "columns"):
+            return f"y{i}"
+        if result.form == "flat":
+            return f"y{i}.reshape({self.operand(self.kernel.whole)}.shape)"
+        if not result.keeps:
+            return f"y{i}"
+        ones = "1, " * layout[1]
+        if layout[0] == "columns":
+            return f"y{i}.reshape({ones}-1)"
+        return f"y{i}.reshape(y{i}.shape + ({ones}))"

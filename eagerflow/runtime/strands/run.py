@@ -1,0 +1,321 @@
+"""A run of strands: who goes on next, and what they wait for that no strand brings.
+
+That is an op that waits, such as one of a queue, and a heavy region, which another thread may run
+while strands of other devices go on. The strand gives up control; what it waits for is called back
+from any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Protocol, final
+
+from eagerflow.errors import CancelledError, SchedulerError, relocate
+from eagerflow.events import step_of
+from eagerflow.graph.ir import Node
+from eagerflow.graph.text.printer import node_note
+from eagerflow.resources.attempts import interruptible
+from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.strands.edges import Strand
+from eagerflow.runtime.threads import deadline
+from eagerflow.runtime.threads.workers import shared
+
+
+class RunsGraph(Protocol):
+    """What runs a graph.
+
+    Attributes:
+        number: of the executable, for events.
+        graph: the graph.
+    """
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def graph(self) -> Any: ...
+
+
+#: what starts an op that waits, as `eagerflow.runtime.scheduled.actions.asynchronous` has them
+Begin = Callable[[Node, Sequence[Any], Any], "Callable[[], object] | None"]
+
+
+@final
+class Awaited:
+    """What a strand waits for, and another thread may bring: `done` or `failed`, once.
+
+    Attributes:
+        tier: that the node belongs to.
+        node: the node.
+        over: whether it has come to its end.
+        waiting: the strand that waits for it.
+        stop: called when its result is no longer wanted.
+    """
+
+    __slots__ = ("_error", "_run", "_values", "node", "over", "stop", "tier", "waiting")
+
+    def __init__(self, run: StrandRun, node: Node) -> None:
+        self.tier = run.tier
+        self.node = node
+        self.over = False
+        self.waiting: Strand | None = None
+        self.stop: Callable[[], object] | None = None
+        self._run = run
+        self._values: tuple[Any, ...] = ()
+        self._error: BaseException | None = None
+
+    def done(self, *values: Any) -> None:
+        """The results are there: raw arrays and numbers."""
+        self._end(values, None)
+
+    def failed(self, error: BaseException) -> bool:
+        """There will be none; whether this was the first answer, and somebody wanted it."""
+        return self._end((), error)
+
+    def at_end(self, action: Callable[[], object]) -> None:
+        """Call ``action`` when the step ends, however it does."""
+        self._run.at_end.append(action)
+
+    def _end(self, values: tuple[Any, ...], error: BaseException | None) -> bool:
+        run = self._run
+        with run.lock:
+            if self.over or run.ended:
+                return False
+            self._values, self._error = values, error
+            self.over = True
+            run.arrived.append(self)
+            run.ring()
+        return True
+
+    def take(self) -> tuple[Any, ...]:
+        """What it gives, once.
+
+        Raises:
+            EagerflowError: it has failed.
+        """
+        values, self._values = self._values, ()
+        error, self._error = self._error, None
+        if error is None:
+            return values
+        try:
+            raise error
+        finally:
+            del error
+
+
+@final
+class StrandRun:
+    """One step, run in the thread that asks for it, with help of others for heavy regions.
+
+    Args:
+        tier: what is run.
+        helpers: how many threads of the pool may help.
+
+    Attributes:
+        tier: the same.
+        ready: the strands that can go on.
+        arrived: what has come to its end and was waited for, or soon will be.
+        written: what the step has written.
+        at_end: what is to be called when the step ends.
+        lock: for all that other threads touch.
+        ended: whether answers are no longer wanted.
+    """
+
+    def __init__(self, tier: RunsGraph, helpers: int, written: Written) -> None:
+        self.tier = tier
+        self.ready: deque[Strand] = deque()
+        self.arrived: deque[Awaited] = deque()
+        self.written = written
+        self.at_end: list[Callable[[], object]] = []
+        self.lock = threading.Lock()
+        self.ended = False
+        self._waits: dict[Awaited, None] = {}  # that strands wait for
+        self._heavy: deque[tuple[Awaited, Callable[..., Any], list[Any], Any]] = deque()
+        self._free = helpers  # threads that may still be asked for help
+        self._helping = 0
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._sleeping = False
+        self._interrupted = False
+        self._limit = helpers
+
+    # --- for the code of strands ---
+
+    def begin(self, start: Begin, node: Node, given: list[Any]) -> Awaited:
+        """Begin an op that may have to wait."""
+        awaited = Awaited(self, node)
+        stop = start(node, given, awaited)
+        if not awaited.over:
+            awaited.stop = stop
+        return awaited
+
+    def apart(self, region: Callable[..., Any], node: Node, given: list[Any]) -> Awaited:
+        """Run a heavy region, while other strands go on."""
+        awaited = Awaited(self, node)
+        with self.lock:
+            self._heavy.append((awaited, region, given, step_of.frames))
+        return awaited
+
+    # --- the thread that runs the step ---
+
+    def run(self, strands: Sequence[Strand]) -> list[tuple[Any, ...]]:
+        """Run strands to their end; gives what each gives, in order.
+
+        Raises:
+            CancelledError: the thread is to stop.
+            SchedulerError: they wait for each other.
+        """
+        ready, arrived, ended = self.ready, self.arrived, dict[Strand, tuple[Any, ...]]()
+        ready += strands
+        while True:
+            while arrived:
+                awaited = arrived.popleft()
+                self._waits.pop(awaited, None)
+                if awaited.waiting is not None:
+                    ready.append(awaited.waiting)
+            if self._interrupted or step_of.stopped is not None:
+                self._check()
+            if ready:
+                strand = ready.popleft()
+                try:
+                    awaits = next(strand)
+                except StopIteration as end:
+                    ended[strand] = end.value
+                    continue
+                awaits.waiting = strand
+                if type(awaits) is Awaited:
+                    self._waits[awaits] = None
+            elif self._heavy:
+                self._call_help()
+                self._run_heavy()
+            elif self._waits:
+                self._sleep()
+            else:
+                break
+        if len(ended) < len(strands):
+            raise SchedulerError("partitions wait for each other, or for what is not sent")
+        return [ended[strand] for strand in strands]
+
+    def _check(self) -> None:
+        """Raise if the step is to end.
+
+        Raises:
+            CancelledError: it is.
+        """
+        if self._interrupted or (step_of.stopped is not None and step_of.stopped()):
+            error = CancelledError("the step was cancelled")
+            stuck = next(iter(self._waits), None)
+            if stuck is not None:
+                relocate(error, stuck.node.source)
+                error.add_note(node_note(stuck.node))
+            raise error
+
+    def _sleep(self) -> None:
+        """Wait until something has arrived, or the step is to end."""
+        end = deadline.moment() if deadline.active() else None
+        holder = interruptible.holder
+        with self.lock:
+            if self.arrived:
+                return
+            self._sleeping = True
+        try:
+            if holder is not None:
+                holder.watch(self)
+            left = -1.0 if end is None else min(end - monotonic(), threading.TIMEOUT_MAX)
+            if end is None or left > 0:
+                self._bell.acquire(timeout=left)
+        finally:
+            if holder is not None:
+                holder.watch(None)
+            with self.lock:
+                self._sleeping = False
+
+    def ring(self) -> None:
+        """Wake the thread that runs the step. The lock is held."""
+        if self._sleeping:
+            self._sleeping = False
+            if self._bell.locked():  # else it had given up waiting before
+                self._bell.release()
+
+    def interrupt(self) -> None:
+        """End it, as the thread that waits is to stop."""
+        with self.lock:
+            self._interrupted = True
+            self.ring()
+
+    def end(self) -> None:
+        """Let go of all that the step holds; nothing is wanted any more. Ctrl-C waits for that."""
+        late: KeyboardInterrupt | None = None
+        while True:
+            try:
+                self._end()
+                break
+            except KeyboardInterrupt as error:
+                late = error
+        if late is not None:
+            raise late
+
+    def _end(self) -> None:
+        with self.lock:
+            self.ended = True
+            self._heavy.clear()
+        while self._helping:
+            with self.lock:
+                self._sleeping = bool(self._helping)
+            if self._sleeping:
+                self._bell.acquire()
+        self.at_end += [one.stop for one in self._waits if one.stop is not None]
+        self._waits.clear()
+        self.arrived.clear()
+        while self.at_end:
+            with suppress(Exception):
+                self.at_end.pop()()
+
+    # --- heavy regions ---
+
+    def _call_help(self) -> None:
+        """Ask for threads for all heavy regions but the one that this thread runs."""
+        caller = step_of.caller or threading.get_ident()
+        known = step_of.step, caller, step_of.runner, step_of.observation
+        for _ in range(min(len(self._heavy) - 1, self._free)):
+            self._count(1)
+            if not shared.submit(lambda: self._help(*known), self._limit):
+                self._count(-1)
+                return
+
+    def _count(self, change: int) -> None:
+        """So many more threads help, or fewer."""
+        with self.lock:
+            self._helping += change
+            self._free -= change
+            self.ring()
+
+    def _help(self, step: int, caller: int, runner: str, observation: Any) -> None:
+        """What a thread of the pool does for the step."""
+        token = error_state.set(QUIET)
+        step_of.stopped, step_of.step, step_of.caller = (lambda: self.ended), step, caller
+        step_of.runner, step_of.observation = runner, observation
+        try:
+            self._run_heavy()
+        finally:
+            step_of.stopped, step_of.step, step_of.caller, step_of.frames = None, 0, 0, ()
+            step_of.runner, step_of.observation = "", None
+            error_state.reset(token)
+            self._count(-1)
+
+    def _run_heavy(self) -> None:
+        """Run the heavy region that was asked for first, if there is one left."""
+        with self.lock:
+            if not self._heavy:
+                return
+            awaited, region, given, step_of.frames = self._heavy.popleft()
+        try:
+            values = region(given)
+        except BaseException as error:  # the strand raises it
+            awaited.failed(error)
+        else:
+            awaited.done(*values)

@@ -1,0 +1,125 @@
+"""The cache of machine code on disk.
+
+Each file is one kernel for one kind of processor, named by what it was made of. A file appears
+whole, and begins with a digest of the rest; what does not fit its digest is not used. Nothing that
+goes wrong here is an error: then a kernel is compiled once more.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, final
+
+#: bytes that all files together may have; the oldest go when there are more
+_MOST: Final = 64 << 20
+_DIGEST: Final = 32
+_SUFFIX: Final = ".kernel"
+
+
+@final
+class DiskCache:
+    """Machine code in a folder.
+
+    Args:
+        folder: where; it is made when something is stored.
+        most: bytes that it may take.
+    """
+
+    __slots__ = ("_folder", "_most")
+
+    def __init__(self, folder: Path, most: int = _MOST) -> None:
+        self._folder, self._most = folder, most
+
+    def load(self, key: str) -> bytes | None:
+        """What was stored under a key; None if there is nothing, or it is damaged."""
+        path = self._folder / (key + _SUFFIX)
+        try:
+            whole = path.read_bytes()
+        except OSError:
+            return None
+        digest, code = whole[:_DIGEST], whole[_DIGEST:]
+        if digest != sha256(code).digest():
+            with suppress(OSError):
+                path.unlink()
+            return None
+        with suppress(OSError):  # it is in use: others are older
+            os.utime(path)
+        return code
+
+    def store(self, key: str, code: bytes) -> None:
+        """Keep machine code."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_private():
+                return
+            number, name = tempfile.mkstemp(dir=self._folder)
+            try:
+                with os.fdopen(number, "wb") as file:
+                    file.write(sha256(code).digest() + code)
+                os.replace(name, self._folder / (key + _SUFFIX))
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(name)
+                raise
+            self._tidy()
+        except OSError:  # full, or not to be written
+            pass
+
+    def _is_private(self) -> bool:
+        """Whether nobody else can put machine code there."""
+        status = self._folder.stat()
+        return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+    def _tidy(self) -> None:
+        """Delete the oldest files if there are too many bytes, and what a killed process left."""
+        files = []
+        for entry in os.scandir(self._folder):
+            with suppress(OSError):  # another process deletes as well
+                status = entry.stat()
+                files.append((status.st_mtime, status.st_size, entry.path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self._most:
+                break
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+@cache
+def shared() -> DiskCache:
+    """The cache of this user."""
+    base = os.environ.get("EAGERFLOW_CACHE")
+    if base is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.path.join(home, "eagerflow")
+    return DiskCache(Path(base) / "kernels")
+
+
+def key_of(loops: str, target: str) -> str:
+    """The name of what a compiler makes of loops.
+
+    Args:
+        loops: their text.
+        target: the processor.
+    """
+    return sha256("\0".join((loops, target, _compiler())).encode()).hexdigest()
+
+
+@cache
+def _compiler() -> str:
+    """What writes machine code: the sources of this package, and LLVM."""
+    digest = sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    try:
+        llvm = version("llvmlite")
+    except PackageNotFoundError:
+        llvm = "none"
+    return f"{digest.hexdigest()} {llvm}"

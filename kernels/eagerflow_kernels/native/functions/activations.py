@@ -1,0 +1,50 @@
+"""Activations of neurons."""
+
+from __future__ import annotations
+
+import math
+
+from eagerflow_kernels.native.form import LoopBuilder
+from eagerflow_kernels.native.functions.arithmetic import nearest
+from eagerflow_kernels.native.functions.exponential import sigmoid, tanh
+
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_CUBIC = 0.044715
+_TANH_END = 10.0  # beyond, the tanh is 1, while squares could overflow
+
+
+def relu(b: LoopBuilder, x: int) -> int:
+    """The larger of x and 0."""
+    return b.apply("maximum", x, b.constant(0, x))
+
+
+def leaky_relu(b: LoopBuilder, x: int, *, slope: float) -> int:
+    """X above 0, ``slope * x`` below."""
+    below = b.apply("multiply", x, nearest(b, slope, x))
+    return b.apply("select", b.apply("less", b.constant(0, x), x), x, below)
+
+
+def silu(b: LoopBuilder, x: int, *, order: int) -> int:
+    """``x * sigmoid(x)``, or its derivative."""
+    s, one = sigmoid(b, x), b.constant(1, x)
+    if order == 0:
+        return b.apply("multiply", x, s)
+    bend = b.apply("multiply", x, b.apply("subtract", one, s))
+    return b.apply("multiply", s, b.apply("add", one, bend))
+
+
+def gelu(b: LoopBuilder, x: int, *, order: int) -> int:
+    """The approximation by tanh, or its derivative."""
+    end, low = b.constant(_TANH_END, x), b.constant(-_TANH_END, x)
+    near = b.apply("minimum", b.apply("maximum", x, low), end)
+    square = b.apply("multiply", near, near)
+    scale, cubic = nearest(b, _TANH_SCALE, x), nearest(b, _TANH_SCALE * _TANH_CUBIC, x)
+    t = tanh(b, b.apply("multiply", near, b.apply("fma", square, cubic, scale)))
+    one, half = b.constant(1, x), b.constant(0.5, x)
+    above = b.apply("multiply", half, b.apply("add", one, t))
+    if order == 0:
+        return b.apply("multiply", x, above)
+    steep = nearest(b, 1.5 * _TANH_SCALE * _TANH_CUBIC, x)
+    slope = b.apply("fma", square, steep, nearest(b, 0.5 * _TANH_SCALE, x))
+    rest = b.apply("subtract", one, b.apply("multiply", t, t))
+    return b.apply("fma", b.apply("multiply", slope, near), rest, above)

@@ -1,0 +1,132 @@
+"""Random programs, run without native kernels and with them, and eagerly.
+
+Run: ``python -m tests.compilation.programs FIRST COUNT``. It prints how many kernels they had, and
+fails at the first program whose results differ in a bit.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import eagerflow as ef
+from eagerflow.runtime.generated.codegen import generate
+from eagerflow.runtime.generated.instructions import flatten
+from eagerflow.runtime.generated.native import NativeProgram
+from tests.kernels.native.compiling import same
+
+_UNARY = ("exp", "tanh", "sigmoid", "negative", "abs", "square", "sqrt", "reciprocal", "log",
+          "floor", "silu")  # fmt: skip
+_REDUCTIONS = (ef.sum, ef.max, ef.mean, ef.logsumexp)
+_SIZES = ((3, 7), (1, 5), (20, 33), (4, 1), (17, 130))
+
+
+def _binary(choice: float, x: Any, y: Any) -> Any:
+    operations: tuple[Callable[[], Any], ...] = (
+        lambda: x + y, lambda: x * y, lambda: x - y, lambda: ef.maximum(x, y), lambda: x / y,
+        lambda: ef.where(x < y, x, y), lambda: x * 2.5 + 1,
+    )  # fmt: skip
+    try:
+        return operations[int(choice * len(operations))]()
+    except ef.errors.ShapeError:
+        return x + 1
+
+
+def _next(values: list[Any], shape: tuple[int, int], draws: list[float]) -> Any:
+    """One more value, of those that there are."""
+    what, first, second, choice = draws
+    x, y = values[int(first * len(values))], values[int(second * len(values))]
+    if what < 0.3:
+        name = _UNARY[int(choice * len(_UNARY))]
+        return ef.silu(x) if name == "silu" else getattr(ef, name)(x)
+    if what < 0.65:
+        return _binary(choice, x, y)
+    if what < 0.85 and x.ndim:
+        reduce = _REDUCTIONS[int(choice * 24) % 4]
+        axis = (-1, 0, None)[int(choice * 6) % 3]
+        return reduce(x, axis=axis, keepdims=choice > 0.5)
+    if what < 0.9 and x.ndim:
+        return ef.softmax(x, axis=-1)
+    if what < 0.94 and x.ndim == 2:
+        return ef.standardize(x, axis=-1)[int(choice * 3)]
+    if what < 0.97 and x.ndim == 1 and x.shape[0] == shape[0]:
+        return ef.reshape(x, (-1, 1))
+    return ef.broadcast_to(ef.sum(x), shape)
+
+
+def program(rng: random.Random, shape: tuple[int, int]) -> Callable[..., Any]:
+    """A random function of `arguments`, which gives a tuple of tensors, or their gradients too."""
+    steps = [[rng.random() for _ in range(4)] for _ in range(rng.randint(2, 14))]
+    counter = ef.Variable(np.ones(shape, np.float32))
+    updates = rng.random() < 0.3
+
+    def function(*arguments: Any) -> tuple[Any, ...]:
+        values = list(arguments)
+        for draws in steps:
+            values.append(_next(values, shape, draws))
+        if updates:
+            last = values[-1]
+            change = last if last.shape == shape else arguments[1]
+            values.append(counter.assign_sub(change * 0.5 * counter) + 1)
+        return tuple([-x for x in values[-4:]])
+
+    def with_gradients(*arguments: Any) -> tuple[Any, ...]:
+        with ef.GradientTape() as tape:
+            for x in arguments:
+                tape.watch(x)
+            results = function(*arguments)
+            loss = sum((ef.sum(y) for y in results), ef.tensor(0.0))
+        gradients = tape.gradient(loss, list(arguments))
+        return (*results, *[g for g in gradients if g is not None])
+
+    made = with_gradients if rng.random() < 0.5 else function
+    made.__dict__["counter"] = counter
+    return made
+
+
+def arguments(seed: int, shape: tuple[int, int]) -> list[Any]:
+    """Tensors of all shapes that broadcast to one, sometimes with its elements by columns."""
+    rng = np.random.default_rng(seed)
+    rows, columns = shape
+    shapes = [shape, shape, (columns,), (rows, 1), (), (1, columns)]
+    arrays = [rng.normal(size=s).astype(np.float32) for s in shapes]
+    if rng.random() < 0.2:
+        arrays[0] = np.asfortranarray(arrays[0])
+    return [ef.tensor(x) for x in arrays]
+
+
+def check(seed: int) -> int:
+    """Compare one program's results; gives how many kernels it has."""
+    rng = random.Random(seed)
+    shape = rng.choice(_SIZES)
+    function = program(rng, shape)
+    inputs = arguments(seed, shape)
+    counter = function.__dict__["counter"]
+    graph = ef.trace(function).graph(*inputs)
+    instructions = flatten(graph)
+    native = NativeProgram(instructions)
+    start = counter.numpy().copy()
+    # an input that is not used is none of the graph's
+    by_name = {f"arguments_{i}": x for i, x in enumerate(inputs)}
+    raw = [by_name[v.label]._data for v in graph.inputs]
+    found = []
+    for code in (generate("f", instructions), generate("f", instructions, native=native)):
+        counter.assign(start)
+        found.append([*code.run(*raw), counter.numpy().copy()])
+    counter.assign(start)
+    found.append([*[x.numpy() for x in function(*inputs)], counter.numpy().copy()])
+    for other in found[1:]:
+        for i, (x, y) in enumerate(zip(found[0], other, strict=True)):
+            assert same(x, y), (seed, i, graph)
+            assert x.flags.c_contiguous == y.flags.c_contiguous or x.ndim < 2, (seed, i)
+    return len(native.kernels)
+
+
+if __name__ == "__main__":
+    ef.config(kernels="native")
+    first, count = map(int, sys.argv[1:])
+    print(sum(map(check, range(first, first + count))))

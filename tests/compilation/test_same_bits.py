@@ -1,0 +1,30 @@
+"""Random programs have the same bits eagerly, in generated code, and with native kernels."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.kernels.native.compiling import needs_compiler
+from tests.source_tree import ROOT
+
+pytestmark = needs_compiler
+
+
+def _kernels(first: int, count: int) -> int:
+    """How many kernels some programs have, of which a process of their own compares the results."""
+    command = [sys.executable, "-m", "tests.compilation.programs", str(first), str(count)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def test_random_programs() -> None:
+    assert _kernels(0, 10) > 15
+
+
+@pytest.mark.slow
+def test_many_random_programs() -> None:
+    assert _kernels(1000, 1000) > 2000

@@ -1,0 +1,227 @@
+"""When traced functions are compiled, each time in a process of its own, as it has one library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kernels.native.compiling import needs_compiler
+
+pytestmark = needs_compiler
+
+_BEGIN = """
+import numpy as np
+import eagerflow as ef
+from eagerflow.runtime import compiling
+"""
+_NATIVE = _BEGIN + "ef.config(kernels='native')\n"
+
+
+def _run(code: str, folder: Path) -> str:
+    """What a program prints; it fails if there is a warning."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], timeout=240, check=False,
+        capture_output=True, text=True, env={**os.environ, "EAGERFLOW_CACHE": str(folder)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+_MODES = (
+    _NATIVE
+    + """
+x = ef.tensor([1.0, 2.0, 3.0])
+for mode in ("off", "now", "background"):
+    f = ef.trace(lambda x: ef.exp(x * 2 + 1) - x, compile=mode)
+    first = f(x).numpy().tobytes()
+    tier = f.latest().executable.tier
+    if mode != "background":
+        print(mode, tier.name)
+    f.wait()
+    while tier.region.trial is not None:
+        assert f(x).numpy().tobytes() == first
+    assert f(x).numpy().tobytes() == first
+    best = tier.region.trial_ended and tier.region.trial_ended.best
+    print(mode, tier.name == ("native" if best and best[0] <= 1.05 * best[1] else "generated"))
+"""
+)
+
+
+def test_modes(tmp_path: Path) -> None:
+    shown = _run(_MODES, tmp_path)
+    assert shown == "off generated\noff True\nnow native\nnow True\nbackground True\n"
+    assert list((tmp_path / "kernels").iterdir())
+
+
+_TRAINED = (
+    _NATIVE
+    + """
+import threading
+from eagerflow.runtime.generated.tier import RegionCode
+
+begin, compile_region = threading.Event(), RegionCode.compile
+def later(region, changed):
+    begin.wait()
+    compile_region(region, changed)
+RegionCode.compile = later
+F = ef.nn.functional
+
+def losses(switch):
+    begin.clear()
+    ef.random.seed(0)
+    model = ef.nn.Sequential(ef.nn.Linear(5, 16), ef.tanh, ef.nn.Linear(16, 3))
+    adam = ef.optim.Adam(model.trainable, 1e-2)
+    @ef.trace(compile="background")
+    def step(x, y):
+        with ef.GradientTape() as tape:
+            loss = F.cross_entropy(model(x), y)
+        adam.update(tape.gradient(loss, model.trainable))
+        return loss
+    x, y = ef.random.normal((20, 5)), ef.astype(ef.random.uniform((20,)) * 3, "int64")
+    found = []
+    for i in range(60):
+        if i == switch:
+            begin.set()
+            step.wait()
+        found.append(step(x, y).numpy().tobytes())
+    begin.set()
+    if switch < 60:
+        assert step.latest().executable.tier.region.found.kernels
+    return found
+
+expected = losses(60)
+for switch in np.random.default_rng(0).integers(1, 50, 3):
+    assert losses(int(switch)) == expected, switch
+print("same")
+"""
+)
+
+
+def test_a_training_run_does_not_depend_on_when_its_kernels_come(tmp_path: Path) -> None:
+    assert _run(_TRAINED, tmp_path) == "same\n"
+
+
+_FAILING = (
+    _NATIVE
+    + """
+import warnings
+from eagerflow.runtime.generated.tier import RegionCode
+
+def fail(region, changed):
+    raise RuntimeError("no memory for code")
+RegionCode.compile = fail
+for _ in range(2):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        f = ef.trace(lambda x: x * 2 + 1)
+        f(ef.ones(2))
+        f.wait()
+        print(f(ef.ones(2)).numpy(), [(w.category.__name__, str(w.message)) for w in caught])
+print("compiled: nothing: RuntimeError: no memory for code" in str(f.explain()))
+"""
+)
+
+
+def test_a_failure_is_one_warning(tmp_path: Path) -> None:
+    first, second, told, _ = _run(_FAILING, tmp_path).split("\n")
+    assert "CompileWarning" in first
+    assert "no memory for code" in first
+    assert first.startswith("[3. 3.] [")
+    assert second == "[3. 3.] []"
+    assert told == "True"
+
+
+_PORTABLE = (
+    _BEGIN
+    + """
+import sys
+f = ef.trace(lambda x: x * 2 + 1, compile="now")
+f(ef.ones(2))
+print(f.latest().executable.tier.name)
+print([m for m in sys.modules if m.startswith(("llvmlite", "eagerflow_kernels.native"))])
+"""
+)
+
+
+def test_portable_kernels_stay_portable(tmp_path: Path) -> None:
+    assert _run(_PORTABLE, tmp_path) == "generated\n[]\n"
+
+
+_TOLD = (
+    _NATIVE
+    + """
+w = ef.Variable([1.0, 2.0])
+@ef.trace(compile="now")
+def f(x):
+    y = ef.exp(x) * 2
+    w.assign_sub(y * 0.5)
+    return ef.sin(y)
+f(ef.ones(2))
+for line in str(f.explain()).split("\\n"):
+    if "compiled:" in line:
+        print(line.split("region_")[-1][13:])
+print(f.ir("loops").count("loops region_"), "define" in f.ir("llvm"), "region_" in f.ir("asm"))
+"""
+)
+
+
+def test_it_tells_what_runs_where(tmp_path: Path) -> None:
+    shown = _run(_TOLD, tmp_path)
+    assert "runs %exp, %multiply, %multiply_1, %assign_sub\n" in shown
+    assert "alone: %sin: it has no native kernel\n" in "alone: " + shown.partition("alone: ")[2]
+    assert shown.endswith("1 True True\n")
+
+
+_CHANGED = (
+    _NATIVE
+    + """
+from eagerflow_kernels import table
+f = ef.trace(lambda x: ef.exp(x) * 2 + 1, compile="now")
+x = ef.zeros(3)
+for _ in range(20):
+    f(x)
+@table.special("exp", "cpu")
+def mine(x):
+    return x + 41
+print(f(x).numpy(), f.latest().executable.tier.name)
+"""
+)
+
+
+def test_kernels_of_users_count_from_the_next_call_on(tmp_path: Path) -> None:
+    assert _run(_CHANGED, tmp_path) == "[83. 83. 83.] generated\n"
+
+
+_FORKED = (
+    _NATIVE
+    + """
+import os
+f = ef.trace(lambda x: ef.exp(x) * 2 + 1)
+f(ef.zeros(3))
+child = os.fork()
+g = ef.trace(lambda x: ef.exp(x) * 3 + 1)
+for h in (f, g):
+    print(h(ef.zeros(3)).numpy()[0]) if child else h(ef.zeros(3))
+    h.wait() if h is g else None
+if not child:
+    os._exit(0 if g.latest().executable.compilation.ended else 1)
+print(os.waitpid(child, 0)[1])
+"""
+)
+
+
+def test_after_a_fork_graphs_are_compiled_too(tmp_path: Path) -> None:
+    assert _run(_FORKED, tmp_path) == "3.0\n4.0\n0\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("garbage", [b"", b"garbage" * 1000])
+def test_garbage_on_disk_is_not_used(tmp_path: Path, garbage: bytes) -> None:
+    first = _run(_MODES, tmp_path)
+    for file in (tmp_path / "kernels").iterdir():
+        file.write_bytes(garbage)
+    assert _run(_MODES, tmp_path) == first
