@@ -35,6 +35,7 @@ def _of_queues() -> list[str]:
 #: ops that no case can run, as eager mode never binds them, or gradients alone, or that give
 #: nothing; with the tests that they have instead
 ELSEWHERE = {
+    "of_taking_rows": "tests/batching/test_branches.py",
     "print": "tests/ops/state/test_callbacks.py",
     "check_parameters": "tests/ops/random/test_symbolic_draws.py",
     "matmul_like": "tests/ops/linalg/test_matmul_like.py",

@@ -1,6 +1,7 @@
 """Checks one `OpCase`: values against its reference, types against its rules, gradients against
 numeric derivatives. `COLUMNS` are the ways to run it; a later stage adds a way, not a test.
-`columns_of` says which of them run which dtypes.
+`columns_of` says which of them run which dtypes row by row; others run several rows in one trace
+(`tests/ops/one_trace.py`).
 
 What is traced is compared with eager mode bit for bit as well (`tests/ops/tracing.py`); so are its
 gradients, which then need no numeric derivatives. Other sizes on one trace: `tests/ops/sizes.py`.
@@ -104,8 +105,7 @@ WITHIN: dict[str, Callable[..., AbstractContextManager[Any]]] = {
     "partitioned": partial(_cut_over, *CPUS),
     LATE: partial(_cut_over, *MIXED),
 }
-EVERY_WAY = ("eager", "cpu:1", "scope", "traced", "traced in a scope", "partitioned")
-BOTH_WAYS, EAGERLY = ("eager", "called"), ("eager",)
+ALONE = ("eager", "cpu:1", "scope", "traced")
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
 COMPARED = frozenset({"traced", "traced in a scope", "called", *WITHIN})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
@@ -183,11 +183,9 @@ def layout_of(case: OpCase) -> str:
 
 
 def columns_of(case: OpCase, dtype: str, layout: str) -> tuple[str, ...]:
-    """The columns that run the values of a case: all for a dtype and a layout that show most."""
-    stands = (dtype in one_of_each_kind(case)) + (layout == layout_of(case))
-    columns = (EAGERLY, BOTH_WAYS, EVERY_WAY)[stands]
-    if stands == 2 and dtype == one_of_each_kind(case)[0]:
-        columns += (LATE,)
+    """The columns that run one row of the values of a case: all for what shows most."""
+    shows_most = layout == layout_of(case) and dtype in one_of_each_kind(case)
+    columns = ALONE if shows_most else ALONE[:1]
     return tuple([c for c in columns if c not in COMPARED or not case.untraceable])
 
 
@@ -331,15 +329,7 @@ def check_gradient(
     args = arguments(case, dtype, layout)
     function, run = function_of(case), COLUMNS[column]
     if column in COMPARED:
-        tensors = [map_arrays(ef.asarray, a) for a in args]
-        with np.errstate(all="ignore"), within(column):
-            run(gradient(function, case.grad, case.kwargs, order), tensors, {})
-        with np.errstate(all="ignore"), within(column, taped=True):
-            compare_traced(
-                gradient(function, case.grad, case.kwargs, order),
-                gradient(traced(function), case.grad, case.kwargs, order),
-                tensors,
-            )
+        compare_gradients(function, args, case.grad, case.kwargs, column, order)
         return
     rng = np.random.default_rng(zlib.crc32(case.id.encode()))
 
@@ -347,3 +337,19 @@ def check_gradient(
         return run(function, tensors, case.kwargs)
 
     numeric_vjp_check(f, args, case.grad, rng, order=order)
+
+
+def compare_gradients(
+    function: Callable[..., Any], args: Sequence[Any], wrt: Sequence[int], kwargs: dict[str, Any],
+    column: str, order: int,
+) -> None:  # fmt: skip
+    """Gradients of a function in a column that compares with eager mode."""
+    tensors = [map_arrays(ef.asarray, a) for a in args]
+    with np.errstate(all="ignore"), within(column):
+        COLUMNS[column](gradient(function, wrt, kwargs, order), tensors, {})
+    with np.errstate(all="ignore"), within(column, taped=True):
+        compare_traced(
+            gradient(function, wrt, kwargs, order),
+            gradient(traced(function), wrt, kwargs, order),
+            tensors,
+        )

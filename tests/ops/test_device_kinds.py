@@ -8,7 +8,9 @@ dtype of each case; `make test-slow` one of each kind of dtype, gradients, and b
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from textwrap import dedent
 from typing import Any
 
@@ -18,12 +20,13 @@ import pytest
 import eagerflow as ef
 from eagerflow import hardware
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.hardware import registry
+from eagerflow.hardware import as_device, registry
 from eagerflow_kernels.asynchronous import AsyncBackend, DeviceArray
 from tests.each import check_each
 from tests.ops.case import OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.gradients import gradient
+from tests.ops.one_trace import Row, in_groups, joined_rows
 from tests.ops.table import (
     arguments,
     flatten,
@@ -127,17 +130,40 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def check(case: OpCase, dtype: str, kind: str) -> None:
-    """Values eagerly and traced; bytes, which these devices do not hold, are refused."""
+    """Values; bytes, which these devices do not hold, are refused."""
     args = arguments(case, dtype, layout_of(case))
     if _holds_bytes(args):
         with pytest.raises(ef.errors.DeviceError, match="cannot hold bytes"):
             _moved(args, kind)
         return
-    function = function_of(case)
-    _run(case, function, args, kind, **case.kwargs)
-    if not case.untraceable:
-        with np.errstate(all="ignore"):
-            call_traced(function, _moved(args, kind), case.kwargs)
+    _run(case, function_of(case), args, kind, **case.kwargs)
+
+
+@contextmanager
+def _worked(kind: str) -> Iterator[None]:
+    """Somebody does the work of the kind that has no threads: graphs wait for it, and do none."""
+    backend = as_device(f"{kind}:0").backend
+    assert isinstance(backend, AsyncBackend)
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(0.001):
+            backend.pump(100)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        worker.join()
+
+
+def check_traced(rows: Sequence[Row], kind: str) -> None:
+    """Values of several cases in one trace."""
+    joined = joined_rows([row for row in rows if not _holds_bytes(arguments(*row))])
+    with np.errstate(all="ignore"), _worked(kind):
+        call_traced(joined.function, _moved(joined.args, kind), {})
 
 
 def check_slopes(case: OpCase, kind: str, order: int) -> None:
@@ -161,7 +187,11 @@ def test_both_kinds_are_there() -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_values(part: int) -> None:
-    check_each(((c, one_of_each_kind(c)[0], _kind_of(c)) for c in ALL_CASES[part::8]), check)
+    cases = ALL_CASES[part::8]
+    check_each(((c, one_of_each_kind(c)[0], _kind_of(c)) for c in cases), check)
+    for kind in KINDS:
+        for some in in_groups([c for c in cases if _kind_of(c) == kind]):
+            check_traced([(c, one_of_each_kind(c)[0], layout_of(c)) for c in some], kind)
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -174,6 +204,9 @@ def test_gradients(part: int) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", ALL_CASES, ids=_name)
 def test_all(case: OpCase, kind: str) -> None:
-    check_each(((case, dtype, kind) for dtype in one_of_each_kind(case)), check)
+    dtypes = one_of_each_kind(case)
+    check_each(((case, dtype, kind) for dtype in dtypes), check)
+    if not case.untraceable:
+        check_traced([(case, dtype, layout_of(case)) for dtype in dtypes], kind)
     if case.grad:
         check_slopes(case, kind, 2 if case.second else 1)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, all_ops, joint
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
@@ -23,6 +23,7 @@ from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
 from tests.ops.bound import CASE_OPS, cases_by_op
 from tests.ops.case import OpCase
+from tests.ops.one_trace import Row, check_gradients_in_one_trace, check_values_in_one_trace
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
     DATA_DEPENDENT,
@@ -32,7 +33,7 @@ from tests.ops.table import (
     one_of_each_kind,
 )
 
-RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError)
+RED = (AssertionError, EagerflowError, ValueError, TypeError, IndexError, BaseExceptionGroup)
 
 
 def _other(data: Any) -> Any:
@@ -144,9 +145,17 @@ def _check_all_kinds(case: OpCase, column: str = "eager") -> None:
         check_values(case, dtype, layout_of(case), [column])
 
 
-def _check_gradients(case: OpCase, column: str = "eager") -> None:
-    for dtype in {"float64", "complex128"} & set(case.dtypes):
-        check_gradient(case, dtype, layout_of(case), column)
+def _smooth(case: OpCase) -> list[Row]:
+    return [(case, d, layout_of(case)) for d in ("float64", "complex128") if d in case.dtypes]
+
+
+def _check_gradients(case: OpCase) -> None:
+    for row in _smooth(case):
+        check_gradient(*row)
+
+
+def _check_gradients_in_traces(case: OpCase) -> None:
+    check_gradients_in_one_trace(_smooth(case), "traced")
 
 
 def _sees_red(cases: list[OpCase], check: Any, *args: Any) -> bool:
@@ -211,4 +220,15 @@ def test_wrong_gradient_is_seen(name: str) -> None:
 def test_wrong_gradient_is_seen_in_traces(name: str) -> None:
     cases = [c for c in _traceable(name) if c.grad]
     with wrong_gradient(all_ops()[name], in_traces=True):
-        assert _sees_red(cases, _check_gradients, "traced"), name
+        assert _sees_red(cases, _check_gradients_in_traces), name
+
+
+def test_of_rows_in_one_trace_the_wrong_ones_are_told() -> None:
+    case = cases_by_op()["exp"][0]
+    rows = [(case, "float64", "vector"), (case, "complex128", "vector")]
+    with (
+        wrong_rule(all_ops()["exp"]),
+        pytest.raises(BaseExceptionGroup, match="complex128, vector") as info,
+    ):
+        check_values_in_one_trace(rows, "traced")
+    assert len(info.value.exceptions) == len(rows)

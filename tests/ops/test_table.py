@@ -2,7 +2,8 @@
 
 In the layout in which a case shows most, one dtype of each kind is run in every way: eagerly, on
 another device, traced, with each graph verified and run in every way that there is. Traced calls
-of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones.
+of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones,
+many of them in one trace.
 What is traced is the same bit for bit, also where its nodes are scattered over several devices;
 slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each
 case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
@@ -11,6 +12,8 @@ first and second order included; those graphs are run in every way, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 import eagerflow as ef
@@ -18,6 +21,13 @@ from eagerflow.errors import TraceError
 from tests.each import check_each
 from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.cases import ALL_CASES
+from tests.ops.one_trace import (
+    Row,
+    check_gradients_in_one_trace,
+    check_values_in_one_trace,
+    columns_in_one_trace,
+    in_groups,
+)
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
     WITHIN,
@@ -39,10 +49,17 @@ def _name(case: OpCase) -> str:
     return case.id
 
 
-def _slopes(case: OpCase, *columns: str) -> list[tuple[str, str]]:
-    """The dtypes and columns of gradients."""
-    dtypes = [d for d in ("float64", "complex128") if d in case.dtypes]
-    return [(d, column) for d in dtypes for column in columns]
+def _names(cases: list[OpCase]) -> str:
+    return f"{cases[0].id} to {cases[-1].id}"
+
+
+def _smooth(case: OpCase) -> list[str]:
+    """The dtypes of gradients."""
+    return [d for d in ("float64", "complex128") if d in case.dtypes]
+
+
+def _smooth_rows(cases: Sequence[OpCase]) -> list[Row]:
+    return [(case, dtype, layout_of(case)) for case in cases for dtype in _smooth(case)]
 
 
 @pytest.mark.parametrize("case", ALL_CASES, ids=_name)
@@ -54,41 +71,51 @@ def test_values(case: OpCase) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.specials], ids=_name)
-def test_special_values(case: OpCase) -> None:
-    for dtype in sorted({"float32", "float64", "complex64"} & set(case.dtypes)):
-        check_values(case, dtype, "matrix", ("eager", "traced"), special=True)
+@pytest.mark.parametrize("cases", in_groups(ALL_CASES), ids=_names)
+def test_values_in_one_trace(cases: list[OpCase]) -> None:
+    for column, rows in columns_in_one_trace(cases).items():
+        if rows:
+            check_values_in_one_trace(rows, column)
+
+
+SPECIAL = [c for c in ALL_CASES if c.specials]
+
+
+def _special(case: OpCase) -> list[Row]:
+    return [(case, d, "matrix") for d in ("complex64", "float32", "float64") if d in case.dtypes]
+
+
+def test_special_values() -> None:
+    rows = ((*row, ("eager",)) for case in SPECIAL for row in _special(case))
+    check_each(rows, lambda *args: check_values(*args, special=True))
+
+
+@pytest.mark.parametrize("cases", in_groups(SPECIAL), ids=_names)
+def test_special_values_in_one_trace(cases: list[OpCase]) -> None:
+    rows = [row for case in cases for row in _special(case)]
+    check_values_in_one_trace(rows, "traced", special=True)
 
 
 @pytest.mark.parametrize("case", SMOOTH, ids=_name)
 def test_gradients(case: OpCase) -> None:
-    check_each(
-        ((case, dtype, layout, column)
-         for layout in case.layouts
-         for dtype, column in _slopes(
-             case, "eager", *(["traced", "partitioned"] if layout == layout_of(case) else [])
-         )),
-        check_gradient,
-    )  # fmt: skip
+    rows = [(case, dtype, layout) for layout in case.layouts for dtype in _smooth(case)]
+    second = _smooth_rows([case]) if case.second else []
+    check_each(((*row, "eager", order) for order, some in ((1, rows), (2, second)) for row in some),
+               check_gradient)  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [c for c in SMOOTH if c.second], ids=_name)
-def test_second_gradients(case: OpCase) -> None:
-    layout = layout_of(case)
-    check_each(
-        ((case, dtype, layout, column, 2) for dtype, column in _slopes(case, "eager", "called")),
-        check_gradient,
-    )
+@pytest.mark.parametrize("cases", in_groups(SMOOTH), ids=_names)
+def test_gradients_in_one_trace(cases: list[OpCase]) -> None:
+    for column in ("traced", "partitioned"):
+        check_gradients_in_one_trace(_smooth_rows(cases), column)
+    check_gradients_in_one_trace(_smooth_rows([c for c in cases if c.second]), "called", 2)
 
 
 @pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
 def test_other_sizes(case: OpCase) -> None:
     check_sizes(case)
-
-
-@pytest.mark.parametrize("case", SMOOTH, ids=_name)
-def test_gradients_of_other_sizes(case: OpCase) -> None:
-    check_sizes(case, 2 if case.second else 1)
+    if case.grad:
+        check_sizes(case, 2 if case.second else 1)
 
 
 @pytest.mark.slow
@@ -98,7 +125,7 @@ def test_on_several_devices(case: OpCase, column: str) -> None:
     rows = [(d, layout) for d in case.dtypes for layout in case.layouts]
     check_each(((case, *row, (column,)) for row in rows), check_values)
     layouts = case.layouts if case.grad else ()
-    slopes = [(d, layout, c) for layout in layouts for d, c in _slopes(case, column)]
+    slopes = [(d, layout, column) for layout in layouts for d in _smooth(case)]
     orders = (1, 2) if case.second else (1,)
     check_each(((case, *row, order) for row in slopes for order in orders), check_gradient)
     for order in (0, *orders[-1:]) if case.grad else (0,):

@@ -15,15 +15,15 @@ import numpy as np
 
 import eagerflow as ef
 from eagerflow.core import tree
-from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import evaluate, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.traced import TracedFunction
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.text.files import from_file_bytes, to_bytes
+from eagerflow.graph.value_types import NumberType
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import Executable
 from eagerflow.runtime.fetches import extract

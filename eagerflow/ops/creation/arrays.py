@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Unpack
 
+from eagerflow.core.batch_rules import aligned
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, OpFacts, of_family
@@ -17,7 +18,7 @@ from eagerflow.core.scope_moves import device_wins
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError
-from eagerflow.hardware import Device, as_device, home_of
+from eagerflow.hardware import Device, as_device, home_of, note_put
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, as_shape, matrices_of
 from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.promotion import cast
@@ -104,7 +105,7 @@ def tensor(data: TensorLike, dtype: Any = None, device: DeviceLike = None) -> Te
 
 
 def asarray(
-    obj: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None, copy: bool | None = None
+    obj: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None, copy: bool | None = None
 ) -> Tensor:
     """``obj`` as a tensor, sharing its memory where that is possible.
 
@@ -146,12 +147,14 @@ def _copied(data: TensorLike, dtype: Any, device: DeviceLike) -> Tensor:
 
 
 def _convert(data: TensorLike, dtype: Any, device: DeviceLike, copy: bool | None) -> Tensor:
-    return as_tensor(
+    made = as_tensor(
         data,
         None if dtype is None else as_dtype(dtype),
         None if device is None else as_device(device),
         copy=copy,
     )
+    note_put(made._lane.device)
+    return made
 
 
 # --- from a description ---------------------------------------------------------------------
@@ -172,7 +175,7 @@ _zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
 _full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
-def zeros(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def zeros(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
     Args:
@@ -194,7 +197,7 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-def ones(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def ones(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -214,7 +217,7 @@ def ones(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) ->
     )
 
 
-def empty(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def empty(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
     They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
@@ -231,7 +234,7 @@ def empty(shape: int | Shape, *, dtype: Any = None, device: DeviceLike = None) -
 
 
 def full(
-    shape: int | Shape, fill_value: TensorLike, *, dtype: Any = None, device: DeviceLike = None
+    shape: int | Shape, fill_value: TensorLike, dtype: Any = None, *, device: DeviceLike = None
 ) -> Tensor:
     """A tensor with one value everywhere.
 
@@ -274,7 +277,7 @@ def _spread(fill_value: TensorLike, shape: Shape, *, dtype: Any, device: Any) ->
     return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
 
 
-def zeros_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def zeros_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """Zeros with the shape, dtype and device of another array.
 
     Args:
@@ -291,7 +294,7 @@ def zeros_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None
     return _zeros_of(like.shape, out_dtype, where)
 
 
-def ones_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def ones_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """Ones with the shape, dtype and device of another array.
 
     Args:
@@ -305,7 +308,7 @@ def ones_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None)
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def empty_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor like another array, whose values the caller does not care about (see `empty`).
 
     Args:
@@ -320,7 +323,7 @@ def empty_like(x: TensorLike, /, *, dtype: Any = None, device: DeviceLike = None
 
 
 def full_like(
-    x: TensorLike, /, fill_value: TensorLike, *, dtype: Any = None, device: DeviceLike = None
+    x: TensorLike, /, fill_value: TensorLike, dtype: Any = None, *, device: DeviceLike = None
 ) -> Tensor:
     """One value everywhere, with the shape, dtype and device of another array.
 
@@ -352,10 +355,12 @@ def _triangle_type(x: TensorType, *, k: int) -> TensorType:
     return x
 
 
-_tril = define("tril", infer=_triangle_type, vjp=(lambda g, out, x, *, k: tril(g, k=k),))
+_tril = define(
+    "tril", infer=_triangle_type, vjp=(lambda g, out, x, *, k: tril(g, k=k),), batch=aligned
+)
 
 
-def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
+def tril(x: TensorLike, /, k: int = 0) -> Tensor:
     """The lower triangle of matrices: zeros above a diagonal.
 
     Args:
@@ -372,10 +377,12 @@ def tril(x: TensorLike, /, *, k: int = 0) -> Tensor:
     return bind(_tril, matrices_of("tril", x), k=as_index("tril", "k", k))
 
 
-_triu = define("triu", infer=_triangle_type, vjp=(lambda g, out, x, *, k: triu(g, k=k),))
+_triu = define(
+    "triu", infer=_triangle_type, vjp=(lambda g, out, x, *, k: triu(g, k=k),), batch=aligned
+)
 
 
-def triu(x: TensorLike, /, *, k: int = 0) -> Tensor:
+def triu(x: TensorLike, /, k: int = 0) -> Tensor:
     """The upper triangle of matrices: zeros below a diagonal.
 
     Args:

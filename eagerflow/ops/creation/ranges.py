@@ -6,10 +6,10 @@ import math
 from operator import index
 from typing import Any
 
+from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import bind, functions
 from eagerflow.core.scope_moves import device_wins
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError
@@ -276,9 +276,9 @@ def eye(
     n_rows: int,
     n_cols: int | None = None,
     /,
-    *,
     k: int = 0,
     dtype: Any = None,
+    *,
     device: DeviceLike = None,
 ) -> Tensor:
     """Ones on a diagonal, zeros elsewhere.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eagerflow.core.batch_rules import aligned
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.op import bind, define
@@ -118,6 +119,7 @@ _polygamma = define(
     vjp=(lambda g, out, x, *, n: g * polygamma(n + 1, x),),
     saved="inputs",
     cost=per_output(100),
+    batch=aligned,
 )
 
 

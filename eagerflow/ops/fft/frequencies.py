@@ -39,7 +39,7 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
 
 
 @device_wins
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """The frequencies that the points of `fft` stand for.
 
     Args:
@@ -58,7 +58,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike 
 
 
 @device_wins
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
     """The frequencies that the points of `rfft` stand for.
 
     Args:
@@ -76,7 +76,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: DeviceLike
     return _frequencies("rfftfreq", n, True, d, dtype, device)
 
 
-def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+def fftshift(x: TensorLike, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """The frequency 0 moved to the middle.
 
     Args:
@@ -94,7 +94,7 @@ def fftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Te
     return roll(tensor, tuple(tensor.shape[a] // 2 for a in axes), axis=axes)
 
 
-def ifftshift(x: TensorLike, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
+def ifftshift(x: TensorLike, /, axes: int | Sequence[int] | None = None) -> Tensor:
     """The inverse of `fftshift`: the frequency 0 moved from the middle to the front.
 
     Args:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from eagerflow.core.batch_rules import shifted
 from eagerflow.core.cost_rules import fourier
 from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import bind, define
@@ -29,7 +30,12 @@ SWAPPED: Final[dict[str, str]] = {
     "forward": "backward",
 }
 
-_FACTS: Final[OpFacts] = {"saved": "none", "precision": "accumulate", "cost": fourier}
+_FACTS: Final[OpFacts] = {
+    "batch": shifted("axis", "axes"),
+    "saved": "none",
+    "precision": "accumulate",
+    "cost": fourier,
+}
 
 
 def _check_points(count: int) -> None:

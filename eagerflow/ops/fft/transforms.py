@@ -111,9 +111,7 @@ def _hermitian_transform(
 # --- complex data ---------------------------------------------------------------------------
 
 
-def fft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def fft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The discrete Fourier transform along one axis.
 
     Args:
@@ -134,9 +132,7 @@ def fft(
     return _transform("fft", tensor, *one, norm, inverse=False)
 
 
-def ifft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def ifft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The inverse of `fft`.
 
     Args:
@@ -156,7 +152,7 @@ def ifft(
     return _transform("ifft", tensor, *one, norm, inverse=True)
 
 
-def fftn(x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
+def fftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """The discrete Fourier transform along several axes.
 
     Args:
@@ -176,9 +172,7 @@ def fftn(x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "b
     return _transform("fftn", tensor, *_several("fftn", tensor, s, axes), norm, inverse=False)
 
 
-def ifftn(
-    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
-) -> Tensor:
+def ifftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """The inverse of `fftn`.
 
     Args:
@@ -201,9 +195,7 @@ def ifftn(
 # --- real data ------------------------------------------------------------------------------
 
 
-def rfft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def rfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The Fourier transform of real data along one axis: the first ``n // 2 + 1`` points.
 
     Args:
@@ -223,7 +215,7 @@ def rfft(
 
 
 def irfft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
     """The inverse of `rfft`: real data from the first half of a spectrum.
 
@@ -242,9 +234,7 @@ def irfft(
     return _hermitian_transform("irfft", x, axis, _points("irfft", n), norm)
 
 
-def rfftn(
-    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
-) -> Tensor:
+def rfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """The Fourier transform of real data along several axes, of which the last is halved.
 
     Args:
@@ -267,9 +257,7 @@ def rfftn(
     return _transform("rfftn", tensor, axes[:-1], sizes[:-1], norm, inverse=False)
 
 
-def irfftn(
-    x: TensorLike, /, *, s: Ints = None, axes: Ints = None, norm: Norm = "backward"
-) -> Tensor:
+def irfftn(x: TensorLike, /, s: Ints = None, axes: Ints = None, norm: Norm = "backward") -> Tensor:
     """The inverse of `rfftn`: real data from a spectrum of which the last axis is halved.
 
     Args:
@@ -292,9 +280,7 @@ def irfftn(
     return _hermitian_transform("irfftn", tensor, axes[-1], sizes[-1], norm)
 
 
-def hfft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
-) -> Tensor:
+def hfft(x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The Fourier transform, which is real, of data of which half is given, the rest mirrored.
 
     Args:
@@ -315,7 +301,7 @@ def hfft(
 
 
 def ihfft(
-    x: TensorLike, /, *, n: int | None = None, axis: int = -1, norm: Norm = "backward"
+    x: TensorLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
     """The inverse of `hfft`: the first ``n // 2 + 1`` points of it.
 

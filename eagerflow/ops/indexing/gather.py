@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from eagerflow.core.batch_rules import SIZES, shifted
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import ELEMENTWISE, MOVING, OpFacts, of_family
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, bind_several, define, functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same
 from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorIndexError
 from eagerflow.hardware import home_of
+from eagerflow.ops.indexing.batching import batched_take
 from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatter
 from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.extents import WITH_WHERE, unknown_size
@@ -141,7 +143,9 @@ def _nonzero_type(x: TensorType) -> tuple[TensorType, ...]:
     return tuple([x.like(shape=(count,), dtype=DTYPES["int64"])] * x.ndim)
 
 
-_nonzero = define("nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None)
+_nonzero = define(
+    "nonzero", infer=_nonzero_type, vjp=(None,), precision="exact", outputs=None, batch=SIZES
+)
 
 
 def nonzero(x: TensorLike, /) -> tuple[Tensor, ...]:
@@ -297,16 +301,18 @@ def _take_vjp(
 _PICKING: Final[OpFacts] = {
     **MOVING, "saved": "indices", "cost": picking, "storage": "fresh", "raises": (TensorIndexError,)
 }  # fmt: skip
+_TAKING: Final[OpFacts] = {**_PICKING, "batch": batched_take}
+_ALONG: Final[OpFacts] = {**_PICKING, "batch": shifted("axis")}
 _take = define(
     "take",
     infer=_take_type,
     vjp=(_take_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take(t[0], indices, axis=axis),
-    **_PICKING,
+    **_TAKING,
 )
 
 
-def take(x: TensorLike, indices: TensorLike, /, *, axis: int | None = None) -> Tensor:
+def take(x: TensorLike, indices: TensorLike, /, axis: int | None = None) -> Tensor:
     """The elements (or slices) at indices along an axis.
 
     Args:
@@ -353,11 +359,11 @@ _take_along = define(
     infer=_take_along_type,
     vjp=(_take_along_vjp, None),
     jvp=lambda t, out, x, indices, *, axis: take_along_axis(t[0], indices, axis=axis),
-    **_PICKING,
+    **_ALONG,
 )
 
 
-def take_along_axis(x: TensorLike, indices: TensorLike, /, *, axis: int = -1) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, /, axis: int = -1) -> Tensor:
     """Along an axis, the elements at the indices given for each line of it.
 
     Args:

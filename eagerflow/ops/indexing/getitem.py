@@ -11,17 +11,18 @@ from contextlib import nullcontext
 from typing import Any, Final
 
 from eagerflow.core import interpreter
-from eagerflow.core.buffers import may_reuse
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import picking
 from eagerflow.core.facts import RowSum
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import PLAIN, AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import may_equal
 from eagerflow.errors import DTypeError, EagerflowError, ShapeError, TensorIndexError, strip
 from eagerflow.hardware import Device, home_of
 from eagerflow.hardware.scopes import is_home, runs_at
+from eagerflow.ops.indexing.batching import batched_getitem, batched_scatter, batched_update
+from eagerflow.ops.indexing.buffers import may_reuse
 from eagerflow.ops.rules.arguments import as_shape
 from eagerflow.ops.rules.gradients import sum_to_like, where
 from eagerflow.ops.rules.promotion import (
@@ -59,6 +60,7 @@ _getitem = define(
     cost=picking,
     raises=lambda attrs: (TensorIndexError,) if ARRAY in attrs["key"] else (),
     fails_on=lambda attrs: "values" if ARRAY in attrs["key"] else "sizes",
+    batch=batched_getitem,
 )
 
 
@@ -106,6 +108,7 @@ _scatter = define(
     saved="indices",
     precision="accumulate",
     row_sum=RowSum(_is_rows, rows),
+    batch=batched_scatter,
 )
 
 
@@ -153,6 +156,7 @@ _update = define(
     saved="indices",
     precision="exact",
     takes_bytes=True,
+    batch=batched_update,
 )
 
 
@@ -165,7 +169,12 @@ def _add_vjp(
 
 
 _add = define(
-    "index_add", infer=_update_type, vjp=_add_vjp, saved="indices", precision="accumulate"
+    "index_add",
+    infer=_update_type,
+    vjp=_add_vjp,
+    saved="indices",
+    precision="accumulate",
+    batch=batched_update,
 )
 
 # --- reading --------------------------------------------------------------------------------

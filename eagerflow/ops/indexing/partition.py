@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import index
 
+from eagerflow.core.batch_rules import SIZES
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
@@ -27,7 +28,7 @@ def _zeros_for_type(indices: TensorType, *, shape: Shape, dtype: DType) -> Tenso
     return indices.like(shape=(count, *shape), dtype=dtype)
 
 
-_zeros_for = define("zeros_for", infer=_zeros_for_type, vjp=(None,), precision="exact")
+_zeros_for = define("zeros_for", infer=_zeros_for_type, vjp=(None,), precision="exact", batch=SIZES)
 
 
 def _rows(name: str, x: Tensor, indices: Tensor) -> Tensor:

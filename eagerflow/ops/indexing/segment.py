@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eagerflow.core.batch_rules import SIZES, each_row
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import RowSum
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import same, unknown
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.hardware import home_of
 from eagerflow.ops.indexing.gather import integers, take
 from eagerflow.ops.rules.arguments import as_index
-from eagerflow.ops.rules.extents import check_not_negative, may_be
+from eagerflow.ops.rules.extents import check_not_negative
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import cast, floating, host_check, operands
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, REAL, check_kind
-from eagerflow.types import INT64, TensorType, same_shape
+from eagerflow.types import INT64, TensorType, may_be_same_shape, same_shape
 
 __all__ = ["bincount", "segment_max", "segment_mean", "segment_min", "segment_sum"]
 
@@ -33,7 +34,7 @@ def _rule(kinds: frozenset[str]) -> Callable[..., TensorType]:
     def rule(values: TensorType, segment_ids: TensorType, *, num_segments: int) -> TensorType:
         check_kind(values, kinds)
         check_not_negative(num_segments)
-        if not may_be(values.shape[:1], segment_ids.shape):
+        if not may_be_same_shape(values.shape[:1], segment_ids.shape):
             raise ShapeError(
                 "values and segment ids differ in size",
                 expected="one id for each element along the first axis of values",
@@ -54,6 +55,7 @@ _sum = define(
     row_sum=RowSum(
         lambda values, ids, shape, attrs: same(attrs["num_segments"], shape[0]), IndexedSlices
     ),
+    batch=each_row,
 )
 
 
@@ -67,7 +69,7 @@ def _extreme_vjp(
 
 
 _max, _min = (
-    define(name, infer=_rule(REAL), vjp=(_extreme_vjp, None), cost=per_input(4))
+    define(name, infer=_rule(REAL), vjp=(_extreme_vjp, None), cost=per_input(4), batch=each_row)
     for name in ("segment_max", "segment_min")
 )
 
@@ -101,6 +103,7 @@ _count_segments = define(
     saved="none",
     cost=per_input(4),
     outputs=2,
+    batch=SIZES,
 )
 
 

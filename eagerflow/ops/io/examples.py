@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from eagerflow.core.batch_rules import each_row
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
@@ -34,7 +35,9 @@ def _parse_type(
     return tuple(types)
 
 
-_parse_example = define("parse_example", infer=_parse_type, vjp=(None,), outputs=None)
+_parse_example = define(
+    "parse_example", infer=_parse_type, vjp=(None,), outputs=None, batch=each_row
+)
 
 
 def parse_example(
@@ -121,6 +124,7 @@ _encode_example = define(
     nondifferentiable=True,
     precision="exact",
     takes_bytes=True,
+    batch=each_row,
 )
 
 

@@ -12,10 +12,9 @@ from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, common_device, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import ShapeError
-from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind, effect_op
 from eagerflow.resources.files import FILES, FileSystem
-from eagerflow.types import TensorType
+from eagerflow.types import TensorType, may_be_same_shape
 
 
 def _paths(path: Any) -> Tensor:
@@ -69,7 +68,7 @@ def _write_type(
 ) -> tuple[TensorType, ...]:
     check_kind(path, BYTE_STRINGS)
     check_kind(contents, BYTE_STRINGS)
-    if not may_be(path.shape, contents.shape):
+    if not may_be_same_shape(path.shape, contents.shape):
         raise ShapeError("there is one name for each of the contents", expected="one shape")
     return ()
 

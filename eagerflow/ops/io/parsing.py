@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, Final, Literal
 
+from eagerflow.core.batch_rules import aligned, each_row
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import MOVING, of_family
@@ -27,7 +28,7 @@ def _length_type(x: TensorType) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_byte_length = define("byte_length", infer=_length_type, vjp=(None,))
+_byte_length = define("byte_length", infer=_length_type, vjp=(None,), batch=aligned)
 
 
 def length(x: TensorLike, /) -> Tensor:
@@ -52,7 +53,7 @@ def _raw_type(x: TensorType, *, dtype: DType, big_endian: bool) -> TensorType:
     return x.like(shape=(*x.shape, size), dtype=dtype)
 
 
-_decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,))
+_decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,), batch=each_row)
 
 
 def decode_raw(
@@ -90,7 +91,7 @@ def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
     return x.like(dtype=dtype)
 
 
-_parse_numbers = define("parse_numbers", infer=_parsed_type, vjp=(None,))
+_parse_numbers = define("parse_numbers", infer=_parsed_type, vjp=(None,), batch=each_row)
 
 
 def _written_dtype(what: str, dtype: Any) -> DType:
@@ -136,7 +137,7 @@ def _csv_type(
     return tuple([x.like(dtype=dtype) for dtype in dtypes])
 
 
-_decode_csv = define("decode_csv", infer=_csv_type, vjp=(None,), outputs=None)
+_decode_csv = define("decode_csv", infer=_csv_type, vjp=(None,), outputs=None, batch=each_row)
 
 
 def decode_csv(
@@ -210,7 +211,9 @@ def _image_type(
     return x.like(shape=(*x.shape, height, width, depth), dtype=dtype)
 
 
-_decode_image = define("decode_image", infer=_image_type, vjp=(None,), cost=per_input(2e6))
+_decode_image = define(
+    "decode_image", infer=_image_type, vjp=(None,), cost=per_input(2e6), batch=each_row
+)
 
 
 def decode_image(

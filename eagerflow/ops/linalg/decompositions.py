@@ -144,7 +144,7 @@ def _qr_vjp(
 _qr = matrix_op("qr", _qr_type, joint(_qr_vjp), saved="outputs", flops=3, outputs=2)
 
 
-def qr(x: TensorLike, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
+def qr(x: TensorLike, /, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """Orthonormal columns ``Q`` and an upper triangle ``R`` with ``x == Q @ R``.
 
     Args:

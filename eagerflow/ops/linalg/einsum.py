@@ -16,6 +16,7 @@ from string import ascii_letters
 from typing import Any
 
 from eagerflow import dims
+from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import Cost, Types, bytes_of
 from eagerflow.core.op import Op, bind, define
@@ -239,6 +240,19 @@ def _cost(inputs: Types, outputs: Types, attrs: Mapping[str, Any]) -> Cost:
     return Cost(matrix=float(len(inputs) * combinations), bytes=moved)
 
 
+def _batched_einsum(at: BatchSite) -> Tensor:
+    """One more letter: for the rows, in the terms that have them and in the output."""
+    terms, output = _split(at.attrs["subscripts"])
+    letters = (*ascii_letters, *map(chr, range(0x100, 0x180)))
+    rows = next(k for k in letters if k not in at.attrs["subscripts"])
+    own = [
+        rows + term if batched else term for term, batched in zip(terms, at.batched, strict=True)
+    ]
+    subscripts = f"{','.join(own)}->{rows}{output}"
+    result: Tensor = at.bind(*at.inputs, **{**at.attrs, "subscripts": subscripts})
+    return result
+
+
 _einsum: Op = define(
     "einsum",
     cost=_cost,
@@ -247,6 +261,7 @@ _einsum: Op = define(
     jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_einsum, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
+    batch=_batched_einsum,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from eagerflow.core.batch_rules import aligned
 from eagerflow.core.cost_rules import decomposition
 from eagerflow.core.facts import OpFacts
 from eagerflow.core.op import Op, Rule, bind, define, functions, joint
@@ -39,7 +40,12 @@ def matrix_op(
         flops: what it costs: so many times n**3 for an n x n matrix.
         facts: what the rule reads, and all else (see `eagerflow.core.op.define`).
     """
-    known: OpFacts = {"precision": "accumulate", "cost": decomposition(flops), **facts}
+    known: OpFacts = {
+        "precision": "accumulate",
+        "cost": decomposition(flops),
+        "batch": aligned,
+        **facts,
+    }
     return define(name, infer=infer, vjp=vjp, **known)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.op import bind, define
@@ -60,6 +61,7 @@ _vector_norm = define(
     vjp=(_vector_norm_vjp,),
     precision="accumulate",
     cost=per_input(4),
+    batch=shifted("axis"),
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Final
 
+from eagerflow.core.batch_rules import BatchSite, aligned
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import product
 from eagerflow.core.facts import OpFacts, of_family
@@ -19,7 +20,14 @@ from eagerflow.ops.rules.gradients import conjugate, sum_to_like
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import ANY, NUMERIC, check_kind, check_same_dtype, elementwise
-from eagerflow.ops.shape.axes import expand_dims, matrix_transpose, moveaxis, permute_dims, reshape
+from eagerflow.ops.shape.axes import (
+    expand_dims,
+    matrix_transpose,
+    moveaxis,
+    permute_dims,
+    reshape,
+    squeeze,
+)
 from eagerflow.types import Shape, TensorType, broadcast_shapes, same_shape
 
 __all__ = [
@@ -96,6 +104,30 @@ def _matmul_like_type(x1: TensorType, x2: TensorType, like: TensorType) -> Tenso
     return _matmul_type(x1, x2)
 
 
+def _batched_product(at: BatchSite) -> Tensor:
+    """A product with one matrix for all rows is one product; else rows are a batch of matrices."""
+    one, two = len(at.shape(0)), len(at.shape(1))
+    x1, x2 = at.inputs[:2]
+    if not at.batched[1] and two == 2:
+        if one == 1:
+            return matmul(x1, x2)
+        return reshape(matmul(_rows(x1), x2), (*x1.shape[:-1], x2.shape[-1]))
+    if not at.batched[0] and (one, two) == (2, 1):
+        return matmul(x2, matrix_transpose(x1))
+    if one == 1:
+        x1 = expand_dims(x1, -2)
+    if two == 1:
+        x2 = expand_dims(x2, -1)
+    rank = max(one, two, 2)
+    factors = [
+        reshape(x, (x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:])) if own else x
+        for x, own in zip((x1, x2), at.batched, strict=False)
+    ]
+    product = matmul(*factors)
+    dropped = tuple(axis for axis, ndim in ((-2, one), (-1, two)) if ndim == 1)
+    return squeeze(product, dropped) if dropped else product
+
+
 # The gradient of a matrix. It lies in memory as the matrix does, so that an update of a weight
 # that is transposed in the layer does not go through its memory against the grain.
 _matmul_like = define(
@@ -108,6 +140,7 @@ _matmul_like = define(
     ),
     jvp=lambda t, out, x1, x2, like: multilinear_jvp(_matmul, t[:2], (x1, x2), {}),
     order="last input",
+    batch=_batched_product,
 )
 _matmul: Op = define(
     "matmul",
@@ -115,6 +148,7 @@ _matmul: Op = define(
     vjp=(_matmul_vjp_x1, _matmul_vjp_x2),
     jvp=lambda t, out, *xs: multilinear_jvp(_matmul, t, xs, {}),
     order="product",
+    batch=_batched_product,
 )
 
 
@@ -160,6 +194,7 @@ _vecdot = define(
     saved="inputs",
     precision="accumulate",
     cost=product,
+    batch=aligned,
 )
 
 
@@ -240,6 +275,7 @@ _cross = define(
         lambda g, out, x1, x2: sum_to_like(cross(g, conjugate(x1)), x2),
     ),
     saved="inputs",
+    batch=aligned,
 )
 
 
@@ -310,11 +346,7 @@ def _flat(x: Tensor, first: tuple[int, ...], second: tuple[int, ...]) -> Tensor:
 
 
 def tensordot(
-    x1: TensorLike,
-    x2: TensorLike,
-    /,
-    *,
-    axes: int | tuple[Sequence[int], Sequence[int]] = 2,
+    x1: TensorLike, x2: TensorLike, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
     """The sum of products over pairs of axes of two arrays.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, final
 
+from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike, scalar
 from eagerflow.core.op import bind, joint
 from eagerflow.core.tensor import Tensor
@@ -103,7 +104,7 @@ def _svd_vjp(
 _svd = matrix_op("svd", _svd_type, joint(_svd_vjp), saved="outputs", flops=20, outputs=3)
 
 
-def svd(x: TensorLike, /, *, full_matrices: bool = True) -> SVDResult:
+def svd(x: TensorLike, /, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition ``x == (U * S) @ Vh``.
 
     The gradient of the singular vectors exists where singular values are distinct and not zero.
@@ -167,7 +168,16 @@ def _pinv_vjp(g: Tensor, out: Tensor, x: Tensor, rtol: Tensor) -> Tensor:
     return sum_to_like(inner + (rows + columns), x)
 
 
-_pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20)
+def _batched_pinv(at: BatchSite) -> Tensor:
+    rtol = at.inputs[1]
+    missing = len(at.shape(0)) - 2 - len(at.shape(1))
+    if at.batched[1] and missing > 0:
+        rtol = at.in_shape(rtol, (at.rows, *(1,) * missing, *at.shape(1)))
+    result: Tensor = at.bind(at.whole(0), rtol)
+    return result
+
+
+_pinv = matrix_op("pinv", _pinv_type, (_pinv_vjp, None), flops=20, batch=_batched_pinv)
 
 
 def _tolerance(name: str, x: Tensor, rtol: TensorLike | None) -> Tensor:

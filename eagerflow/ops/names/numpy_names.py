@@ -265,14 +265,23 @@ def _variables(x: Tensor, rowvar: bool) -> Tensor:
 
 
 def nanvar(
-    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The variance of the elements that are not NaN; NaN if there are too few.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the variance over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         correction: what the number of elements is reduced by before it divides.
+        ddof: NumPy's name of ``correction``, which it goes before.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -281,7 +290,8 @@ def nanvar(
     >>> ef.nanvar(ef.tensor([1.0, float("nan"), 3.0]))
     Tensor(1., f32[]@cpu:0)
     """
-    values = floating(x)
+    values = floating(x, dtype)
+    correction = correction if ddof is None else ddof
     lost = isnan(values)
     kept = cast(sum(logical_not(lost), axis, keepdims=True), values.dtype)
     middle = nansum(values, axis, keepdims=True) / where(kept == 0, 1.0, kept)
@@ -293,14 +303,23 @@ def nanvar(
 
 
 def nanstd(
-    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The standard deviation of the elements that are not NaN; NaN if there are too few.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the deviation over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         correction: what the number of elements is reduced by before it divides.
+        ddof: NumPy's name of ``correction``, which it goes before.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -309,7 +328,7 @@ def nanstd(
     >>> ef.nanstd(ef.tensor([1.0, float("nan"), 3.0]))
     Tensor(1., f32[]@cpu:0)
     """
-    variance = nanvar(x, axis, correction=correction, keepdims=keepdims)
+    variance = nanvar(x, axis, dtype, correction=correction, ddof=ddof, keepdims=keepdims)
     zero = variance == 0  # its derivative is 0 there, as that of `std`
     return where(zero, 0.0, sqrt(where(zero, 1.0, variance)))
 

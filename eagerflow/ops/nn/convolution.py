@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.cost_rules import Cost, CostRule, Types, bytes_of, size_of
 from eagerflow.core.op import Op, bind, define
@@ -128,6 +129,48 @@ def _sizes(x: Tensor) -> Shape:
     return x.shape[2:]
 
 
+# --- many rows ------------------------------------------------------------------------------
+# Rows that share the weights are a longer batch. Rows with weights of their own are groups.
+
+
+def _side_by_side(at: BatchSite, x: Tensor) -> Tensor:
+    """The channels of all rows beside each other: ``[n, b, c, ...]`` as ``[b, n * c, ...]``."""
+    moved: Tensor = at.call("moveaxis", x, 0, 1)
+    return at.in_shape(moved, (x.shape[1], at.rows * x.shape[2], *x.shape[3:]))
+
+
+def _one_below_another(at: BatchSite, x: Tensor) -> Tensor:
+    """The first axes of all rows as one: ``[n, b, ...]`` as ``[n * b, ...]``."""
+    return at.in_shape(x, (at.rows * x.shape[1], *x.shape[2:]))
+
+
+def _grouped(at: BatchSite) -> dict[str, Any]:
+    return {**at.attrs, "groups": at.rows * at.attrs["groups"]}
+
+
+def _parted(at: BatchSite, y: Tensor) -> Tensor:
+    """Groups of channels as rows again."""
+    apart = at.in_shape(y, (y.shape[0], at.rows, y.shape[1] // at.rows, *y.shape[2:]))
+    result: Tensor = at.call("moveaxis", apart, 1, 0)
+    return result
+
+
+def _batched_convolution(at: BatchSite) -> Tensor:
+    """The rule of the convolution, and of its transpose."""
+    if not at.batched[1]:
+        result: Tensor = at.bind(_one_below_another(at, at.inputs[0]), at.inputs[1], **at.attrs)
+        return at.in_shape(result, (at.rows, at.shape(0)[0], *result.shape[1:]))
+    x, w = at.all_whole()
+    groups = _grouped(at)
+    return _parted(at, at.bind(_side_by_side(at, x), _one_below_another(at, w), **groups))
+
+
+def _batched_weights(at: BatchSite) -> Tensor:
+    x, y = [_side_by_side(at, x) for x in at.all_whole()]
+    weights: Tensor = at.bind(x, y, **_grouped(at))
+    return at.in_shape(weights, (at.rows, weights.shape[0] // at.rows, *weights.shape[1:]))
+
+
 _convolution: Op = define(
     "convolution",
     cost=_cost(2, 1),
@@ -140,6 +183,7 @@ _convolution: Op = define(
     saved="inputs",
     precision="accumulate",
     errors_as="convolution",
+    batch=_batched_convolution,
 )
 
 _transpose: Op = define(
@@ -155,6 +199,7 @@ _transpose: Op = define(
     jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_transpose, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
+    batch=_batched_convolution,
 )
 
 _weights: Op = define(
@@ -170,6 +215,7 @@ _weights: Op = define(
     jvp=lambda t, out, *xs, **attrs: multilinear_jvp(_weights, t, xs, attrs),
     saved="inputs",
     precision="accumulate",
+    batch=_batched_weights,
 )
 
 # --- public ---------------------------------------------------------------------------------

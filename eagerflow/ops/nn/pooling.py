@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 from typing import Any
 
+from eagerflow.core.batch_rules import folded
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import Cost, Types, bytes_of, per_input, picking, size_of
 from eagerflow.core.op import Op, bind, define
@@ -105,10 +106,11 @@ _plane_pick: Op = define(
     saved="indices",
     precision="accumulate",
     cost=picking,
+    batch=folded,
 )
 
 _max_pool_indices: Op = define(
-    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None)
+    "max_pool_indices", cost=_cost, infer=_indices_type, vjp=(None, None), batch=folded
 )
 
 
@@ -127,6 +129,7 @@ _max_pool: Op = define(
     vjp=(lambda g, out, x, **attrs: _picked(g, _indices(x, out, attrs), x.shape[2:], back=True),),
     jvp=lambda t, out, x, **attrs: _picked(t[0], _indices(x, out, attrs), x.shape[2:], back=False),
     errors_as="max_pool",
+    batch=folded,
 )
 
 
@@ -197,6 +200,7 @@ _avg_pool: Op = define(
     saved="none",
     precision="accumulate",
     errors_as="avg_pool",
+    batch=folded,
 )
 
 
@@ -271,6 +275,7 @@ _adaptive_avg_pool: Op = define(
     vjp=(lambda g, out, x, *, back, **attrs: bind(_adaptive_avg_pool, g, back=not back, **attrs),),
     saved="none",
     precision="accumulate",
+    batch=folded,
 )
 
 
@@ -281,7 +286,7 @@ def _adaptive_max_type(x: TensorType, *, places: Shape) -> TensorType:
 
 
 _adaptive_max_indices: Op = define(
-    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,)
+    "adaptive_max_indices", cost=per_input(4), infer=_adaptive_max_type, vjp=(None,), batch=folded
 )
 
 

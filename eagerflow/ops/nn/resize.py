@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from eagerflow.core.batch_rules import folded
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import Op, bind, define
 from eagerflow.core.tensor import Tensor
@@ -37,6 +38,7 @@ _resize: Op = define(
     vjp=(lambda g, out, x, *, back, **attrs: bind(_resize, g, back=not back, **attrs),),
     saved="none",
     precision="accumulate",
+    batch=folded,
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from eagerflow.core.batch_rules import BatchSite, aligned, each_row, shifted
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input, per_output
 from eagerflow.core.facts import OpFacts, of_family
@@ -14,12 +15,11 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.elementwise.exponential import exp, rsqrt, sqrt
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import as_index, as_number, axes_of, axis_of, check_choice
-from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import count_of, where
 from eagerflow.ops.rules.promotion import cast, floating, operands
 from eagerflow.ops.rules.sizes import surely_less
 from eagerflow.ops.rules.type_rules import FLOATING, INTEGER, check_kind, reduced_shape
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import Shape, TensorType, may_be_same_shape
 
 __all__ = ["check_labels", "log_softmax", "softmax", "softmax_cross_entropy", "standardize"]
 
@@ -40,7 +40,7 @@ def _softmax_vjp(g: Tensor, out: Tensor, x: Tensor, *, axis: int) -> Tensor:
     return weighted - out * sum(weighted, axis, keepdims=True)
 
 
-_softmax = define("softmax", infer=_same_type, vjp=(_softmax_vjp,))
+_softmax = define("softmax", infer=_same_type, vjp=(_softmax_vjp,), batch=shifted("axis"))
 
 
 def softmax(x: TensorLike, /, axis: int = -1) -> Tensor:
@@ -66,6 +66,7 @@ _log_softmax = define(
     "log_softmax",
     infer=_same_type,
     vjp=(lambda g, out, x, *, axis: g - exp(out) * sum(g, axis, keepdims=True),),
+    batch=shifted("axis"),
 )
 
 
@@ -97,7 +98,13 @@ def _labels_type(
 
 
 _check_labels = define(
-    "check_labels", infer=_labels_type, vjp=(None,), precision="exact", storage="view", errors_as=""
+    "check_labels",
+    infer=_labels_type,
+    vjp=(None,),
+    precision="exact",
+    storage="view",
+    errors_as="",
+    batch=aligned,
 )
 
 
@@ -161,7 +168,7 @@ def _loss_type(
     check_kind(x, FLOATING)
     check_kind(labels, INTEGER)
     samples = x.shape[:axis] + x.shape[axis + 1 :]
-    if not may_be(labels.shape, samples):
+    if not may_be_same_shape(labels.shape, samples):
         raise _misfit(labels, samples, axis)
     if g:
         return x
@@ -209,11 +216,33 @@ def _share(
     return where(counted, g, 0)
 
 
+def _batched_loss(at: BatchSite) -> Tensor:
+    """The loss of each sample of all rows; then what ``reduction`` makes of those of a row."""
+    attrs = {**at.attrs, "axis": at.attrs["axis"] + 1, "reduction": "none"}
+    x, labels, *above = at.all_whole()
+    if at.attrs["reduction"] == "none":
+        losses: Tensor = at.bind(x, labels, *above, **attrs)
+        return losses
+    axes = tuple(range(1, len(labels.shape)))
+    counted = labels != at.attrs["ignore_index"]
+    count = sum(cast(counted, x.dtype), axes) if at.attrs["reduction"] == "mean" else None
+    if above:
+        (g,) = above
+        g = g if count is None else g / count
+        g = at.in_shape(g, (at.rows, *(1,) * len(axes)))
+        share = functions["broadcast_to"](g, labels.shape)
+        gradient: Tensor = at.bind(x, labels, share, **attrs)
+        return gradient
+    total = sum(at.bind(x, labels, **attrs), axes)
+    return total if count is None else total / count
+
+
 _loss = define(
     "softmax_cross_entropy",
     infer=_loss_type,
     vjp=_loss_vjp,
     with_gradient="softmax_cross_entropy_with_gradient",
+    batch=_batched_loss,
 )
 
 
@@ -238,7 +267,13 @@ def _both_vjp(
 
 
 # What the pass `share` makes of a loss and its gradient, which need the same softmax.
-define("softmax_cross_entropy_with_gradient", infer=_both_types, vjp=_both_vjp, outputs=2)
+define(
+    "softmax_cross_entropy_with_gradient",
+    infer=_both_types,
+    vjp=_both_vjp,
+    outputs=2,
+    batch=each_row,
+)
 
 
 def softmax_cross_entropy(
@@ -280,7 +315,7 @@ def softmax_cross_entropy(
     ignored = _ignored("softmax_cross_entropy", ignore_index)
     attrs = {"axis": axis, "ignore_index": ignored, "reduction": reduction}
     shape = scores.shape
-    if not may_be(classes.shape, shape[:axis] + shape[axis + 1 :]):
+    if not may_be_same_shape(classes.shape, shape[:axis] + shape[axis + 1 :]):
         # the kernel takes labels of any shape that are as many
         infer_specs(_loss, [type_of(scores), type_of(classes)], attrs)
     return bind(_loss, scores, classes, **attrs)
@@ -333,6 +368,7 @@ _standardize = define(
     cost=per_input(4),
     outputs=None,
     errors_as="standardize",
+    batch=shifted("axis"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from eagerflow.core.batch_rules import each_row
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import Tensor, type_of
@@ -42,6 +43,7 @@ _width = define(
     vjp=(lambda g, out, x: g,),
     saved="none",
     precision="exact",
+    batch=each_row,
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from eagerflow.core.batch_rules import SIZES, BatchSite, each_row
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import searching, sorting
 from eagerflow.core.facts import OpFacts, of_family
@@ -115,9 +116,11 @@ def _values_vjp(g: Any, out: Any, x: Tensor) -> Tensor | None:
     return functions["reshape"](flat, x.shape)
 
 
-_unique_values = define("unique_values", infer=_values_type, vjp=(_values_vjp,))
-_unique_counts = define("unique_counts", infer=_counts_type, vjp=(_values_vjp,), outputs=2)
-_unique_all = define("unique_all", infer=_all_type, vjp=(_values_vjp,), outputs=4)
+_unique_values = define("unique_values", infer=_values_type, vjp=(_values_vjp,), batch=SIZES)
+_unique_counts = define(
+    "unique_counts", infer=_counts_type, vjp=(_values_vjp,), outputs=2, batch=SIZES
+)
+_unique_all = define("unique_all", infer=_all_type, vjp=(_values_vjp,), outputs=4, batch=SIZES)
 
 
 def unique_all(x: TensorLike, /) -> UniqueAll:
@@ -184,11 +187,17 @@ def unique_values(x: TensorLike, /) -> Tensor:
     return bind(_unique_values, tensor_of(x))
 
 
+def _batched_isin(at: BatchSite) -> Tensor:
+    result: Tensor = each_row(at) if at.batched[1] else at.bind(*at.inputs)
+    return result
+
+
 _isin = define(
     "isin",
     infer=lambda x1, x2: elementwise(dtype=_BOOL)(x1, x2.like(shape=())),
     vjp=(None, None),
     cost=searching,
+    batch=_batched_isin,
 )
 
 

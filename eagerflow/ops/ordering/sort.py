@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from eagerflow.core.batch_rules import BatchSite, aligned, each_row, shifted
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.cost_rules import searching, sorting
 from eagerflow.core.op import bind, define, functions
@@ -37,6 +38,7 @@ _sort = define(
     cost=sorting,
     storage="fresh",
     fails_on="nothing",
+    batch=shifted("axis"),
 )
 
 _argsort = define(
@@ -46,11 +48,12 @@ _argsort = define(
     cost=sorting,
     storage="fresh",
     fails_on="nothing",
+    batch=shifted("axis"),
 )
 
 
 def sort(
-    x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
     """The elements in order along an axis.
 
@@ -84,7 +87,12 @@ def _around_vjp(g: Tensor, out: Tensor, x: Tensor, *, q: float) -> Tensor:
 
 
 _order_statistics = define(
-    "order_statistics", infer=_around_type, vjp=(_around_vjp,), saved="inputs", cost=sorting
+    "order_statistics",
+    infer=_around_type,
+    vjp=(_around_vjp,),
+    saved="inputs",
+    cost=sorting,
+    batch=aligned,
 )
 
 
@@ -100,7 +108,7 @@ functions["_order_statistics"] = _ordered  # for medians, a layer below
 
 
 def argsort(
-    x: TensorLike, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    x: TensorLike, /, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
     """The indices that sort along an axis.
 
@@ -149,7 +157,7 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> TensorType
     return x.like(shape=(*x.shape[:axis], k, *x.shape[axis + 1 :]), dtype=INT64)
 
 
-_topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting)
+_topk = define("topk_indices", infer=_topk_type, vjp=(None,), cost=sorting, batch=shifted("axis"))
 
 
 def topk(x: TensorLike, k: int, /, axis: int = -1, *, largest: bool = True) -> TopK:
@@ -193,7 +201,14 @@ def _search_type(x1: TensorType, x2: TensorType, *, side: str) -> TensorType:
     return x2.like(dtype=INT64)
 
 
-_searchsorted = define("searchsorted", infer=_search_type, vjp=(None, None), cost=searching)
+def _batched_search(at: BatchSite) -> Tensor:
+    result: Tensor = each_row(at) if at.batched[0] else at.bind(*at.inputs, **at.attrs)
+    return result
+
+
+_searchsorted = define(
+    "searchsorted", infer=_search_type, vjp=(None, None), cost=searching, batch=_batched_search
+)
 
 
 def _arranged(line: Tensor, sorter: Tensor) -> Tensor:
@@ -211,7 +226,6 @@ def searchsorted(
     x1: TensorLike,
     x2: TensorLike,
     /,
-    *,
     side: Literal["left", "right"] = "left",
     sorter: TensorLike | None = None,
 ) -> Tensor:

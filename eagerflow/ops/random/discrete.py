@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from eagerflow.core.abstract_symbols import AbstractTracedArray
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.op import bind
 from eagerflow.core.scope_moves import device_wins
-from eagerflow.core.symbols import AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError

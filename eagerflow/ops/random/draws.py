@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from eagerflow.core.batch_rules import aligned, each_row
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.cost_rules import per_output
 from eagerflow.core.facts import OpFacts, of_family
@@ -83,12 +84,12 @@ _NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", 
 #: only in a trace, where setting a generator is a step of the graph
 _SET_KEY: Final = define("set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None)
 _drawing = partial(define, infer=_draw_type, vjp=(None,))
-BITS: Final = _drawing("random_bits", cost=per_output(20))
-UNIFORM: Final = _drawing("random_uniform", cost=per_output(20))
-NORMAL: Final = _drawing("random_normal", cost=per_output(100))
-EXPONENTIAL: Final = _drawing("random_exponential", cost=per_output(50))
-GUMBEL: Final = _drawing("random_gumbel", cost=per_output(50))
-TRUNCATED_NORMAL: Final = _drawing("random_truncated_normal", cost=per_output(100))
+BITS: Final = _drawing("random_bits", cost=per_output(20), batch=each_row)
+UNIFORM: Final = _drawing("random_uniform", cost=per_output(20), batch=each_row)
+NORMAL: Final = _drawing("random_normal", cost=per_output(100), batch=each_row)
+EXPONENTIAL: Final = _drawing("random_exponential", cost=per_output(50), batch=each_row)
+GUMBEL: Final = _drawing("random_gumbel", cost=per_output(50), batch=each_row)
+TRUNCATED_NORMAL: Final = _drawing("random_truncated_normal", cost=per_output(100), batch=each_row)
 INTEGERS: Final = define(
     "random_integers",
     infer=_integers_type,
@@ -96,6 +97,7 @@ INTEGERS: Final = define(
     precision="exact",
     cost=per_output(20),
     host_inputs=(0,),
+    batch=each_row,
 )
 
 
@@ -207,6 +209,7 @@ _check_parameters: Final = define(
     saved="none",
     precision="exact",
     array_scalars=True,
+    batch=aligned,
 )
 
 

@@ -8,10 +8,9 @@ from eagerflow.dims import minimum
 from eagerflow.ops.elementwise.logic import isfinite, isnan, logical_and, logical_or
 from eagerflow.ops.elementwise.numeric import abs
 from eagerflow.ops.reduction.totals import all
-from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.gradients import where
 from eagerflow.ops.rules.promotion import promote_floating
-from eagerflow.types import same_shape
+from eagerflow.types import may_be_same_shape, same_shape
 
 __all__ = ["allclose", "array_equal", "isclose"]
 
@@ -22,7 +21,6 @@ def isclose(
     /,
     rtol: float = 1e-5,
     atol: float = 1e-8,
-    *,
     equal_nan: bool = False,
 ) -> Tensor:
     """Whether ``abs(x1 - x2) <= atol + rtol * abs(x2)``; infinities are close to themselves.
@@ -54,7 +52,6 @@ def allclose(
     /,
     rtol: float = 1e-5,
     atol: float = 1e-8,
-    *,
     equal_nan: bool = False,
 ) -> Tensor:
     """Whether all elements are close, see `isclose`.
@@ -72,7 +69,7 @@ def allclose(
     return all(isclose(x1, x2, rtol, atol, equal_nan=equal_nan))
 
 
-def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -> Tensor:
+def array_equal(x1: TensorLike, x2: TensorLike, /, equal_nan: bool = False) -> Tensor:
     """Whether two arrays have the same shape and equal elements.
 
     Args:
@@ -84,7 +81,7 @@ def array_equal(x1: TensorLike, x2: TensorLike, /, *, equal_nan: bool = False) -
     Tensor(True, bool[]@cpu:0)
     """
     a, b = tensor_of(x1), tensor_of(x2)
-    if not may_be(a.shape, b.shape):
+    if not may_be_same_shape(a.shape, b.shape):
         return tensor_of(False)
     truth = None
     if not same_shape(a.shape, b.shape):

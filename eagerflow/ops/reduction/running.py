@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import of_family
@@ -15,11 +16,11 @@ from eagerflow.ops.elementwise.arithmetic import subtract
 from eagerflow.ops.elementwise.logic import not_equal
 from eagerflow.ops.reduction.totals import in_dtype, wide
 from eagerflow.ops.rules.arguments import as_index, axis_of
-from eagerflow.ops.rules.extents import joined_shape, may_be
+from eagerflow.ops.rules.extents import joined_shape
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote, promote_floating
 from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, TensorType, may_be_same_shape
 
 __all__ = [
     "cummax",
@@ -51,6 +52,7 @@ _cumulative_sum = define(
     infer=_running_type,
     vjp=(lambda g, out, x, *, axis: _reverse(cumulative_sum, g, axis=axis),),
     saved="none",
+    batch=shifted("axis"),
 )
 
 
@@ -94,7 +96,9 @@ def _shifted(x: Tensor, axis: int, first: float) -> Tensor:
     return functions["concat"]([head, x[(*key, slice(0, -1))]], axis=axis)
 
 
-_cumulative_prod = define("cumulative_prod", infer=_running_type, vjp=(_cumulative_prod_vjp,))
+_cumulative_prod = define(
+    "cumulative_prod", infer=_running_type, vjp=(_cumulative_prod_vjp,), batch=shifted("axis")
+)
 
 
 def cumulative_prod(
@@ -146,7 +150,7 @@ def _flat(x: TensorLike) -> Tensor:
     return functions["reshape"](tensor_of(x), (-1,))
 
 
-def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+def cumsum(x: TensorLike, /, axis: int | None = None, dtype: Any = None) -> Tensor:
     """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
 
     Args:
@@ -163,7 +167,7 @@ def cumsum(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> T
     return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
-def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> Tensor:
+def cumprod(x: TensorLike, /, axis: int | None = None, dtype: Any = None) -> Tensor:
     """`cumulative_prod` as NumPy calls it: over all elements in row-major order if axis is None.
 
     Args:
@@ -182,7 +186,7 @@ def cumprod(x: TensorLike, /, axis: int | None = None, *, dtype: Any = None) -> 
 
 def _recurrence_type(a: TensorType, b: TensorType, *, axis: int) -> TensorType:
     check_kind(a, INEXACT)
-    if not may_be(a.shape, b.shape):
+    if not may_be_same_shape(a.shape, b.shape):
         raise ShapeError("the shapes differ", expected="equal ones")
     return b.like(shape=joined_shape((a.shape, b.shape)))
 
@@ -198,6 +202,7 @@ _linear_recurrence = define(
     ),
     precision="accumulate",
     cost=per_input(4),
+    batch=shifted("axis"),
 )
 
 
@@ -234,8 +239,12 @@ def _position_type(x: TensorType, *, axis: int) -> TensorType:
     return x.like(dtype=DTYPES["int64"])
 
 
-_running_argmax = define("running_argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
-_running_argmin = define("running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
+_running_argmax = define(
+    "running_argmax", infer=_position_type, vjp=(None,), cost=per_input(4), batch=shifted("axis")
+)
+_running_argmin = define(
+    "running_argmin", infer=_position_type, vjp=(None,), cost=per_input(4), batch=shifted("axis")
+)
 
 
 def cummax(x: TensorLike, /, axis: int = -1) -> Tensor:
@@ -282,9 +291,8 @@ def _running_extreme(op: Op, name: str, x: TensorLike, axis: int) -> Tensor:
 def diff(
     x: TensorLike,
     /,
-    *,
-    axis: int = -1,
     n: int = 1,
+    axis: int = -1,
     prepend: TensorLike = None,
     append: TensorLike = None,
 ) -> Tensor:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import of_family
@@ -98,19 +99,29 @@ _var = define(
         ),
     ),
     saved="inputs",
+    batch=shifted("axis"),
 )
 
 
 def var(
-    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The variance of elements.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the variance over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         correction: what the number of elements is reduced by before it divides (1 for an
             unbiased estimate).
+        ddof: NumPy's name of ``correction``, which it goes before.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -119,7 +130,8 @@ def var(
     >>> ef.var(ef.tensor([1.0, 2.0, 3.0, 4.0]))
     Tensor(1.25, f32[]@cpu:0)
     """
-    tensor = floating(x)
+    tensor = floating(x, dtype)
+    correction = correction if ddof is None else ddof
     axes = axes_of("var", tensor, axis)
     return bind(_var, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
@@ -131,19 +143,28 @@ def _std_vjp(
     return spread(safe_quotient(g, out), x, axis, keepdims) * _slope(x, axis, correction)
 
 
-_std = define("std", infer=_variance_type, vjp=(_std_vjp,))
+_std = define("std", infer=_variance_type, vjp=(_std_vjp,), batch=shifted("axis"))
 
 
 def std(
-    x: TensorLike, /, axis: Axis = None, *, correction: float = 0.0, keepdims: bool = False
+    x: TensorLike,
+    /,
+    axis: Axis = None,
+    dtype: Any = None,
+    *,
+    correction: float = 0.0,
+    ddof: float | None = None,
+    keepdims: bool = False,
 ) -> Tensor:
     """The standard deviation of elements; its derivative is 0 where all are equal.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the deviation over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         correction: what the number of elements is reduced by before it divides (1 for the
             square root of an unbiased estimate).
+        ddof: NumPy's name of ``correction``, which it goes before.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -152,7 +173,8 @@ def std(
     >>> ef.round(ef.std(ef.tensor([1.0, 2.0, 3.0, 4.0]), correction=1), 3)
     Tensor(1.291, f32[]@cpu:0)
     """
-    tensor = floating(x)
+    tensor = floating(x, dtype)
+    correction = correction if ddof is None else ddof
     axes = axes_of("std", tensor, axis)
     return bind(_std, tensor, axis=axes, keepdims=keepdims, correction=float(correction))
 
@@ -177,7 +199,7 @@ def ptp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tenso
 
 
 def average(
-    x: TensorLike, /, axis: Axis = None, *, weights: TensorLike = None, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, weights: TensorLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The mean of elements, weighted.
 
@@ -327,12 +349,15 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
     return sum(where(isnan(tensor), 0.0, tensor), axis, keepdims=keepdims)
 
 
-def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def nanmean(
+    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+) -> Tensor:
     """The mean of the elements that are not NaN.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the mean over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -341,7 +366,7 @@ def nanmean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> T
     >>> ef.nanmean(ef.tensor([1.0, float("nan"), 2.0]))
     Tensor(1.5, f32[]@cpu:0)
     """
-    tensor = floating(x)
+    tensor = floating(x, dtype)
     count = sum(logical_not(isnan(tensor)), axis, keepdims=keepdims)
     return nansum(tensor, axis, keepdims=keepdims) / cast(count, tensor.dtype)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import per_input
 from eagerflow.core.facts import REDUCTION, of_family
@@ -98,7 +99,7 @@ _sum = define(
 
 
 def sum(
-    x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
 ) -> Tensor:
     """The sum of elements.
 
@@ -130,12 +131,20 @@ def _sum_to_type(x: TensorType, *, shape: Shape) -> TensorType:
     return x.like(shape=shape)
 
 
+def _batched_sum_to(at: BatchSite) -> Tensor:
+    shape = at.attrs["shape"]
+    missing = len(at.shape(0)) - len(shape)
+    result: Tensor = at.bind(at.inputs[0], shape=(at.rows, *(1,) * missing, *shape))
+    return at.in_shape(result, (at.rows, *shape)) if missing else result
+
+
 _sum_to = define(
     "sum_to",
     infer=_sum_to_type,
     vjp=(lambda g, out, x, *, shape: functions["broadcast_to"](g, x.shape),),
     saved="none",
     precision="accumulate",
+    batch=_batched_sum_to,
 )
 
 
@@ -194,7 +203,7 @@ _prod = define(
 
 
 def prod(
-    x: TensorLike, /, axis: Axis = None, *, dtype: Any = None, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
 ) -> Tensor:
     """The product of elements.
 
@@ -225,12 +234,15 @@ _mean = define(
 )
 
 
-def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def mean(
+    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+) -> Tensor:
     """The arithmetic mean of elements; NaN for none.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to take the mean over; all if None.
+        dtype: what ``x`` is cast to first, if not None.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -239,7 +251,7 @@ def mean(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tens
     >>> ef.mean(ef.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([2., 3.], f32[2]@cpu:0)
     """
-    tensor = floating(x)
+    tensor = floating(x, dtype)
     return bind(_mean, tensor, axis=axes_of("mean", tensor, axis), keepdims=keepdims)
 
 
@@ -345,7 +357,18 @@ def _position_type(x: TensorType, *, axis: int | None, keepdims: bool) -> Tensor
     return out
 
 
-_argmax = define("argmax", infer=_position_type, vjp=(None,), cost=per_input(4))
+def _batched_position(at: BatchSite) -> Tensor:
+    (x,), axis, keepdims = at.inputs, at.attrs["axis"], at.attrs["keepdims"]
+    if axis is not None:
+        moved: Tensor = at.bind(x, axis=axis + 1, keepdims=keepdims)
+        return moved
+    result: Tensor = at.bind(at.in_shape(x, (at.rows, -1)), axis=1, keepdims=False)
+    return at.in_shape(result, (at.rows, *(1,) * len(at.shape(0)))) if keepdims else result
+
+
+_argmax = define(
+    "argmax", infer=_position_type, vjp=(None,), cost=per_input(4), batch=_batched_position
+)
 
 
 def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
@@ -368,7 +391,9 @@ def argmax(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False)
     return bind(_argmax, tensor, axis=one, keepdims=keepdims)
 
 
-_argmin = define("argmin", infer=_position_type, vjp=(None,), cost=per_input(4))
+_argmin = define(
+    "argmin", infer=_position_type, vjp=(None,), cost=per_input(4), batch=_batched_position
+)
 
 
 def argmin(x: TensorLike, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eagerflow.dims import Dim, maximum, may_equal, minimum, same, unknown
+from eagerflow.dims import Dim, maximum, minimum, same, unknown
 from eagerflow.errors import DimError, LeakedTensorError, ShapeError, TraceError
 from eagerflow.types import Shape
 
@@ -25,11 +25,6 @@ Slice = tuple[int | None, int | None, int | None]
 def is_symbolic(size: Any) -> bool:
     """Whether a size is not known."""
     return type(size) is Dim
-
-
-def may_be(a: Shape, b: Shape) -> bool:
-    """Whether two shapes may be the same."""
-    return len(a) == len(b) and all(map(may_equal, a, b))
 
 
 def unknown_size(why: str, whose: str, instead: str = "call it on a device that holds data") -> Any:

@@ -10,18 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.convert import TensorLike, as_tensor, scalar, tensor_of
 from eagerflow.core.facts import InlineSite
 from eagerflow.core.interpreter import stack
 from eagerflow.core.op import OPS_OF_BYTES, bind, define
 from eagerflow.core.scope_moves import device_of, lane_here
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import DTypeError, TensorValueError
 from eagerflow.hardware import Device
-from eagerflow.types import BYTES, DTYPES, DType, TensorType, default_dtype, promote_dtypes
+from eagerflow.types import (
+    BYTES,
+    DTYPES,
+    DType,
+    TensorType,
+    as_dtype,
+    default_dtype,
+    promote_dtypes,
+)
 
 _KINDS = ("bool", "signed integer", "unsigned integer", "real floating", "complex floating")
 _RANK = dict(zip(_KINDS, (0, 1, 1, 2, 3), strict=True))
@@ -248,9 +256,16 @@ def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
     return promote(x1, x2)
 
 
-def floating(x: TensorLike) -> Tensor:
-    """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is."""
+def floating(x: TensorLike, dtype: Any = None) -> Tensor:
+    """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is.
+
+    Args:
+        x: a tensor, or what becomes one.
+        dtype: what it is cast to first, if not None.
+    """
     tensor = x if type(x) is Tensor else as_tensor(x)
+    if dtype is not None:
+        tensor = cast(tensor, as_dtype(dtype))
     if tensor._lane.dtype.is_inexact:
         return tensor
     return cast(tensor, default_dtype("real floating"))

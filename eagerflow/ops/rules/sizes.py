@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eagerflow import dims
+from eagerflow.core.batch_rules import aligned
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
@@ -47,7 +48,9 @@ def _checked_type(
     return x
 
 
-_check_sizes = define("check_sizes", infer=_checked_type, vjp=(lambda g, out, x, **attrs: g,))
+_check_sizes = define(
+    "check_sizes", infer=_checked_type, vjp=(lambda g, out, x, **attrs: g,), batch=aligned
+)
 
 
 def matched(

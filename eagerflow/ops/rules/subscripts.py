@@ -16,6 +16,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from eagerflow.core.batch_rules import SIZES, aligned
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.op import bind, define, functions
 from eagerflow.core.tensor import AbstractArray, Tensor, type_of
@@ -126,7 +127,9 @@ def _signed_type(indices: TensorType) -> TensorType:
     return indices.like(dtype=INT64)
 
 
-_signed_indices = define("signed_indices", infer=_signed_type, vjp=(None,), precision="exact")
+_signed_indices = define(
+    "signed_indices", infer=_signed_type, vjp=(None,), precision="exact", batch=aligned
+)
 
 
 def signed(indices: Tensor) -> Tensor:
@@ -217,7 +220,7 @@ def _mask_type(mask: TensorType, *, shape: Shape) -> tuple[TensorType, ...]:
 
 
 _mask_indices = define(
-    "mask_indices", infer=_mask_type, vjp=(None,), precision="exact", outputs=None
+    "mask_indices", infer=_mask_type, vjp=(None,), precision="exact", outputs=None, batch=SIZES
 )
 
 

@@ -42,8 +42,10 @@ def of_state(*devices: Any, resource: Any, **attrs: Any) -> Any:
         return common_device(*devices, **attrs)
     for device in devices:
         if device is not None and device != where:
+            kind, made = kind_name(type(resource)), getattr(resource, "made", None)
             raise DeviceError(
-                f"the {kind_name(type(resource))} is on {where}, the value is not",
+                f"the {kind} is on {where}, the value is not",
+                expected=None if made is None else f"a value where the {kind} is, made at {made}",
                 hint=f"move it with .to('{where}')",
             )
     return where

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from eagerflow.core.batch_rules import BatchSite, shifted, with_rows
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, VIEW, InlineSite, of_family
@@ -81,6 +82,14 @@ def _is_open(size: int) -> bool:
     return type(size) is int and size == -1
 
 
+def _batched_reshape(at: BatchSite) -> Tensor:
+    shape = at.attrs["shape"]
+    if any(map(_is_open, shape)):
+        shape = _reshape_type(TensorType(at.inputs[0].dtype, at.shape(0)), shape=shape).shape
+    result: Tensor = at.bind(at.inputs[0], **{**at.attrs, "shape": (at.rows, *shape)})
+    return result
+
+
 _reshape = define(
     "reshape",
     infer=_reshape_type,
@@ -88,6 +97,7 @@ _reshape = define(
     cost=FREE,
     order="joined",
     fails_on=lambda attrs: "values" if attrs.get("copy") is False else "sizes",
+    batch=_batched_reshape,
 )
 
 
@@ -151,6 +161,7 @@ _broadcast_to = define(
     vjp=(lambda g, out, x, *, shape: sum_to_like(g, x),),
     order="repeated",
     fails_on="sizes",
+    batch=with_rows("shape"),
 )
 
 
@@ -219,7 +230,9 @@ def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
 def _permute_type(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
     if sorted(axes) != list(range(x.ndim)):
         raise AxisError(
-            f"{axes} is not a permutation of the axes", expected=f"each of 0 to {x.ndim - 1} once"
+            f"{axes} is not a permutation of the axes",
+            expected=f"each of 0 to {x.ndim - 1} once",
+            hint=f"two axes are swapped by x.swapaxes{axes}" if len(axes) == 2 else None,
         )
     return x.like(shape=tuple(x.shape[a] for a in axes))
 
@@ -235,8 +248,19 @@ def _inline(at: InlineSite) -> tuple[str, str] | None:
     return f"{at.operands[0]}.transpose({at.attrs['axes']!r})", ""
 
 
+def _batched_permutation(at: BatchSite) -> Tensor:
+    axes = (0, *(axis + 1 for axis in at.attrs["axes"]))
+    result: Tensor = at.bind(*at.inputs, axes=axes)
+    return result
+
+
 _permute_dims = define(
-    "permute_dims", infer=_permute_type, vjp=(_permute_vjp,), order="permuted", inline=_inline
+    "permute_dims",
+    infer=_permute_type,
+    vjp=(_permute_vjp,),
+    order="permuted",
+    inline=_inline,
+    batch=_batched_permutation,
 )
 
 
@@ -337,6 +361,7 @@ _squeeze = define(
     infer=_squeeze_type,
     vjp=(lambda g, out, x, *, axis: expand_dims(g, axis),),
     fails_on="sizes",
+    batch=shifted("axis"),
 )
 
 
@@ -368,7 +393,10 @@ def _expand_type(x: TensorType, *, axis: tuple[int, ...]) -> TensorType:
 
 
 _expand_dims = define(
-    "expand_dims", infer=_expand_type, vjp=(lambda g, out, x, *, axis: squeeze(g, axis),)
+    "expand_dims",
+    infer=_expand_type,
+    vjp=(lambda g, out, x, *, axis: squeeze(g, axis),),
+    batch=shifted("axis"),
 )
 
 

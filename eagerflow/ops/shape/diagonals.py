@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagerflow.core.batch_rules import aligned
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
@@ -44,6 +45,7 @@ _diagonal = define(
     cost=FREE,
     storage="view",
     fails_on="nothing",
+    batch=aligned,
 )
 
 
@@ -57,6 +59,7 @@ _diag_embed = define(
     vjp=(lambda g, out, x, *, offset, **sizes: matrix_diagonal(g, offset=offset),),
     saved="none",
     precision="exact",
+    batch=aligned,
 )
 
 

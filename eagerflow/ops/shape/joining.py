@@ -7,6 +7,7 @@ from itertools import pairwise
 from operator import index
 from typing import Any
 
+from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, InlineSite, of_family
@@ -19,13 +20,12 @@ from eagerflow.ops.rules.arguments import as_index, axis_of, sequence_of
 from eagerflow.ops.rules.extents import (
     is_symbolic,
     joined_shape,
-    may_be,
     position_within,
     with_size,
 )
 from eagerflow.ops.rules.promotion import promote
 from eagerflow.ops.shape.axes import atleast_1d, atleast_2d, reshape
-from eagerflow.types import Shape, TensorType
+from eagerflow.types import Shape, TensorType, may_be_same_shape
 
 __all__ = [
     "array_split",
@@ -58,7 +58,7 @@ def _together(name: str, arrays: Any) -> tuple[Tensor, ...]:
 def _joined(types: tuple[TensorType, ...], axis: int | None) -> Shape:
     """The shape that the types have in common, but for ``axis``."""
     shapes = [t.shape if axis is None else with_size(t.shape, axis, 0) for t in types]
-    if not all(may_be(shapes[0], shape) for shape in shapes[1:]):
+    if not all(may_be_same_shape(shapes[0], shape) for shape in shapes[1:]):
         expected = "one shape" if axis is None else f"one shape but for axis {axis}"
         raise ShapeError("the shapes differ", expected=expected)
     return joined_shape(shapes)
@@ -87,10 +87,11 @@ _concat = define(
     storage="fresh",
     order="joined",
     fails_on="sizes",
+    batch=shifted("axis"),
 )
 
 
-def concat(arrays: Sequence[TensorLike], /, *, axis: int | None = 0) -> Tensor:
+def concat(arrays: Sequence[TensorLike], /, axis: int | None = 0) -> Tensor:
     """Arrays joined along an axis that they have.
 
     Args:
@@ -169,6 +170,7 @@ _split = define(
     cost=FREE,
     storage="view",
     outputs=None,
+    batch=shifted("axis"),
 )
 
 
@@ -228,10 +230,11 @@ _stack = define(
     vjp=joint(lambda g, out, *inputs, axis: unstack(g, axis=axis)),
     storage="fresh",
     fails_on="sizes",
+    batch=shifted("axis"),
 )
 
 
-def stack(arrays: Sequence[TensorLike], /, *, axis: int = 0) -> Tensor:
+def stack(arrays: Sequence[TensorLike], /, axis: int = 0) -> Tensor:
     """Arrays joined along a new axis.
 
     Args:
@@ -270,6 +273,7 @@ _unstack = define(
     outputs=None,
     array_scalars=True,
     inline=_inline,
+    batch=shifted("axis"),
 )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Final
 
+from eagerflow.core.batch_rules import ROWS, SIZES, BatchSite, shifted
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import Op, bind, define, functions
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal
-from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, strip
+from eagerflow.errors import AxisError, DTypeError, ShapeError, TensorValueError, VmapError, strip
 from eagerflow.ops.creation.ranges import arange
 from eagerflow.ops.rules.arguments import as_index, as_shape, axes_of, axis_of
 from eagerflow.ops.rules.extents import is_symbolic, unknown_size, with_size
@@ -37,10 +38,11 @@ _flip = define(
     cost=FREE,
     storage="view",
     fails_on="nothing",
+    batch=shifted("axis"),
 )
 
 
-def flip(x: TensorLike, /, *, axis: int | Sequence[int] | None = None) -> Tensor:
+def flip(x: TensorLike, /, axis: int | Sequence[int] | None = None) -> Tensor:
     """The elements in reverse order along axes.
 
     Args:
@@ -63,15 +65,18 @@ def _roll_vjp(
     return roll(g, tuple(-s for s in shift), axis=axis)
 
 
-_roll = define("roll", infer=_same_type, vjp=(_roll_vjp,), storage="fresh", fails_on="nothing")
+_roll = define(
+    "roll",
+    infer=_same_type,
+    vjp=(_roll_vjp,),
+    storage="fresh",
+    fails_on="nothing",
+    batch=shifted("axis"),
+)
 
 
 def roll(
-    x: TensorLike,
-    /,
-    shift: int | Sequence[int],
-    *,
-    axis: int | Sequence[int] | None = None,
+    x: TensorLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
 ) -> Tensor:
     """The elements shifted along axes; what leaves at the end enters at the start.
 
@@ -143,7 +148,12 @@ def _repeat_vjp(g: Tensor, out: Tensor, x: Tensor, *, repeats: int, axis: int) -
 
 
 _repeat = define(
-    "repeat", infer=_repeat_type, vjp=(_repeat_vjp,), storage="fresh", fails_on="sizes"
+    "repeat",
+    infer=_repeat_type,
+    vjp=(_repeat_vjp,),
+    storage="fresh",
+    fails_on="sizes",
+    batch=shifted("axis"),
 )
 
 
@@ -164,6 +174,13 @@ def _repeat_each_vjp(g: Tensor, out: Tensor, x: Tensor, repeats: Tensor, *, axis
     return moveaxis(sums, 0, axis)
 
 
+def _batched_repeat(at: BatchSite) -> Tensor:
+    if at.batched[1]:
+        raise VmapError(f"repeat: {SIZES}", hint=ROWS)
+    result: Tensor = at.bind(*at.inputs, axis=at.attrs["axis"] + 1)
+    return result
+
+
 _repeat_each: Final[Op] = define(
     "repeat_each",
     infer=_repeat_each_type,
@@ -173,10 +190,11 @@ _repeat_each: Final[Op] = define(
     host_inputs=(1,),
     precision="exact",
     takes_bytes=True,
+    batch=_batched_repeat,
 )
 
 
-def repeat(x: TensorLike, repeats: TensorLike, /, *, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, /, repeats: TensorLike, axis: int | None = None) -> Tensor:
     """Each element several times in a row.
 
     Args:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from eagerflow.core.abstract_symbols import AbstractNumber
+from eagerflow.core.batch_rules import BatchSite, shifted
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
 from eagerflow.core.op import Op, bind, define, functions
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import Tensor, type_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError
@@ -43,6 +44,11 @@ def _pad_vjp(g: Tensor, out: Tensor, x: Tensor, *, widths: Widths, value: comple
     return functions["getitem"](g, inside)
 
 
+def _batched_pad(at: BatchSite) -> Tensor:
+    result: Tensor = at.bind(*at.inputs, **{**at.attrs, "widths": ((0, 0), *at.attrs["widths"])})
+    return result
+
+
 _pad = define(
     "pad",
     infer=_pad_type,
@@ -51,6 +57,7 @@ _pad = define(
     precision="exact",
     storage="fresh",
     fails_on="sizes",
+    batch=_batched_pad,
 )
 
 
@@ -75,7 +82,12 @@ def _own_vjp(g: Tensor, out: Tensor, x: Tensor, *, back: bool, **attrs: Any) -> 
 
 #: adds an array's own elements along an axis; ``back`` for the transpose, which sums them again
 _pad_with_own: Final[Op] = define(
-    "pad_with_own", infer=_own_type, vjp=(_own_vjp,), saved="none", precision="accumulate"
+    "pad_with_own",
+    infer=_own_type,
+    vjp=(_own_vjp,),
+    saved="none",
+    precision="accumulate",
+    batch=shifted("axis"),
 )
 
 # --- public ---------------------------------------------------------------------------------

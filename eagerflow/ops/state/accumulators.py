@@ -6,8 +6,8 @@ from typing import Any, final
 
 from eagerflow.core import tree
 from eagerflow.core.convert import TensorLike
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, unknown
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError, TensorValueError

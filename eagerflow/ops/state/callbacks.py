@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 from eagerflow.core import tree
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
 from eagerflow.core.interpreter import BASE, use
 from eagerflow.core.op import Op, bind, common_device
+from eagerflow.core.placeholders import Placeholder, text_parts
 from eagerflow.core.scope_moves import to_home
-from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
-from eagerflow.core.texts import Placeholder, text_parts
 from eagerflow.dims import Dim, number_of
 from eagerflow.errors import DTypeError, ShapeError, hides_frames
 from eagerflow.hardware import Device, current_device, current_device_scope, home_of

@@ -15,9 +15,8 @@ from eagerflow.core.tensor import AbstractArray, Tensor, type_of
 from eagerflow.dims import Dim, may_equal, unknown
 from eagerflow.errors import DeviceError, DTypeError, EagerflowError, ShapeError, strip
 from eagerflow.hardware import Device, as_device
-from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import kept_tensor
-from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype
+from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType, as_dtype, may_be_same_shape
 
 _TYPE: Final = re.compile(r"\s*(\w+)\s*\[([^\]]*)\]\s*(?:@\s*(\S+))?\s*")
 _T = TypeVar("_T")
@@ -251,7 +250,7 @@ def check_part(value: TensorType, kind: TensorType, axes: int = 0) -> None:
     """
     if value.dtype is not kind.dtype:
         raise DTypeError("another dtype", expected=kind.dtype.short)
-    if len(value.shape) < axes or not may_be(value.shape[axes:], kind.shape):
+    if len(value.shape) < axes or not may_be_same_shape(value.shape[axes:], kind.shape):
         several = "" if not axes else " behind the first axis"
         raise ShapeError(f"another shape{several}", expected=str(kind))
 

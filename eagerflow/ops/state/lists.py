@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
+from eagerflow.core.batch_rules import ROWS, BatchSite, Shared
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import MOVING, of_family
 from eagerflow.core.op import bind, bind_several, define, joint
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, unknown
-from eagerflow.errors import DTypeError
+from eagerflow.errors import DTypeError, VmapError
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import INT64, LIST, DType, Shape, TensorSpec, TensorType
 
@@ -35,6 +36,69 @@ def _element(values: TensorType, shape: Shape, dtype: DType) -> TensorType:
     return TensorType(dtype, tuple(sizes))
 
 
+# --- many rows ------------------------------------------------------------------------------
+# A list that is made under `vmap` is one for all rows: each element has an axis of rows.
+
+_DIFFERS: Final = "rows would have lists of their own, which differ in length or in order"
+
+
+def _check_rows(at: BatchSite, *shared: int) -> None:
+    """Refuse lists from outside, and numbers that differ from row to row.
+
+    Args:
+        at: the op.
+        shared: the inputs that must be the same for all rows.
+    """
+    outside = any(x.dtype is LIST and not own for x, own in zip(at.inputs, at.batched, strict=True))
+    if outside or any(at.batched[i] for i in shared):
+        raise VmapError(
+            f"{at.op.name}: under ef.vmap, "
+            + ("a list from outside has no rows" if outside else _DIFFERS),
+            hint=f"make it inside, with positions that all rows share; or {ROWS}",
+        )
+
+
+def _batched_list(at: BatchSite) -> Any:
+    """The rule of ops that give a list, from lists and elements."""
+    _check_rows(at)
+    inputs = [x if x.dtype is LIST else at.whole(i) for i, x in enumerate(at.inputs)]
+    return at.bind(*inputs, **at.attrs)
+
+
+def _batched_at(at: BatchSite) -> Any:
+    """The rule of ops that give a list, from a list, a position and an element."""
+    _check_rows(at, 1)
+    elements = [at.whole(i) for i in range(2, len(at.inputs))]
+    return at.bind(*at.inputs[:2], *elements, **at.attrs)
+
+
+def _batched_read(at: BatchSite) -> Any:
+    _check_rows(at, 1)
+    return at.bind(*at.inputs, **{**at.attrs, "shape": (at.rows, *at.attrs["shape"])})
+
+
+def _batched_pop(at: BatchSite) -> Any:
+    _check_rows(at)
+    shapes = tuple([(at.rows, *shape) for shape in at.attrs["shapes"]])
+    return at.bind(*at.inputs, **{**at.attrs, "shapes": shapes})
+
+
+def _batched_size(at: BatchSite) -> Shared:
+    return Shared(at.bind(*at.inputs))
+
+
+def _batched_stack(at: BatchSite) -> Any:
+    stacked = at.bind(*at.inputs, **{**at.attrs, "shape": (at.rows, *at.attrs["shape"])})
+    return at.call("moveaxis", stacked, 1, 0)
+
+
+def _batched_unstack(at: BatchSite) -> Any:
+    return at.bind(at.call("moveaxis", at.whole(0), 0, 1))
+
+
+# --- ops ------------------------------------------------------------------------------------
+
+
 def _new_type(*, device: Device, size: Size = 0) -> TensorType:
     return TensorType(LIST, ())
 
@@ -43,7 +107,14 @@ def _new_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> It
     yield f"{name} = []"
 
 
-_new = _list_op("list_new", infer=_new_type, nondifferentiable=True, cost=FREE, on_stack=_new_stack)
+_new = _list_op(
+    "list_new",
+    batch=_batched_list,
+    infer=_new_type,
+    nondifferentiable=True,
+    cost=FREE,
+    on_stack=_new_stack,
+)
 
 
 def list_new(device: Device | None = None, size: Size = 0) -> Tensor:
@@ -71,6 +142,7 @@ def _push_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> I
 
 _push = _list_op(
     "list_push",
+    batch=_batched_list,
     infer=_same_list,
     vjp=joint(_push_vjp),
     saved="inputs",
@@ -112,6 +184,7 @@ def _pop_stack(name: str, operands: Sequence[str], outputs: Sequence[str]) -> It
 
 _pop = _list_op(
     "list_pop",
+    batch=_batched_pop,
     infer=_pop_type,
     vjp=joint(_pop_vjp),
     saved="outputs",
@@ -138,6 +211,7 @@ def _read_type(
 
 _read = _list_op(
     "list_read",
+    batch=_batched_read,
     infer=_read_type,
     vjp=(lambda g, out, values, index, **_: list_write(list_new(g.device), index, g), None),
     saved="indices",
@@ -165,6 +239,7 @@ def _write_type(
 
 _write = _list_op(
     "list_write",
+    batch=_batched_at,
     infer=_write_type,
     vjp=(
         lambda g, out, values, index, x, **_: _without(g, index),
@@ -191,6 +266,7 @@ def list_write(values: Tensor, index: Tensor, x: Tensor, *, grow: bool = True) -
 
 _erase = _list_op(
     "list_erase",
+    batch=_batched_at,
     infer=_same_list,
     vjp=(lambda g, out, values, index: _without(g, index), None),
     saved="indices",
@@ -206,6 +282,7 @@ def _without(values: Tensor, index: Tensor) -> Tensor:
 
 _cut = _list_op(
     "list_cut",
+    batch=_batched_at,
     infer=_same_list,
     vjp=(lambda g, out, values, size: _cut_to(g, size), None),
     saved="indices",
@@ -223,7 +300,9 @@ def _size_type(values: TensorType) -> TensorType:
     return _list(values).like(dtype=INT64)
 
 
-_size = _list_op("list_size", infer=_size_type, vjp=(None,), cost=FREE, host_outputs=(0,))
+_size = _list_op(
+    "list_size", batch=_batched_size, infer=_size_type, vjp=(None,), cost=FREE, host_outputs=(0,)
+)
 
 
 def list_size(values: Tensor) -> Tensor:
@@ -238,6 +317,7 @@ def _add_type(x1: TensorType, x2: TensorType) -> TensorType:
 
 _add = _list_op(
     "list_add",
+    batch=_batched_list,
     infer=_add_type,
     vjp=(lambda g, out, x1, x2: g, lambda g, out, x1, x2: g),
     saved="none",
@@ -257,6 +337,7 @@ def _stack_type(values: TensorType, *, size: Size | None, shape: Shape, dtype: D
 
 _stack = _list_op(
     "list_stack",
+    batch=_batched_stack,
     infer=_stack_type,
     vjp=(lambda g, out, values, **_: list_unstack(g),),
     saved="none",
@@ -284,7 +365,9 @@ def _unstack_vjp(g: Tensor, out: Tensor, x: Tensor) -> Tensor:
     return list_stack(g, kind, x.shape[0])
 
 
-_unstack = define("list_unstack", infer=_unstack_type, vjp=(_unstack_vjp,), on_host=True)
+_unstack = define(
+    "list_unstack", batch=_batched_unstack, infer=_unstack_type, vjp=(_unstack_vjp,), on_host=True
+)
 
 
 def list_unstack(x: Tensor) -> Tensor:
@@ -301,6 +384,7 @@ def _concat_type(values: TensorType, like: TensorType, *, shape: Shape, dtype: D
 
 _concat = _list_op(
     "list_concat",
+    batch=_DIFFERS,
     infer=_concat_type,
     vjp=(lambda g, out, values, like, **_: list_split(g, like), None),
     saved="inputs",
@@ -331,7 +415,12 @@ def _split_vjp(g: Tensor, out: Tensor, x: Tensor, like: Tensor) -> Tensor:
 
 
 _split = _list_op(
-    "list_split", infer=_split_type, vjp=(_split_vjp, None), saved="inputs", takes_bytes=True
+    "list_split",
+    batch=_DIFFERS,
+    infer=_split_type,
+    vjp=(_split_vjp, None),
+    saved="inputs",
+    takes_bytes=True,
 )
 
 

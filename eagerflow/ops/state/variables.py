@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Unpack, final
 from eagerflow.core.convert import TensorLike, as_tensor
 from eagerflow.core.cost_rules import FREE
 from eagerflow.core.facts import InlineSite, OpFacts
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import BASE, current, is_traced, stack, use
 from eagerflow.core.op import Op, bind, define, infer_specs
 from eagerflow.core.scope_moves import note_read, to_home
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.errors import (
     DeviceError,
@@ -29,12 +29,11 @@ from eagerflow.hardware.scopes import is_home
 from eagerflow.ops.creation.arrays import tensor as new_tensor
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.ops.rules.arguments import DeviceLike
-from eagerflow.ops.rules.extents import may_be
 from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
 from eagerflow.resources.variable import Companions, VariableState
-from eagerflow.types import DType, Shape, TensorType
+from eagerflow.types import DType, Shape, TensorType, may_be_same_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +58,7 @@ def _check(value: TensorType, resource: VariableState) -> None:
 
 def _assign_type(value: TensorType, *, resource: VariableState) -> TensorType:
     _check(value, resource)
-    if not may_be(value.shape, resource.shape):
+    if not may_be_same_shape(value.shape, resource.shape):
         raise ShapeError("a variable keeps its shape", expected=str(resource.shape))
     return value.like(shape=resource.shape)
 

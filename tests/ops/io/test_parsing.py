@@ -112,6 +112,19 @@ def test_one_trace_for_all_contents() -> None:
     assert len(parse.traces) == 1
 
 
+def test_pictures_of_any_number_of_channels_share_a_trace() -> None:
+    """The name of the second such size is none that a dtype has."""
+
+    @ef.trace
+    def channels(one: ef.Tensor, two: ef.Tensor) -> list[int]:
+        return [ef.io.decode_image(x, channels=None).shape[2] + 0 for x in (one, two)]
+
+    grey, colour = (png(np.zeros(shape, "u1")) for shape in [(2, 2, 1), (2, 2, 3)])
+    assert channels(ef.tensor(grey), ef.tensor(colour)) == [1, 3]
+    assert channels(ef.tensor(colour), ef.tensor(grey)) == [3, 1]
+    assert len(channels.traces) == 1
+
+
 def test_gradients_flow_beside_bytes() -> None:
     def loss(w: ef.Tensor, row: ef.Tensor) -> ef.Tensor:
         (x,) = ef.io.decode_csv(row, ["f32"])

@@ -61,3 +61,59 @@ def test_unique_gives_what_is_asked_for(asked) -> None:
 def test_wrong_arguments_are_explained(act, error, words) -> None:
     with pytest.raises(error, check=says(words)):
         act(ef.tensor([1.0, 2.0]))
+
+
+_X = np.arange(24, dtype="f4").reshape(2, 3, 4)
+_CALLS = {
+    "stack": lambda m, x: m.stack([x, x], 1),
+    "concat": lambda m, x: m.concat([x, x], 1),
+    "flip": lambda m, x: m.flip(x, 0),
+    "sort": lambda m, x: m.sort(-x, 0),
+    "argsort": lambda m, x: m.argsort(-x, 0),
+    "roll": lambda m, x: m.roll(x, 1, 0),
+    "tril": lambda m, x: m.tril(x, 1),
+    "triu": lambda m, x: m.triu(x, 1),
+    "repeat": lambda m, x: m.repeat(x, 2, 1),
+    "repeat by name": lambda m, x: m.repeat(x, repeats=2),
+    "take": lambda m, x: m.take(x, m.asarray([1, 0]), 1),
+    "take_along_axis": lambda m, x: m.take_along_axis(x, m.argsort(-x, 2), 2),
+    "tensordot": lambda m, x: m.tensordot(x[0], x[0].T, 1),
+    "diff": lambda m, x: m.diff(x, 2, 1),
+    "fft": lambda m, x: m.fft.fft(x, 8, 1),
+    "rfftn": lambda m, x: m.fft.rfftn(x, None, (0, 2)),
+    "fftshift": lambda m, x: m.fft.fftshift(x, 1),
+    "zeros": lambda m, x: m.zeros((2, 3), "int32"),
+    "full_like": lambda m, x: m.full_like(x, 3, "float64"),
+    "eye": lambda m, x: m.eye(3, 4, 1),
+    "sum": lambda m, x: m.sum(x, 1, "float64"),
+    "mean": lambda m, x: m.mean(x, 1, "float64"),
+    "var": lambda m, x: m.var(x, 1, "float64", ddof=1),
+    "std": lambda m, x: m.std(x, ddof=1),
+    "nanvar": lambda m, x: m.nanvar(x, 1, ddof=1),
+    "nanstd": lambda m, x: m.nanstd(x, 1, "float64"),
+    "nanmean": lambda m, x: m.nanmean(x, 1, "float64"),
+    "searchsorted": lambda m, x: m.searchsorted(x[0, 0], x[0, 0], "right"),
+    "allclose": lambda m, x: m.array_equal(x, x, True),
+    "average": lambda m, x: m.average(x, 2, m.asarray([1.0, 2.0, 3.0, 4.0])),
+}
+
+
+@pytest.mark.parametrize("name", _CALLS)
+def test_a_call_as_numpy_takes_it(name: str) -> None:
+    call = _CALLS[name]
+    expected, got = np.asarray(call(np, _X)), call(ef, ef.tensor(_X)).numpy()
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape"), [((), (24,)), ((1,), (2, 12)), ((0, 1), (6, 4)), ((-2, -1), (2, 12))]
+)
+def test_axes_are_made_one(axes: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    assert ef.tensor(_X).flatten(*axes).shape == shape
+    assert ef.tensor(1.0).flatten().shape == (1,)
+
+
+def test_a_shape_in_several_arguments_is_told_of() -> None:
+    with pytest.raises(errors.DTypeError, check=says(r"one argument, a tuple: zeros\(\(3, 4\)\)")):
+        ef.zeros(3, 4)

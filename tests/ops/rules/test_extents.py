@@ -14,10 +14,10 @@ from eagerflow.errors import ShapeError
 from eagerflow.ops.rules.extents import (
     check_not_negative,
     joined_shape,
-    may_be,
     position_within,
     slice_size,
 )
+from eagerflow.types import may_be_same_shape
 
 N, M = Dim("n"), Dim("m")
 SIZES = range(8)
@@ -79,9 +79,9 @@ def test_the_position_of_a_bound(bound: Any) -> None:
 
 
 def test_what_is_known_of_shapes() -> None:
-    assert may_be((N, 3), (4, 3))
-    assert not may_be((N, 3), (N + 1, 3))
-    assert not may_be((N,), (N, 1))
+    assert may_be_same_shape((N, 3), (4, 3))
+    assert not may_be_same_shape((N, 3), (N + 1, 3))
+    assert not may_be_same_shape((N,), (N, 1))
     assert joined_shape([(N, 3), (4, M), (N, M)]) == (4, 3)
     check_not_negative(0, N - 5)
     with pytest.raises(ShapeError, match="cannot be negative"):

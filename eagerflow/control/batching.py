@@ -1,0 +1,242 @@
+"""Branches and loops of a trace applied to many rows at once.
+
+A node has the types of one row. Here its subgraphs are replayed for all rows, within branches and
+loops of the interpreters below. Where rows go different ways, idle ones are looked after as in
+eager code (`eagerflow.batching.branches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+from eagerflow.batching.branches import Way, merged
+from eagerflow.batching.interpreter import Vmap
+from eagerflow.control.applying import batched
+from eagerflow.control.branches import cond, switch
+from eagerflow.control.loops import scan, while_loop
+from eagerflow.control.structured import Structured
+from eagerflow.core.batch_rules import ROWS
+from eagerflow.core.interpreter import installed, use
+from eagerflow.core.op import functions
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import Size
+from eagerflow.errors import VmapError
+from eagerflow.graph.edit import in_sizes
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.replay import replay
+from eagerflow.types import LIST, TensorType
+
+
+def apply_rows(
+    vmap: Vmap, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
+) -> list[Any]:
+    """The outputs, tensors of one row and numbers, from such operands."""
+    rows = _Rows(vmap, whole, operands, sizes)
+    with use(vmap.below):
+        results = {
+            "cond": rows.branches, "switch": rows.branches, "while_loop": rows.loop,
+            "scan": rows.scan, "call": rows.call,
+        }[whole.op]()  # fmt: skip
+    return [
+        operands[i] if i in whole.fixed else vmap.row(x) if type(x) is Tensor else x
+        for i, x in enumerate(results)
+    ]
+
+
+@final
+class _Rows:
+    """One node, for many rows.
+
+    Args:
+        vmap: the interpreter.
+        whole: the node.
+        operands: tensors of one row, and numbers.
+        sizes: the values of size names that no operand determines.
+    """
+
+    def __init__(
+        self, vmap: Vmap, whole: Structured, operands: Sequence[Any], sizes: Mapping[str, Size]
+    ) -> None:
+        self.vmap = vmap
+        self.whole = whole
+        self.own = [vmap.holds(x) for x in operands]
+        self.values = [vmap.inside(x) if type(x) is Tensor else x for x in operands]
+        self.sizes = whole.sizes(operands, sizes)
+
+    def again(self) -> Vmap:
+        """An interpreter of the same rows, for the inside of a branch or a loop below."""
+        return Vmap(self.vmap.rows, self.vmap.randomness)
+
+    def run(
+        self, vmap: Vmap, graph: Graph, values: Sequence[Any], own: Sequence[bool]
+    ) -> list[Any]:
+        """The outputs of a subgraph: tensors of one row of ``vmap``, and numbers."""
+        items = [vmap.row(x) if o else x for x, o in zip(values, own, strict=True)]
+        return replay(graph, items, self.sizes)
+
+    def all_rows(
+        self, graph: Graph, values: Sequence[Any], own: Sequence[bool], *, shared: bool = False
+    ) -> list[Any]:
+        """The same, as the values of all rows; ``shared`` ones have no axis of rows."""
+        vmap = self.again()
+        with installed(vmap):
+            results = self.run(vmap, graph, values, own)
+            inside = vmap.inside if shared else vmap.whole
+            return [inside(x) if type(x) is Tensor else x for x in results]
+
+    def check_choice(self, items: Sequence[Any]) -> None:
+        """Refuse what rows share, lists and Python numbers, where they go different ways."""
+        if any(type(x) is Tensor and x.dtype is LIST for x in items):
+            raise VmapError(
+                f"{self.whole.op}: under ef.vmap, rows that go different ways fill lists of "
+                "different lengths",
+                given="a TensorArray, or what the gradient of the loop keeps of its iterations",
+                hint=f"take the gradient outside: ef.grad of ef.vmap; or {ROWS}",
+            )
+        if any(type(x) is not Tensor for x in items):
+            raise VmapError(
+                f"{self.whole.op}: under ef.vmap, a Python number would differ from row to row",
+                hint="make it a tensor: ef.tensor(0) in place of 0",
+            )
+
+    # --- calls and branches ---
+
+    def call(self) -> list[Any]:
+        return self.all_rows(self.whole.attrs["body"], self.values, self.own)
+
+    def branches(self) -> list[Any]:
+        predicate, *values = self.values
+        graphs: Sequence[Graph] = self.whole.attrs["branches"]
+        own = self.own[1:]
+        if self.own[0]:
+            return self.ways(predicate, graphs, values, own)
+        functions = [
+            lambda *items, graph=graph: tuple(self.all_rows(graph, items, own)) for graph in graphs
+        ]
+        if self.whole.op == "cond":
+            return list(cond(predicate, functions[0], functions[1], *values))
+        return list(switch(predicate, functions, *values))
+
+    def ways(
+        self, predicate: Tensor, graphs: Sequence[Graph], values: list[Any], own: Sequence[bool]
+    ) -> list[Any]:
+        """Each branch, if a row takes it; the results of the rows that do are put in place."""
+        results = [self.empty(kind) for kind in self.whole.outputs]
+        self.check_choice(results)
+        for i, graph in enumerate(graphs):
+            taking = predicate == i
+            if self.whole.op == "cond":
+                taking = functions["logical_not"](predicate) if i else predicate
+
+            def run(taking: Tensor, before: Any, items: Any, graph: Graph = graph) -> Any:
+                vmap = self.again()
+                with installed(vmap):
+                    row = vmap.row(taking)
+                    with installed(Way(row)):
+                        new = self.run(vmap, graph, items, own)
+                    new = merged(self.whole.op, row, new, [vmap.row(x) for x in before])
+                    return [vmap.whole(x) for x in new]
+
+            results = cond(
+                functions["any"](taking), run, lambda taking, before, items: before,
+                taking, results, values,
+            )  # fmt: skip
+        return results
+
+    def empty(self, kind: Any) -> Any:
+        """Zeros for all rows of an output; None for a number."""
+        if not isinstance(getattr(kind, "type", None), TensorType):
+            return None
+        shape = in_sizes(kind.shape, self.sizes)
+        return functions["zeros"]((self.vmap.rows, *shape), dtype=kind.dtype, device=kind.device)
+
+    # --- loops ---
+
+    def loop(self) -> list[Any]:
+        attrs = dict(self.whole.attrs)
+        test, body = attrs.pop("cond"), attrs.pop("body")
+        state = [i for i in range(len(self.values)) if i not in self.whole.fixed]
+        starts = self.started(state)
+        vmap = self.again()
+        with installed(vmap):
+            (first,) = self.run(vmap, test, *self.items(state, starts))
+            going, differs = vmap.inside(first), vmap.holds(first)
+        if not differs:
+            ended = while_loop(
+                lambda *carry: self.all_rows(test, *self.items(state, carry), shared=True)[0],
+                lambda *carry: self.after(body, state, carry),
+                tuple(starts), **attrs,
+            )  # fmt: skip
+            return self.placed(state, ended)
+        self.check_choice(starts)
+
+        def iteration(going: Tensor, *carry: Any) -> tuple[Any, ...]:
+            vmap = self.again()
+            with installed(vmap):
+                values, own = self.items(state, carry)
+                row, before = vmap.row(going), [vmap.row(x) for x in carry]
+                with installed(Way(row)):
+                    new = self.run(vmap, body, values, own)
+                    (goes_on,) = replay(test, new, self.sizes)
+                kept = merged("while_loop", row, [new[i] for i in state], before)
+                still = functions["logical_and"](row, goes_on)
+                return tuple([vmap.whole(x) for x in (still, *kept)])
+
+        _, *ended = while_loop(
+            lambda going, *carry: functions["any"](going), iteration, (going, *starts), **attrs
+        )
+        return self.placed(state, ended)
+
+    def scan(self) -> list[Any]:
+        attrs = self.whole.attrs
+        count, body = attrs["carry"], attrs["body"]
+        state = [i for i in range(count) if i not in self.whole.fixed]
+        own = self.own[count:]
+        xs = [
+            functions["moveaxis"](x, 0, 1) if o else x
+            for x, o in zip(self.values[count:], own, strict=True)
+        ]
+
+        def iteration(carry: Any, parts: Any) -> tuple[Any, Any]:
+            values, carried = self.items(state, carry)
+            results = self.all_rows(body, [*values[:count], *parts], [*carried[:count], *own])
+            return [results[i] for i in state], results[count:]
+
+        carry, stacked = scan(
+            iteration, self.started(state), xs,
+            length=in_sizes(attrs["length"], self.sizes), reverse=attrs.get("reverse", False),
+        )  # fmt: skip
+        return [
+            *self.placed(state, carry)[:count],
+            *(functions["moveaxis"](y, 1, 0) for y in stacked),
+        ]
+
+    def started(self, state: Sequence[int]) -> list[Any]:
+        """What the values that change begin with, those of all rows."""
+        starts = []
+        for i in state:
+            x = self.values[i]
+            if type(x) is Tensor and not self.own[i] and x.dtype is not LIST:
+                x = functions["broadcast_to"](x, (self.vmap.rows, *x.shape))
+            starts.append(x)
+        return starts
+
+    def items(self, state: Sequence[int], carry: Sequence[Any]) -> tuple[list[Any], list[bool]]:
+        """The operands with those that change as they are now, and which of all have rows."""
+        values, own = [*self.values], [*self.own]
+        for i, x in zip(state, carry, strict=True):
+            values[i], own[i] = x, type(x) is Tensor
+        return values, own
+
+    def after(self, body: Graph, state: Sequence[int], carry: Sequence[Any]) -> tuple[Any, ...]:
+        """The values that change, after an iteration of all rows."""
+        results = self.all_rows(body, *self.items(state, carry))
+        return tuple([results[i] for i in state])
+
+    def placed(self, state: Sequence[int], ended: Sequence[Any]) -> list[Any]:
+        """The outputs of a loop, from those of its values that change."""
+        return self.items(state, ended)[0]
+
+
+batched["apply"] = apply_rows
