@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import signal
@@ -123,16 +124,19 @@ class _Process:
     def __init__(self, name: str, function: bytes) -> None:
         self.name = name
         own, other = socket.socketpair()
-        ends, self._lifeline = os.pipe()
+        ends, lifeline = os.pipe()
         try:
             self.number = _server.start_worker(name, other.fileno(), ends)
         except BaseException:
             own.close()
-            os.close(self._lifeline)
+            os.close(lifeline)
             raise
         finally:
             other.close()
             os.close(ends)
+        # A list, since `pop` is atomic: a worker's thread and the end of the reading may close
+        # it at once, and the number of a closed file may be another file's by then.
+        self._lifeline = [lifeline]
         self.wire = Wire(own)
         self._function: bytes | None = function
         self.used = time.monotonic()
@@ -154,9 +158,8 @@ class _Process:
 
     def close(self) -> None:
         """End it, also in the middle of its work."""
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        with contextlib.suppress(IndexError):
+            os.close(self._lifeline.pop())
         self.wire.close()
 
     def fate(self) -> tuple[str, int | None]:

@@ -14,6 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.data import Dataset
+from eagerflow.data.workers import processes
 from eagerflow.data.workers.processes import stop_server
 from eagerflow.errors import DTypeError, ShapeError, WorkerError
 
@@ -122,3 +123,23 @@ def test_errors_whose_class_takes_other_arguments_come_back() -> None:
     assert (caught.value.args, caught.value.number) == (("text",), 2)
     assert "in element 0 of map(fail)" in "\n".join(caught.value.__notes__)
     del caught
+
+
+def test_a_connection_that_two_threads_close_is_closed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its number may be another file's by the time of a second `close`."""
+    process = processes._Process("worker", b"")
+    closed: list[int] = []
+    close = os.close
+
+    def close_while_another_thread_does(number: int) -> None:
+        closed.append(number)
+        other = threading.Thread(target=process.close)
+        other.start()
+        other.join()
+        close(number)
+
+    monkeypatch.setattr(processes.os, "close", close_while_another_thread_does)
+    process.close()
+    assert len(closed) == 1
