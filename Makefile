@@ -22,7 +22,14 @@ else
   heading = @printf '\n== %s\n' "$(1)"
 endif
 
-.PHONY: help demo test test-slow lab bench format lint types layers unit doctest nbtest clean
+# the front-end: bundled once, and anew when its sources change
+BUNDLE := widgets/eagerflow_widgets/static/index.js
+PACKED := widgets/node_modules/.package-lock.json
+READY := $(VENV)/.dev $(BUNDLE)
+NPM := env PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix widgets
+
+.PHONY: help demo test test-slow lab bench format lint types layers unit doctest nbtest clean \
+  widgets frontend browser screenshots
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 12
@@ -31,10 +38,11 @@ demo: $(VENV)/.dev ## train classifiers of handwritten digits; SEEDS=5 for a tab
 	$(call heading,demo)
 	@$(BIN)/eagerflow demo $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
-test: $(VENV)/.dev ## everything that CI checks
-	@$(MAKE) -j $(WORKERS) -O lint types layers doctest # each of these uses one core
+test: $(READY) ## everything that CI checks
+	@$(MAKE) -j $(WORKERS) -O lint types layers doctest frontend # each of these uses one core
 	@$(MAKE) unit
 	@$(MAKE) nbtest
+	@$(MAKE) browser
 	$(call heading,all checks passed)
 
 lint: $(VENV)/.dev ## ruff: rules and format
@@ -51,28 +59,44 @@ layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 	$(call heading,import-linter)
 	@$(BIN)/lint-imports --no-logo
 
-unit: $(VENV)/.dev ## the unit tests; choose some with ARGS="tests/core -k tensor"
-	$(call heading,unit tests (about eight minutes on two cores))
+unit: $(READY) ## the unit tests; choose some with ARGS="tests/core -k tensor"
+	$(call heading,unit tests (about nine minutes on two cores))
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(or $(ARGS),tests)
 
-doctest: $(VENV)/.dev ## the examples in docstrings
+doctest: $(READY) ## the examples in docstrings
 	$(call heading,doctests)
 	@$(BIN)/python -m pytest -q --doctest-modules $(PACKAGES)
 
-nbtest: $(VENV)/.dev ## run the notebooks and compare their outputs
+nbtest: $(READY) ## run the notebooks and compare their outputs
 	$(call heading,notebooks)
 	@if compgen -G 'notebooks/*.ipynb' >/dev/null; then \
 	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
-test-slow: $(VENV)/.dev ## property tests on new examples, stress, packaging (up to an hour)
+widgets: $(READY) ## bundle the front-end of the notebook's views
+
+frontend: $(READY) ## the front-end: types, rules and tests of its TypeScript
+	$(call heading,front-end)
+	@$(NPM) run --silent lint && $(NPM) run --silent test
+
+browser: $(READY) ## the views in a real JupyterLab and a real browser
+	$(call heading,browser tests (a minute))
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null; then \
+	  $(BIN)/python -m pytest -q -p no:xdist -m browser $(or $(ARGS),tests/browser); \
+	elif [ -n "$${CI:-}" ]; then echo 'there is no Chromium' >&2; exit 1; \
+	else printf '\n!!! SKIPPED: no Chromium here; on Debian: apt-get install chromium !!!\n\n'; fi
+
+screenshots: $(READY) ## pictures of all views for the documentation
+	@EAGERFLOW_SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -p no:xdist -m browser tests/browser
+
+test-slow: $(READY) ## property tests on new examples, stress, packaging (up to an hour)
 	$(call heading,slow tests (up to an hour))
 	@HYPOTHESIS_PROFILE=slow $(BIN)/python -m pytest -q -n $(WORKERS) \
 	  -m '(slow or hypothesis) and not peer and not gpu' $(or $(ARGS),tests)
 
-lab: $(VENV)/.notebook ## JupyterLab on the notebooks
+lab: $(VENV)/.notebook $(BUNDLE) ## JupyterLab on the notebooks; NOTEBOOK=07_watch_it_run for that one
 	$(call heading,JupyterLab)
-	@$(BIN)/jupyter lab --notebook-dir=. notebooks/00_quickstart.ipynb $(ARGS)
+	@$(BIN)/jupyter lab --notebook-dir=. notebooks/$(or $(NOTEBOOK),00_quickstart).ipynb $(ARGS)
 
 bench: $(BENCH)/.bench ## compare speed and results with torch, jax and tensorflow
 	$(call heading,tests against peers)
@@ -86,13 +110,14 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 	@$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
 
 clean: ## remove environments, caches and builds
+	rm -rf widgets/node_modules widgets/eagerflow_widgets/static
 	rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: a stamp per set of extras -----------------------------------------------
 
-SETUP := pyproject.toml tools/venv.sh tools/python.sh
+SETUP := pyproject.toml tools/venv.sh tools/python.sh tools/hatch_build.py
 
 $(VENV)/.dev: $(SETUP)
 	$(call heading,environment)
@@ -108,3 +133,14 @@ $(BENCH)/.bench: $(SETUP)
 	$(call heading,environment)
 	@tools/venv.sh $(BENCH) bench,dev
 	@touch $@
+
+# --- the front-end -------------------------------------------------------------------------
+
+$(PACKED): widgets/package.json widgets/package-lock.json | $(VENV)/.dev
+	$(call heading,packages of the front-end)
+	@$(NPM) ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(BUNDLE): $(shell find widgets/src -type f) widgets/build.mjs $(PACKED)
+	$(call heading,front-end)
+	@$(NPM) run --silent build

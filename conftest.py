@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
 # one thread of linear algebra for each test process: repeatable sums, and no crowded cores
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -17,10 +19,20 @@ pytest_plugins = ["tests.exploring"]
 doctests.install()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _doctest_names(doctest_namespace: dict[str, object]) -> None:
     """``ef`` is all that an example in a docstring may use without importing it."""
     doctest_namespace["ef"] = ef
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """What is made of tens of thousands of tests stays: nothing of it is garbage."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def pytest_report_teststatus(report: pytest.TestReport, config: pytest.Config) -> object:

@@ -218,13 +218,13 @@ class Tape(AbstractInterpreter):
         return out
     def cotangents(self, result):
         """By slot. The rules go through ``bind``, so that an outer tape or a trace sees them."""
-        found = {result._mark.get(self.owner): tensor(1.0, result.type.dtype)}
+        cotangents = {result._mark.get(self.owner): tensor(1.0, result.type.dtype)}
         for op, inputs, attrs, out, in_slots, out_slot in reversed(self.records):
             for slot, rule in zip(in_slots, op.vjp, strict=True):
-                if out_slot in found and slot is not None and rule is not None:
-                    g = rule(found[out_slot], out, *inputs, **attrs)
-                    found[slot] = found[slot] + g if slot in found else g
-        return found
+                if out_slot in cotangents and slot is not None and rule is not None:
+                    g = rule(cotangents[out_slot], out, *inputs, **attrs)
+                    cotangents[slot] = cotangents[slot] + g if slot in cotangents else g
+        return cotangents
 
 def value_and_grad(f, wrt=()):
     """What ``f`` gives, and its gradients: by the variables ``wrt``, or by the first argument."""
@@ -233,9 +233,9 @@ def value_and_grad(f, wrt=()):
         with installed(Tape(wrt)) as tape:
             slot = None if wrt else tape.watch(x)
             result = f(x, *rest)
-        found = tape.cotangents(result)
-        by_variable = [reduce(add, [found[slot] for slot in tape.reads[v]]) for v in wrt]
-        return result, by_variable if wrt else found[slot]
+        cotangents = tape.cotangents(result)
+        by_variable = [reduce(add, [cotangents[slot] for slot in tape.reads[v]]) for v in wrt]
+        return result, by_variable if wrt else cotangents[slot]
     return both
 grad = lambda f: lambda x, *rest: value_and_grad(f)(x, *rest)[1]
 
@@ -421,20 +421,20 @@ assert program.run(x.numpy())[0].tobytes() == wasteful(x).numpy().tobytes()  # b
 # %%
 def paths_of(f, taken):
     """What ``f`` and the functions that it calls read outside: by name, how to read it."""
-    found, users = {}, [f]
+    reads, users = {}, [f]
     for g in users:  # which grows
         codes = [g.__code__]
         for code in codes:
             codes += [c for c in code.co_consts if isinstance(c, CodeType)]
-            found |= {(i.argval, id(g.__globals__)): partial(g.__globals__.get, i.argval)
+            reads |= {(i.argval, id(g.__globals__)): partial(g.__globals__.get, i.argval)
                       for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
         for name, cell in zip(g.__code__.co_freevars, g.__closure__ or (), strict=True):
-            found[name, id(cell)] = partial(getattr, cell, "cell_contents")
-        for x in [getattr(read(), "traced", read()) for read in found.values()]:
+            reads[name, id(cell)] = partial(getattr, cell, "cell_contents")
+        for x in [getattr(read(), "traced", read()) for read in reads.values()]:
             if isinstance(x, FunctionType) and x not in (*users, *functions.values()):
                 users.append(x)
     paths = {}
-    for (name, _), read in found.items():
+    for (name, _), read in reads.items():
         while name in taken or name in paths:
             name += "_"
         paths[name] = read

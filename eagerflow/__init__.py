@@ -19,7 +19,7 @@ from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core import op as _op
 from eagerflow.core import scope_moves as _moves
-from eagerflow.core.slices import IndexedSlices as IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
@@ -83,12 +83,17 @@ globals().update(_DTYPES, bytes=_BYTES)
 
 #: what programs of plain ops do without, and where it is: gradients, graphs, control flow
 _LATER = {
+    "vmap": "batching.vmap",
     "check_grads": "autodiff.check",
     "custom_vjp": "autodiff.custom",
     "stop_gradient": "autodiff.custom",
     "GradientTape": "autodiff.gradient_tape",
     "hessian": "autodiff.jacobians",
+    "hvp": "autodiff.vjp_jvp",
+    "jacfwd": "autodiff.jacobians",
     "jacobian": "autodiff.jacobians",
+    "jacrev": "autodiff.jacobians",
+    "linearize": "autodiff.vjp_jvp",
     "remat": "autodiff.remat",
     "grad": "autodiff.grad",
     "jvp": "autodiff.vjp_jvp",
@@ -126,8 +131,8 @@ _FAMILIES = {
 #: likewise modules: of more ops, and libraries, which are written with all the names above
 _NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
 #: views, which draw with modules of Python that nothing else needs
-_VIEWS = ("dashboard", "show")
-_LIBRARIES = ("checkpoint", "data", "extending", "nn", "optim")
+_VIEWS = ("dashboard", "load_ipython_extension", "show")
+_LIBRARIES = ("checkpoint", "cluster", "data", "extending", "nn", "optim")
 _loading = _RLock()
 
 

@@ -1,6 +1,7 @@
 """The public names, for type checkers: those of `__init__.py`, without its `__getattr__`."""
 
 from eagerflow import checkpoint as checkpoint
+from eagerflow import cluster as cluster
 from eagerflow import data as data
 from eagerflow import errors as errors
 from eagerflow import events as events
@@ -16,18 +17,23 @@ from eagerflow.autodiff.grad import grad as grad
 from eagerflow.autodiff.grad import value_and_grad as value_and_grad
 from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape
 from eagerflow.autodiff.jacobians import hessian as hessian
+from eagerflow.autodiff.jacobians import jacfwd as jacfwd
 from eagerflow.autodiff.jacobians import jacobian as jacobian
+from eagerflow.autodiff.jacobians import jacrev as jacrev
 from eagerflow.autodiff.remat import remat as remat
+from eagerflow.autodiff.vjp_jvp import hvp as hvp
 from eagerflow.autodiff.vjp_jvp import jvp as jvp
+from eagerflow.autodiff.vjp_jvp import linearize as linearize
 from eagerflow.autodiff.vjp_jvp import vjp as vjp
 from eagerflow.autograph.calls_in_graphs import call as call
+from eagerflow.batching.vmap import vmap as vmap
 from eagerflow.control import TensorArray as TensorArray
 from eagerflow.control import cond as cond
 from eagerflow.control import map as map
 from eagerflow.control import scan as scan
 from eagerflow.control import switch as switch
 from eagerflow.control import while_loop as while_loop
-from eagerflow.core.slices import IndexedSlices as IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices as IndexedSlices
 from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
@@ -95,6 +101,7 @@ from eagerflow.tracing.dependencies import control_dependencies as control_depen
 from eagerflow.tracing.effect_order import unordered as unordered
 from eagerflow.types import DType as _DType
 from eagerflow.views import dashboard as dashboard
+from eagerflow.views import load_ipython_extension as load_ipython_extension
 from eagerflow.views import show as show
 
 __version__: str

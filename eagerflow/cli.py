@@ -80,6 +80,7 @@ def _serve(options: argparse.Namespace) -> None:
     from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
 
     ef.config(cpu_devices=options.cpu_devices)
+    _ = ef.grad  # gradients have ops of their own
     server = TaskServer(options.task, options.folder, ef.__version__)
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", flush=True)

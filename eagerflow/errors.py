@@ -12,7 +12,7 @@ import traceback as _traceback
 from collections.abc import Callable, Iterator
 from functools import wraps
 from types import TracebackType
-from typing import Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from eagerflow.source import Source, capture, cell_name, is_framework_frame, users_context
 
@@ -23,6 +23,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointWarning",
     "ClusterWarning",
+    "CompileWarning",
     "DTypeError",
     "DataDependentError",
     "DeadlineError",
@@ -61,6 +62,7 @@ __all__ = [
     "UnhashableError",
     "UnknownNameError",
     "VariableError",
+    "VmapError",
     "WaitTimeoutError",
     "WorkerError",
     "hide_frames",
@@ -150,7 +152,11 @@ class EagerflowError(Exception):
 
 
 def _restored(kind: type[_E], args: tuple[object, ...], state: dict[str, object]) -> _E:
-    made = kind.__new__(kind, *args)  # not its __init__, which may take something else
+    base: Any = kind  # of several bases in C this is the one that objects are laid out by
+    while base.__module__ != "builtins":
+        base = base.__base__
+    made: _E = base.__new__(kind)  # not its __init__, which may take something else
+    made.args = args
     made.__dict__.update(state)
     return made
 
@@ -248,6 +254,16 @@ class TraceError(EagerflowError, TypeError):
     """Something that a traced function cannot do."""
 
 
+class VmapError(EagerflowError, TypeError):
+    """Something that the rows of `eagerflow.vmap` cannot do, since all of them run at once.
+
+    >>> ef.vmap(lambda x: x if x > 0 else -x)(ef.tensor([1.0, -2.0]))
+    Traceback (most recent call last):
+    eagerflow.errors.VmapError: bool(): under ef.vmap this tensor has a value for each of 2 rows
+    ...
+    """
+
+
 class TraceWarning(UserWarning):
     """Something that a traced function does only while it is traced, or that it does too often.
 
@@ -262,6 +278,13 @@ class RetraceWarning(TraceWarning):
 
     ``f.explain()`` tells why, and ``max_traces=`` of `eagerflow.trace` makes an error of it. To
     hide it: ``warnings.simplefilter("ignore", ef.errors.RetraceWarning)``.
+    """
+
+
+class CompileWarning(UserWarning):
+    """A traced function could not be compiled: its results are right, and it is slower.
+
+    ``f.explain()`` tells why; ``compile="off"`` of `eagerflow.trace` does not try.
     """
 
 
@@ -502,11 +525,6 @@ def traceback(mode: Literal["full", "short"]) -> None:
     _full_traceback = mode == "full"
 
 
-def shows_full_traceback() -> bool:
-    """Whether ``ef.traceback("full")`` is in force."""
-    return _full_traceback
-
-
 def strip(error: _E) -> _E:
     """Drop the frames below the caller from ``error``, so that they free what they hold."""
     return error if _full_traceback else error.with_traceback(None)
@@ -552,6 +570,15 @@ def relocate(error: _E, source: Source | str | None, *, settled: bool = False) -
         error.args = (error._message(),)
         error._settled = settled
     return error
+
+
+def note_place(error: BaseException, note: str) -> None:
+    """Say at which node of a graph, or in which iteration, an error was raised.
+
+    One whose line is settled says that itself: who reads what failed is not where it failed.
+    """
+    if not getattr(error, "_settled", False):
+        error.add_note(note)
 
 
 def _walk(trace: TracebackType | None) -> Iterator[TracebackType]:

@@ -32,12 +32,8 @@ __all__ = [
     "step_of", "told",
 ]  # fmt: skip
 
-_steps: Final = count(1)
-
-
-def next_step() -> int:
-    """The number of another step, unlike that of any other in this process."""
-    return next(_steps)
+#: the number of another step, unlike that of any other in this process
+next_step: Final = count(1).__next__
 
 
 @final

@@ -117,8 +117,8 @@ def nodes_of_threads() -> dict[int, RunningNode]:
     Within a function of the user that a node calls they are at that node.
     """
     frames = sys._current_frames().items()
-    found = {thread: _in_code(frame, lambda _: True) for thread, frame in frames}
-    return {thread: node for thread, node in found.items() if node is not None}
+    nodes = {thread: _in_code(frame, lambda _: True) for thread, frame in frames}
+    return {thread: node for thread, node in nodes.items() if node is not None}
 
 
 #: the file name of code that was generated for a graph, and the line that a thread is at

@@ -21,11 +21,9 @@ class Settings:
 
     Attributes:
         cpu_devices: how many virtual CPU devices ``cpu:0 … cpu:n-1`` there are.
-        gpu_memory_limit: bytes that eagerflow may hold on one GPU; None for no limit.
         threads: threads of the linear algebra libraries; None leaves them as they are.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
-        exact: never trade exactness for speed (no reassociation in compiled code).
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
         soft_placement: leave nodes where the program says if rules of placement ask for what is
             impossible.
@@ -33,11 +31,9 @@ class Settings:
     """
 
     cpu_devices: int = 1
-    gpu_memory_limit: int | None = None
     threads: int | None = None
     check_nan: bool = False
     verify: bool = False
-    exact: bool = False
     moves: str = "allow"
     soft_placement: bool = False
     kernels: str = "portable"
@@ -46,7 +42,7 @@ class Settings:
 _NAMES: Final = tuple(f.name for f in fields(Settings))
 _USUAL: Final[Mapping[str, Any]] = {f.name: f.default for f in fields(Settings)}
 #: settings that a block changes for its own thread only; the others belong to the process
-_PER_THREAD: Final = frozenset({"check_nan", "verify", "exact", "moves", "soft_placement"})
+_PER_THREAD: Final = frozenset({"check_nan", "verify", "moves", "soft_placement"})
 #: settings that are one of these texts; the first is the usual one
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "moves": ("allow", "error"),
@@ -54,7 +50,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: settings that no block can change, since it could not change them back
 _FOR_GOOD: Final = frozenset({"kernels"})
-_MAY_BE_NONE: Final = frozenset({"gpu_memory_limit", "threads"})
+_MAY_BE_NONE: Final = frozenset({"threads"})
 
 Changes = Mapping[str, Any]
 Hook = Callable[[Settings, Settings], None]
@@ -150,17 +146,15 @@ def _check(changes: Changes) -> None:
 class config:  # noqa: N801 - used like a function
     """Change settings: for good as a call, for a block as a context manager.
 
-    A call is for the whole process. So are ``cpu_devices``, ``gpu_memory_limit`` and ``threads``
-    of a block, until it ends; ``check_nan``, ``verify``, ``exact``, ``moves`` and
-    ``soft_placement`` of a block are for the thread that runs it.
+    A call is for the whole process. So are ``cpu_devices`` and ``threads`` of a block, until it
+    ends; ``check_nan``, ``verify``, ``moves`` and ``soft_placement`` of a block are for the thread
+    that runs it.
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
-        gpu_memory_limit: bytes eagerflow may hold on one GPU, None for no limit.
         threads: threads of the linear algebra libraries that are loaded, None for what they had.
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
-        exact: never trade exactness for speed.
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.

@@ -160,6 +160,11 @@ def is_framework_frame(frame: FrameType) -> bool:
     return bool(_classify(frame) if known is None else known)
 
 
+def is_framework_code(code: CodeType) -> bool:
+    """Whether ``code``, at which a line was captured before, is of eagerflow."""
+    return bool(_by_file.get(code.co_filename))
+
+
 def variables_of(frame: FrameType) -> dict[str, Any]:
     """The variables of a frame, which does not keep their values alive because it was asked."""
     known = frame.f_locals

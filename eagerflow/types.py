@@ -13,22 +13,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Final, final
 
 import ml_dtypes
 import numpy as np
 
-from eagerflow.dims import broadcast, same
+from eagerflow.dims import broadcast, may_equal, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow_kernels.lists import LIST_DTYPE
-
-type_kinds: Final = (
-    "bool",
-    "signed integer",
-    "unsigned integer",
-    "real floating",
-    "complex floating",
-)
 
 #: One size per axis. A size is an int, or in a trace a `eagerflow.dims.Dim`.
 Shape = tuple[int, ...]
@@ -179,8 +172,14 @@ def as_dtype(value: Any) -> DType:
         with suppress(TypeError, ValueError, SyntaxError):  # strings that are no type string
             dtype = _aliases.get(np.dtype(value))
     if dtype is None:
-        expected = ", ".join([*DTYPES, BYTES.name])
-        raise DTypeError(f"{value!r} is not a dtype that eagerflow has", expected=expected)
+        hint = None
+        if isinstance(value, int):
+            hint = "a shape of several sizes is one argument, a tuple: zeros((3, 4))"
+        raise DTypeError(
+            f"{value!r} is not a dtype that eagerflow has",
+            expected=", ".join([*DTYPES, BYTES.name]),
+            hint=hint,
+        )
     return dtype
 
 
@@ -203,7 +202,6 @@ def default_dtype(kind: str) -> DType:
 
 # --- promotion ------------------------------------------------------------------------------
 
-_SIGNED: Final = ("int8", "int16", "int32", "int64")
 _UNSIGNED: Final = ("uint8", "uint16", "uint32", "uint64")
 _COMPLEX_OF: Final = {"float64": "complex128", "complex128": "complex128"}
 _promoted: dict[tuple[DType, DType], DType] = {}
@@ -308,6 +306,16 @@ def same_shape(a: Shape, b: Shape) -> bool:
     return all(x is y or same(x, y) for x, y in zip(a, b, strict=True))
 
 
+def may_be_same_shape(a: Shape, b: Shape) -> bool:
+    """Whether two shapes may be equal, for all that is known of symbolic sizes.
+
+    >>> n = ef.Dim("n")
+    >>> ef.types.may_be_same_shape((n, 3), (4, 3)), ef.types.may_be_same_shape((n, 3), (n + 1, 3))
+    (True, False)
+    """
+    return len(a) == len(b) and all(map(may_equal, a, b))
+
+
 def _broadcast(a: Shape, b: Shape) -> Shape:
     if len(a) < len(b):
         a, b = b, a
@@ -355,10 +363,7 @@ class TensorType:
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

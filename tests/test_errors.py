@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import linecache
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -220,6 +221,15 @@ def test_nothing_is_lost_by_an_error() -> None:
     assert x.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.parametrize("kind", [k for k in vars(errors).values() if isinstance(k, type)
+                                  and issubclass(k, errors.EagerflowError)])  # fmt: skip
+def test_every_error_can_be_pickled(kind: type[errors.EagerflowError]) -> None:
+    error = pickle.loads(pickle.dumps(kind("something is wrong", given="this", hint="do that")))
+    assert type(error) is kind
+    assert (error.wrong, error.given, error.hint) == ("something is wrong", "this", "do that")
+    assert "do that" in str(error)
+
+
 def test_every_class_is_a_builtin_as_well() -> None:
     for name in errors.__all__:
         found = getattr(errors, name)
@@ -310,3 +320,12 @@ def test_the_classes_document_themselves() -> None:
     examples = {t.name: len(t.examples) for t in finder.find(errors, "errors")}
     for name in ("ShapeError", "AxisError", "DTypeError", "TensorIndexError", "GradientError"):
         assert examples.get(f"errors.{name}"), name
+
+
+@pytest.mark.parametrize("name", [n for n in errors.__all__ if n.endswith(("Error", "Lost"))])
+def test_an_error_goes_to_another_process_whole(name: str) -> None:
+    kind = getattr(errors, name)
+    error = kind("too much", given="all", expected="less", hint="take less")
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is kind
+    assert str(copy) == str(error)

@@ -32,7 +32,7 @@ def _run(*command: object, cwd: Path) -> str:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is under version control, so that a build leaves nothing in the checkout."""
     copy = tmp_path_factory.mktemp("source") / "eagerflow"
-    skip = shutil.ignore_patterns(".*", "__pycache__", "dist", "build")
+    skip = shutil.ignore_patterns(".*", "__pycache__", "dist", "build", "node_modules", "static")
     shutil.copytree(ROOT, copy, ignore=skip)
     shutil.copy(ROOT / ".gitignore", copy)
     return copy
@@ -68,6 +68,8 @@ def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     assert "eagerflow/__init__.pyi" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.endswith((".pyc", ".so", ".ipynb"))]
+    static = [name.rpartition("/")[2] for name in names if "/static/" in name]
+    assert sorted(static) == ["index.css", "index.js", "layout.js"]
 
 
 def test_wheel_is_small(wheel: Path) -> None:

@@ -100,13 +100,15 @@ def test_nothing_strange_is_public() -> None:
         assert module.startswith("eagerflow"), f"ef.{name} is {value!r}"
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
-        "autodiff", "autograph", "capture", "cluster", "control", "core", "dims", "errors",
-        "events", "fft", "files", "function", "graph", "running_node", "hardware", "io", "linalg",
+        "atomic_files", "autodiff", "autograph", "batching", "capture", "cluster", "compilation",
+        "control", "core", "dims", "errors", "events", "fft", "function", "graph", "running_node",
+        "hardware", "io",
+        "linalg",
         "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",
         "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
-        "optim", "options", "extending", "hints", "plugins", "progress", "states", "tables",
-            "unknown_names", "views", "watching",
+        "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
+            "text_tables", "unknown_names", "views", "watching",
     }  # fmt: skip
 
 

@@ -53,9 +53,9 @@ def test_a_call_is_for_good_and_for_all_threads() -> None:
 
 
 def test_a_block_ends() -> None:
-    with ef.config(cpu_devices=3, exact=True) as block:
-        assert current() == Settings(cpu_devices=3, exact=True)
-        assert repr(block) == "ef.config(cpu_devices=3, exact=True)"
+    with ef.config(cpu_devices=3, verify=True) as block:
+        assert current() == Settings(cpu_devices=3, verify=True)
+        assert repr(block) == "ef.config(cpu_devices=3, verify=True)"
     assert current() == Settings()
 
 
@@ -68,10 +68,10 @@ def test_a_block_ends_after_an_error() -> None:
 def test_blocks_nest_and_restore_only_what_they_set() -> None:
     with ef.config(cpu_devices=2, verify=True):
         with ef.config(cpu_devices=4):
-            ef.config(gpu_memory_limit=10)
-            assert current() == Settings(cpu_devices=4, verify=True, gpu_memory_limit=10)
-        assert current() == Settings(cpu_devices=2, verify=True, gpu_memory_limit=10)
-    assert current() == Settings(gpu_memory_limit=10)
+            ef.config(threads=2)
+            assert current() == Settings(cpu_devices=4, verify=True, threads=2)
+        assert current() == Settings(cpu_devices=2, verify=True, threads=2)
+    assert current() == Settings(threads=2)
 
 
 def test_a_call_within_a_block_outlives_it() -> None:
@@ -157,7 +157,7 @@ def test_a_refused_change_changes_nothing(changes) -> None:
         ({"cpu_devices": None}, "cpu_devices cannot be None"),
         ({"cpu_devices": True}, "cpu_devices cannot be True"),
         ({"threads": 1.5}, "threads cannot be 1.5"),
-        ({"gpu_memory_limit": -1}, "int of at least 1 or None"),
+        ({"threads": -1}, "int of at least 1 or None"),
         ({"check_nan": 1}, "check_nan cannot be 1"),
         ({"verify": None, "cpu_devices": 2}, "True or False"),
     ],
@@ -173,7 +173,7 @@ def test_wrong_settings_are_named(changes_made, words) -> None:
 def test_many_threads_change_settings_at_once() -> None:
     def work(i: int) -> None:
         for _ in range(50):
-            with ef.config(verify=i % 2 == 0, gpu_memory_limit=i + 1):
+            with ef.config(verify=i % 2 == 0, cpu_devices=i + 1):
                 assert current().verify is (i % 2 == 0)
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from typing import Any, Final, TypeVar
 
 from eagerflow.autodiff.tape import FIRST_INPUT, PER_INPUT, UNKNOWN, Link, Record, Tape
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import applying_rules
 from eagerflow.core.op import Op, bind, declare, functions, joint
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.dims import may_equal
 from eagerflow.errors import EagerflowError, GradientError

@@ -12,9 +12,9 @@ from eagerflow.autodiff.packing import Packing, pack
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.cost_rules import FREE
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import Composite, Passed, current
 from eagerflow.core.op import bind, functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import GradientError, hides_frames
 from eagerflow.hardware import DeviceScope, current_device_scope

@@ -11,9 +11,9 @@ from eagerflow.autodiff.backward import Cotangent, dense, full_like, gradients
 from eagerflow.autodiff.tape import Tape
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames
 from eagerflow.ops.rules.promotion import cast
@@ -98,6 +98,13 @@ class Arguments:
             self.inputs += inputs
             self._defs.append(treedef)
             self.args[i] = _unflatten(treedef, iter(inputs))
+
+    def with_inputs(self, inputs: Sequence[Tensor]) -> list[Any]:
+        """The arguments with other tensors in place of `inputs`."""
+        args, rest = [*self.args], iter(inputs)
+        for i, treedef in zip(self._argnums, self._defs, strict=True):
+            args[i] = _unflatten(treedef, rest)
+        return args
 
     def watch(self, tape: Tape) -> list[Sequence[int]]:
         """Watch them, before the function runs; gives the slots of each."""

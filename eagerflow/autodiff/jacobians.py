@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import accumulate
+from math import prod
 from typing import Any
 
 from eagerflow.autodiff.backward import dense, full_like, gradients, search, seeds_of
+from eagerflow.autodiff.forward import Broken, Forward
 from eagerflow.autodiff.grad import Arguments, check_function, described, differentiate
 from eagerflow.autodiff.tape import UNKNOWN, Tape
+from eagerflow.batching.vmap import vmap
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import functions
-from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import GradientError, hides_frames
+from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
+from eagerflow.dims import same
+from eagerflow.errors import GradientError, VmapError, hides_frames
 from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import Shape
 
@@ -45,6 +51,99 @@ def jacobian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Calla
     return _matrices("jacobian", f, f, argnums)
 
 
+def jacrev(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """`jacobian` in reverse mode: one row for each element of the result, all rows at once.
+
+    It is the one to take for many arguments and few results.
+
+    Args:
+        f: a function of trees of tensors that gives a tree of real tensors.
+        argnums: the positional argument to differentiate by; a tuple of them gives a tuple.
+
+    Returns:
+        As `jacobian`.
+
+    Raises:
+        GradientError: as `jacobian`.
+
+    >>> ef.jacrev(lambda x: (x * x).sum(keepdims=True))(ef.tensor([1.0, 2.0]))
+    Tensor([[2., 4.]], f32[1,2]@cpu:0)
+    """
+    return _matrices("jacrev", f, f, argnums, narrow=False)
+
+
+def jacfwd(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
+    """`jacobian` in forward mode: one column for each element of the arguments, all at once.
+
+    It is the one to take for few arguments and many results; nothing is kept for a way back.
+
+    Args:
+        f: a function of trees of tensors that gives a tree of real tensors.
+        argnums: the positional argument to differentiate by, real; a tuple of them gives a tuple.
+
+    Returns:
+        As `jacobian`.
+
+    Raises:
+        GradientError: as `jacobian`; or a complex argument, along which there is no one direction.
+
+    >>> ef.jacfwd(lambda x: ef.stack([x, x * x]))(ef.tensor(3.0))
+    Tensor([1., 6.], f32[2]@cpu:0)
+    """
+    check_function("jacfwd", f)
+
+    @hides_frames
+    @wraps(f)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        sources = Arguments("jacfwd", argnums, args)
+        xs = sources.inputs
+        for x in xs:
+            if x.dtype.is_complex:
+                raise GradientError(
+                    "jacfwd: an argument is complex", given=str(x.type),
+                    hint="ef.jacrev and ef.jacobian take it",
+                )  # fmt: skip
+        ends = [*accumulate((x.size for x in xs), initial=0)]
+        if same(ends[-1], 0):
+            return _jacobian("jacfwd", f, argnums, args, kwargs, narrow=False)
+        structure: list[tree.TreeDef] = []
+
+        def along(*ts: Tensor) -> list[Tensor]:
+            forward = Forward()
+            inputs = [handle_of(x) for x in xs]
+            for x, t in zip(inputs, ts, strict=True):
+                forward.enter(x, t)
+            with installed(forward):
+                leaves, treedef = tree.flatten(f(*sources.with_inputs(inputs), **kwargs))
+                ys = [_real("jacfwd", y) for y in leaves]
+            structure[:] = [treedef]
+            return [_tangent(y, forward.tangent_of(y)) for y in ys]
+
+        directions = [_among(x, start, ends[-1]) for x, start in zip(xs, ends, strict=False)]
+        columns = vmap(along, out_axes=-1, randomness="same")(*directions)
+        blocks = [
+            [
+                functions["reshape"](c[..., start : start + x.size], (*c.shape[:-1], *x.shape))
+                for x, start in zip(xs, ends, strict=False)
+            ]
+            for c in columns
+        ]
+        return tree.unflatten(structure[0], [sources.tree(row) for row in blocks])
+
+    return function
+
+
+def _tangent(y: Tensor, t: Any) -> Tensor:
+    if isinstance(t, Broken):
+        raise GradientError(
+            f"jacfwd: the result depends on the arguments through {t.name}, "
+            "which has no derivative",
+            hint="apply ef.stop_gradient to it, if a derivative of zero is meant",
+            source=t.source,
+        )
+    return full_like(y, 0) if t is None else t
+
+
 def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """The function that gives all second derivatives of ``f``, whose result is a real scalar.
 
@@ -71,7 +170,12 @@ def hessian(f: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callab
 
 
 def _matrices(
-    what: str, f: Callable[..., Any], of: Callable[..., Any], argnums: Any
+    what: str,
+    f: Callable[..., Any],
+    of: Callable[..., Any],
+    argnums: Any,
+    *,
+    narrow: bool | None = None,
 ) -> Callable[..., Any]:
     """A function like ``f`` that gives all derivatives of ``of``."""
     check_function(what, f)
@@ -79,13 +183,18 @@ def _matrices(
     @hides_frames
     @wraps(f)
     def function(*args: Any, **kwargs: Any) -> Any:
-        return _jacobian(what, of, argnums, args, kwargs)
+        return _jacobian(what, of, argnums, args, kwargs, narrow)
 
     return function
 
 
 def _jacobian(
-    what: str, f: Callable[..., Any], argnums: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    what: str,
+    f: Callable[..., Any],
+    argnums: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    narrow: bool | None,
 ) -> Any:
     sources = Arguments(what, argnums, args)
     xs = sources.inputs
@@ -100,7 +209,8 @@ def _jacobian(
         cotangents = gradients(tape, seeds, wanted, what, sources.name)
         return [None if g is None else dense(g) for g in cotangents]
 
-    narrow = sum(x.size for x in xs) < sum(y.size for y in ys)
+    if narrow is None:
+        narrow = sum(x.size for x in xs) < sum(y.size for y in ys)
     if narrow and not any(x.dtype.is_complex for x in xs):
         blocks = _by_columns(pull, ys, xs)
     else:
@@ -133,10 +243,13 @@ def _by_rows(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[lis
     """The blocks for each y and x, from one cotangent for each element of each y."""
     blocks = []
     for i, y in enumerate(ys):
-        rows = [pull([g if j == i else None for j in range(len(ys))]) for g in _basis(y)]
-        blocks.append(
-            [_block([row[j] for row in rows], x, y.shape + x.shape, 0) for j, x in enumerate(xs)]
-        )
+
+        def row(g: Tensor, i: int = i) -> list[Tensor]:
+            us = pull([g if j == i else None for j in range(len(ys))])
+            return [full_like(x, 0) if u is None else u for x, u in zip(xs, us, strict=True)]
+
+        whole = _of_each(row, _basis(y), 0) if _has_elements(y) else [full_like(x, 0) for x in xs]
+        blocks.append([_block(u, x, y.shape + x.shape) for u, x in zip(whole, xs, strict=True)])
     return blocks
 
 
@@ -150,26 +263,55 @@ def _by_columns(pull: Pull, ys: Sequence[Tensor], xs: Sequence[Tensor]) -> list[
     wanted = [(tape.watch(g),) for g in gs]
     with installed(tape):
         us = pull(gs)
-    columns: list[list[list[Any]]] = []
+    columns: list[list[Tensor]] = []
     for x, u in zip(xs, us, strict=True):
         slot = UNKNOWN if u is None else tape.slot_of(u)
-        columns.append([search(tape, {slot: t}, wanted, consume=False) for t in _basis(x)])
+
+        def column(t: Tensor, slot: int = slot) -> list[Tensor]:
+            pushed = search(tape, {slot: t}, wanted, consume=False)
+            return [_dense_like(y, v) for y, v in zip(ys, pushed, strict=True)]
+
+        whole = _of_each(column, _basis(x), -1) if _has_elements(x) else [*ys]
+        columns.append(whole)
     return [
-        [_block([c[i] for c in columns[j]], y, y.shape + x.shape, -1) for j, x in enumerate(xs)]
+        [_block(columns[j][i], y, y.shape + x.shape) for j, x in enumerate(xs)]
         for i, y in enumerate(ys)
     ]
 
 
-def _basis(x: Tensor) -> Iterator[Tensor]:
-    """Tensors like ``x`` with a one at one element and zeros elsewhere."""
+def _of_each(function: Callable[[Tensor], list[Tensor]], basis: Tensor, axis: int) -> list[Tensor]:
+    """What ``function`` gives for each tensor of a basis, stacked along ``axis``."""
+    try:
+        whole: list[Tensor] = vmap(function, out_axes=axis)(basis)
+        return whole
+    except VmapError:  # a rule of the user's asks for values, or lists differ in their elements
+        rows = [function(one) for one in functions["unstack"](basis)]
+    return [functions["stack"](list(column), axis=axis) for column in zip(*rows, strict=True)]
+
+
+def _dense_like(y: Tensor, v: Any) -> Tensor:
+    return dense(v) if isinstance(v, (Tensor, IndexedSlices)) else full_like(y, 0)
+
+
+def _has_elements(x: Tensor) -> bool:
+    return not same(x.size, 0)
+
+
+def _basis(x: Tensor) -> Tensor:
+    """For each element of ``x`` a tensor like it, with a one there and zeros elsewhere."""
     rows = functions["eye"](x.size, dtype=x.dtype, device=x.device)
-    for i in range(x.size):
-        yield functions["reshape"](rows[i], x.shape)
+    return functions["reshape"](rows, (x.size, *x.shape))
 
 
-def _block(parts: Sequence[Tensor | None], like: Tensor, shape: Shape, axis: int) -> Tensor:
-    """The derivatives of one tensor by another from parts like ``like``, None for zero."""
-    if not parts or all(p is None for p in parts):
+def _among(x: Tensor, start: int, count: int) -> Tensor:
+    """The basis of ``x``, at ``start`` among ``count`` rows that are zeros otherwise."""
+    shapes = (start, *x.shape), (count - start - x.size, *x.shape)
+    before, after = [functions["zeros"](s, dtype=x.dtype, device=x.device) for s in shapes]
+    return functions["concat"]([before, _basis(x), after], axis=0)
+
+
+def _block(whole: Tensor, like: Tensor, shape: Shape) -> Tensor:
+    """The derivatives of one tensor by another, those of all elements along one axis."""
+    if same(prod(shape), 0):
         return functions["zeros"](shape, dtype=like.dtype, device=like.device)
-    whole = functions["stack"]([full_like(like, 0) if p is None else p for p in parts], axis=axis)
     return cast(functions["reshape"](whole, shape), like.dtype)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eagerflow.autodiff.backward import fit, full_like, gradients, seeds_of
+from eagerflow.autodiff.backward import dense, fit, full_like, gradients, seeds_of
 from eagerflow.autodiff.forward import Broken, Forward
-from eagerflow.autodiff.grad import Arguments, check_function, described, pair
+from eagerflow.autodiff.grad import Arguments, check_function, described, grad, pair
 from eagerflow.autodiff.tape import UNKNOWN, Tape, strip
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
@@ -111,6 +111,85 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             strip(y, forward.owner)  # or the value would keep its tangent alive
     output_tangents = [_tangent(y, t) for y, t in zip(outputs, output_tangents, strict=True)]
     return value, tree.unflatten(treedef, output_tangents)
+
+
+@hides_frames
+def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """The value of ``f`` and its derivative there, as a linear function of directions.
+
+    ``f`` runs once; each direction costs what the ops of its derivative cost. For a single
+    direction `jvp` takes less.
+
+    Args:
+        f: a function of trees of tensors that gives one of real tensors.
+        primals: where, all floating.
+
+    Returns:
+        ``(value, push)``. ``push`` takes a tree like each of the primals, and gives one like the
+        value; it may be called many times.
+
+    Raises:
+        GradientError: a primal of integers, or an op without a derivative on the way.
+
+    >>> value, push = ef.linearize(lambda x: x * x, ef.tensor([1.0, 2.0]))
+    >>> push(ef.tensor([1.0, 0.0])), push(ef.tensor([0.0, 1.0]))
+    (Tensor([2., 0.], f32[2]@cpu:0), Tensor([0., 4.], f32[2]@cpu:0))
+    """
+    check_function("linearize", f)
+    sources = Arguments("linearize", range(len(primals)), primals)
+    tape, transpose = Tape(), Tape()
+    wanted = sources.watch(tape)
+    with installed(tape):
+        value = f(*sources.args)
+        outputs, treedef = _outputs(value)
+    slots = [UNKNOWN if y is None else tape.slot_of(y) for y in outputs]
+    gs = [
+        full_like(y, 0) if y is not None and slot >= 0 else None
+        for y, slot in zip(outputs, slots, strict=True)
+    ]
+    starts = [() if g is None else (transpose.watch(g),) for g in gs]
+    with installed(transpose):
+        pulled = gradients(tape, seeds_of(slots, gs), wanted, "linearize", sources.name)
+        us = [None if u is None else dense(u) for u in pulled]
+    given = tree.flatten(tuple(sources.args))[1]
+    types = [x.type for x in sources.inputs]
+    ends = [UNKNOWN if u is None else transpose.slot_of(u) for u in us]
+
+    def push(*tangents: Any) -> Any:
+        ts = _matched("push", "tangents", "the primals", tangents, given, types)
+        pushed = gradients(
+            transpose, seeds_of(ends, ts), starts, "linearize", lambda i: "a cotangent"
+        )
+        along = [None if y is None else full_like(y, 0) if t is None else dense(t)
+                 for y, t in zip(outputs, pushed, strict=True)]  # fmt: skip
+        return tree.unflatten(treedef, along)
+
+    return value, push
+
+
+@hides_frames
+def hvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    """The second derivative of ``f`` along a direction: its Hessian times the tangents.
+
+    It takes about three times as long as ``f``, however large the Hessian is.
+
+    Args:
+        f: a function as for `grad`, which gives a real scalar.
+        primals: its arguments, a tuple.
+        tangents: the direction, a tuple of trees like the primals.
+
+    Returns:
+        A tuple of trees like the primals.
+
+    Raises:
+        GradientError: as `grad` and `jvp`.
+
+    >>> ef.hvp(lambda x: (x * x * x).sum(), (ef.tensor([1.0, 2.0]),), (ef.tensor([1.0, 1.0]),))
+    (Tensor([ 6., 12.], f32[2]@cpu:0),)
+    """
+    check_function("hvp", f)
+    count = len(primals) if isinstance(primals, (tuple, list)) else 1
+    return jvp(grad(f, tuple(range(count))), primals, tangents)[1]
 
 
 def _outputs(value: Any) -> tuple[list[Tensor | None], tree.TreeDef]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
+from types import SimpleNamespace
 from typing import Any, NamedTuple, final
 
 from eagerflow.capture.border import Output
@@ -24,7 +25,14 @@ def is_container(value: Any) -> bool:
     """Whether ``value`` is an object that holds others and can be changed."""
     if isinstance(value, (list, dict, set, deque)):
         return True
-    return hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type)
+    return _has_fields(value)
+
+
+def _has_fields(value: Any) -> bool:
+    kind = type(value)
+    return kind is SimpleNamespace or (
+        hasattr(kind, "__dataclass_fields__") and not isinstance(value, type)
+    )
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]]:
@@ -33,7 +41,7 @@ def parts_of(value: Any) -> list[tuple[Any, Any]]:
         return list(value.items())
     if isinstance(value, (list, tuple, deque)):
         return list(enumerate(value))
-    if hasattr(type(value), "__dataclass_fields__") and not isinstance(value, type):
+    if _has_fields(value):
         return list(tree.attributes(value).items())
     return []
 
@@ -185,19 +193,12 @@ class ArgumentContainers:
             return  # they are items
         self._held.append(held)
         for key, item in list(items):
-            self._visit(_part(held, key), item)
+            self._visit(held.part(key), item)
 
     def changes(self) -> Iterator[tuple[str, AccessPath, Any]]:
         """What was done to them: kind, target and value of a store."""
         for held in self._held:
             for kind, key, _, new in held.edits():
                 whole = kind in ("append", "fill")
-                path = held.path if whole else _part(held, key)
+                path = held.path if whole else held.part(key)
                 yield kind, path, None if kind == "delete" else new
-
-
-def _part(held: Held, key: Any) -> AccessPath:
-    """The path to an item or an attribute of a container."""
-    if held.kind == "attributes":
-        return AccessPath(held.path, "attribute", key, f"{held.text}.{key}")
-    return AccessPath(held.path, "item", key, f"{held.text}[{key!r}]")

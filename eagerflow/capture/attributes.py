@@ -248,7 +248,7 @@ def _is_plain(cls: type, name: str) -> bool:
             return False
         member = base.__dict__.get(name)
         if member is not None and not isinstance(member, MemberDescriptorType):
-            return not hasattr(type(member), "__set__")
+            return not hasattr(type(member), "__get__")  # it runs where the instance has none
     return True
 
 

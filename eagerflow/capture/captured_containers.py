@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.bytecode import Load
-from eagerflow.capture.equality import ATOMS
+from eagerflow.capture.equality import ATOMS, is_plain
 from eagerflow.capture.library import is_bare_class, is_library_class
 from eagerflow.capture.paths import AccessPath, Root, joined
 from eagerflow.capture.reads import Finding, Reads
@@ -151,6 +151,8 @@ class CapturedContainers:
     def _keys(self, one: _Container) -> Any:
         """The keys that constant subscripts name; may find that it is used as a whole."""
         named: list[Any] = []
+        # what is both set and made longer is filled again, with all that it held
+        is_set = grows = False
         for kind, name, steps in one.mentions:
             if self._visitor.every or name in self._visitor.asked:
                 one.whole = True
@@ -158,8 +160,12 @@ class CapturedContainers:
                 keys, n = load.keys, len(steps)
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])
-                elif steps[: len(keys)] == keys and not _is_blind(one, load, steps):
-                    one.whole = True
+                elif steps[: len(keys)] == keys:
+                    if not _is_blind(one, load, steps):
+                        one.whole = True
+                    elif keys == steps:
+                        is_set, grows = is_set or bool(load.stored), grows or not load.stored
+        one.whole = one.whole or (is_set and grows)
         return named
 
     def finish(self, reads: Reads) -> None:
@@ -171,7 +177,7 @@ class CapturedContainers:
                 reads.findings.append(_too_long(one, reads))
             if one.as_one:
                 reads.add(one.path, "items", one.value)
-                if isinstance(one.value, _SETS) and any(type(x) not in ATOMS for x in one.value):
+                if isinstance(one.value, _SETS) and not all(map(is_plain, one.value)):
                     reads.findings.append(_set_of_objects(one, reads))
             elif isinstance(one.value, dict) and len(one.value) <= LIMIT:
                 reads.add(one.path, "keys", one.value)

@@ -20,7 +20,7 @@ from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import Held
-from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray, number_now
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray, number_now
 from eagerflow.core.tensor import Tensor
 from eagerflow.source import Source
 
@@ -312,20 +312,6 @@ def _relied_on(changes: Sequence[OutsideChange]) -> Iterator[Read]:
 def _set(path: AccessPath, old: Any, new: Any, source: Source | None) -> OutsideChange:
     kind, verb = ("delete", "is deleted") if new is GONE else ("set", "is set")
     return OutsideChange(kind, path, old, new, f"{path.described} {verb}", source)
-
-
-@contextmanager
-def watching(reads: Reads) -> Iterator[Watch]:
-    """Watch the reachable world; at the end of the block everything is put back as it was.
-
-    Args:
-        reads: what the function can reach.
-    """
-    watch = Watch(reads)
-    try:
-        yield watch
-    finally:
-        watch.restore()
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from operator import attrgetter, methodcaller
 from types import (
     BuiltinFunctionType,
     FunctionType,
+    MappingProxyType,
     MethodType,
     MethodWrapperType,
     ModuleType,
@@ -25,7 +26,8 @@ from typing import Any, Final, final
 
 from eagerflow.capture.attributes import Attributes
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
-from eagerflow.capture.captured_containers import CapturedContainers
+from eagerflow.capture.captured_containers import LIMIT, CapturedContainers
+from eagerflow.capture.equality import is_plain
 from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
 from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
 from eagerflow.capture.library import (
@@ -35,7 +37,7 @@ from eagerflow.capture.library import (
     kind_of_member,
     member_of,
 )
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, is_bare, joined
+from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
@@ -216,8 +218,6 @@ class Collector:
             names = {one.path.text.rpartition(".")[2], getattr(one.value, "__name__", "")}
             if not names & self._owners:
                 self._functions.append(one)
-            elif is_bare(one.value) and not self.stored:
-                self.found.add(one.path, "bare", one.value)
             else:
                 self.found.objects.append(one)
 
@@ -295,7 +295,7 @@ class Collector:
             text = "self" if text == "__self__" else text
             self.visit(AccessPath(path, "attribute", name, text, True), getattr(value, name))
         if type(value) is not MethodType:
-            (self._functions if is_bare(value) else self.found.objects).append(Holder(path, value))
+            self._functions.append(Holder(path, value))
 
     def _look_at_container(self, path: AccessPath | Root, value: Any) -> None:
         self.found.add(path, "type", value)
@@ -317,14 +317,14 @@ class Collector:
             self.found.add(path, "identity", value)
             return
         finding = unwatched(path, value, self.found)
-        if finding is not None:
+        if cls is MappingProxyType and len(value) <= LIMIT and all(map(is_plain, value.values())):
+            self.found.add(path, "items", value)
+        elif finding is not None:
             self.found.add(path, "identity", value)
             self.found.findings.append(finding)
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
-            if hidden:  # a traced function has attributes as the function itself
-                self._functions.append(Holder(path, value))
         elif not library or self._has_attributes(value):
             self.found.add(path, "identity", value)
             self._add_object(path, value)

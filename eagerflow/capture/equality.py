@@ -10,6 +10,11 @@ ATOMS: Final = frozenset({bool, str, bytes, type(None), type(...), int, float, c
 _FLOATS: Final = (float, complex)
 
 
+def is_plain(x: Any) -> bool:
+    """Whether it is a plain value, or holds nothing else and cannot change."""
+    return type(x) in ATOMS or (type(x) in (tuple, frozenset) and all(map(is_plain, x)))
+
+
 def same_value(a: Any, b: Any) -> bool:
     """Whether two values are of one type and equal; tells 0.0 from -0.0, and nan is nan."""
     if a is b:

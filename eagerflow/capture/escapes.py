@@ -175,4 +175,5 @@ def _is_in_library(path: AccessPath | Root) -> bool:
 
 def _is_made_by_library(cls: type) -> bool:
     """Whether objects of a class are what a library makes of them."""
-    return is_library_class(cls) and has_library_base(cls) and cls.__name__ not in _WRAPPERS
+    container = issubclass(cls, CONTAINERS) or cls.__name__ in _WRAPPERS
+    return not container and is_library_class(cls) and has_library_base(cls)

@@ -24,7 +24,7 @@ from eagerflow.source import Source
 
 _ONCE: Final = "runs only while tracing"
 _TRACING: Final = "has an effect only while tracing"
-_EMPTY: Final = "runs only while tracing, when a text of a tensor has no value yet"
+_EMPTY: Final = "runs only while tracing, and would show no values of tensors"
 _FROZEN: Final = "gives what it gave while tracing"
 _UNSEEN: Final = "cannot be followed: changes are not seen"
 _ARGUMENT: Final = "compute it outside and pass it as an argument, or use ef.py_call"
@@ -32,45 +32,30 @@ _OUTSIDE: Final = "do it outside, or use ef.py_call"
 _CALLED: Final = "ef.py_call({}, None, ...) calls it with values in each run, as ef.print prints"
 _DRAW: Final = "use ef.random, or pass the numbers as an argument"
 
-#: (module, name, or * for all) -> what happens, and the remedy
-_RULES: Final[dict[tuple[str, str], tuple[str, str]]] = {
-    ("builtins", "print"): (_ONCE, "use ef.print"),
-    ("builtins", "input"): (_FROZEN, _ARGUMENT),
-    ("builtins", "open"): (_ONCE, _OUTSIDE),
-    ("builtins", "eval"): (_UNSEEN, "write the expression as code"),
-    ("builtins", "exec"): (_UNSEEN, "write it as code"),
-    ("builtins", "globals"): (_UNSEEN, "name what you read"),
-    ("numpy", "load"): (_FROZEN, _ARGUMENT),
-    ("numpy", "loadtxt"): (_FROZEN, _ARGUMENT),
-    ("numpy", "genfromtxt"): (_FROZEN, _ARGUMENT),
-    ("numpy", "fromfile"): (_FROZEN, _ARGUMENT),
-    ("locale", "*"): (_FROZEN, _ARGUMENT),
-    ("glob", "*"): (_FROZEN, _ARGUMENT),
-    ("tempfile", "*"): (_ONCE, _OUTSIDE),
-    ("socket", "*"): (_ONCE, _OUTSIDE),
-    ("builtins", "__import__"): (_UNSEEN, "use an import statement"),
-    ("time", "*"): (_FROZEN, _ARGUMENT),
-    ("random", "*"): (_FROZEN, _DRAW),
-    ("numpy.random", "*"): (_FROZEN, _DRAW),
-    ("secrets", "*"): (_FROZEN, _DRAW),
-    ("uuid", "*"): (_FROZEN, _ARGUMENT),
-    ("datetime", "now"): (_FROZEN, _ARGUMENT),
-    ("datetime", "utcnow"): (_FROZEN, _ARGUMENT),
-    ("datetime", "today"): (_FROZEN, _ARGUMENT),
-    ("logging", "*"): (_EMPTY, _CALLED),
-    ("warnings", "warn"): (_EMPTY, _CALLED),
-    ("sys.stdout", "write"): (_EMPTY, _CALLED),
-    ("sys.stderr", "write"): (_EMPTY, _CALLED),
-    ("threading", "Thread"): (_ONCE, _OUTSIDE),
-    ("threading", "Timer"): (_ONCE, _OUTSIDE),
-    ("concurrent.futures._base", "*"): (_ONCE, _OUTSIDE),
-    ("concurrent.futures.thread", "*"): (_ONCE, _OUTSIDE),
-    ("concurrent.futures.process", "*"): (_ONCE, _OUTSIDE),
-    ("os", "*"): (_FROZEN, _ARGUMENT),
-    ("subprocess", "*"): (_ONCE, _OUTSIDE),
-    ("shutil", "*"): (_ONCE, _OUTSIDE),
-    ("matplotlib.pyplot", "*"): (_ONCE, _OUTSIDE),
-    ("eagerflow.settings", "config"): (_TRACING, "put it around the call of the traced function"),
+#: what happens, the remedy, and of which modules (names, or * for all) that is so
+_FINDINGS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
+    (_FROZEN, _ARGUMENT, {
+        "builtins": "input", "datetime": "now utcnow today", "glob": "*", "locale": "*",
+        "numpy": "load loadtxt genfromtxt fromfile", "os": "*", "time": "*", "uuid": "*",
+    }),
+    (_FROZEN, _DRAW, {"numpy.random": "*", "random": "*", "secrets": "*"}),
+    (_ONCE, "use ef.print", {"builtins": "print"}),
+    (_ONCE, _OUTSIDE, {
+        "builtins": "open", "concurrent.futures._base": "*", "concurrent.futures.process": "*",
+        "concurrent.futures.thread": "*", "matplotlib.pyplot": "*", "shutil": "*", "socket": "*",
+        "subprocess": "*", "tempfile": "*", "threading": "Thread Timer",
+    }),
+    (_EMPTY, _CALLED, {
+        "logging": "*", "sys.stderr": "write", "sys.stdout": "write", "warnings": "warn",
+    }),
+    (_TRACING, "put it around the call of the traced function", {"eagerflow.settings": "config"}),
+    (_UNSEEN, "write what it does as code", {"builtins": "eval exec globals __import__"}),
+)  # fmt: skip
+_RULES: Final = {
+    (module, name): (what, remedy)
+    for what, remedy, modules in _FINDINGS
+    for module, names in modules.items()
+    for name in names.split()
 }
 #: modules written in C, and by which name people know them
 _PLAIN_NAMES: Final = {
@@ -79,11 +64,6 @@ _PLAIN_NAMES: Final = {
 #: parts of those modules that give the same each time
 _PURE: Final = frozenset({"path", "sep", "linesep", "fspath", "PathLike", "SeedSequence", "UUID"})
 _NUMPY_RANDOM: Final = "numpy.random"
-#: functions that give state of a library without a name: they are called again by guards
-_READERS: Final = frozenset({
-    "gc.isenabled", "numpy.geterr", "numpy.get_printoptions", "sys.getrecursionlimit",
-    "sys.getswitchinterval",
-})  # fmt: skip
 #: beginnings of the names of those that give constants, or something new
 _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses.", "decimal.",
                     "eagerflow", "platform.", "threading.RLock", "typing.")  # fmt: skip
@@ -157,7 +137,7 @@ def _gives_state(value: Any) -> bool:
     elif not isinstance(value, FunctionType) or not is_of_library(value):
         return False
     name = f"{value.__module__}.{value.__name__}"
-    return name not in _READERS and not name.startswith(_CONSTANT)
+    return not name.startswith(_CONSTANT)
 
 
 def _file_methods(reads: Reads) -> frozenset[str]:
@@ -173,21 +153,13 @@ def _file_methods(reads: Reads) -> frozenset[str]:
 
 
 def note_hidden_state(reads: Reads) -> None:
-    """Note the state of libraries that code reads without a name, such as decimal's precision."""
-    values = [r.value for r in reads.reads]
-    for value in values:
-        if type(value) in (BuiltinFunctionType, FunctionType) and (
-            f"{value.__module__}.{value.__name__}" in _READERS
-        ):
-            path = AccessPath(Root(value), "call", NO_ARGUMENTS, f"{value.__name__}()", True)
-            reads.add(path, "value", value())
+    """Note what code that uses decimal reads of it without a name: the precision and its like."""
     decimal = sys.modules.get("decimal")
-    if decimal is not None and any(_module_of(value) in _DECIMAL for value in values):
-        context = AccessPath(
-            Root(decimal.getcontext), "call", NO_ARGUMENTS, "the decimal context", True
-        )
+    if decimal is not None and any(_module_of(r.value) in _DECIMAL for r in reads.reads):
+        root, text = Root(decimal.getcontext), "the decimal context"
+        context = AccessPath(root, "call", NO_ARGUMENTS, text, True)
         for name in ("prec", "rounding", "Emin", "Emax"):
-            path = AccessPath(context, "attribute", name, f"{context.text}'s {name}", True)
+            path = AccessPath(context, "attribute", name, f"{text}'s {name}", True)
             reads.add(path, "value", getattr(decimal.getcontext(), name))
 
 

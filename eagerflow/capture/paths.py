@@ -11,7 +11,6 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from types import MemberDescriptorType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
@@ -20,18 +19,8 @@ from weakref import ref
 _LONG: Final = 200
 
 
-@final
-class _Gone:
-    """The type of `GONE`."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "nothing"
-
-
 #: what an access path gives that leads nowhere any more
-GONE: Final = _Gone()
+GONE: Final = object()
 #: the key of a call without arguments
 NO_ARGUMENTS: Final[Any] = ((), {})
 
@@ -80,14 +69,6 @@ class Root:
         value = self._weak()
         return GONE if value is None else value
 
-    @property
-    def described(self) -> str:
-        """The text."""
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"Root({self.text or self.get()!r})"
-
 
 def joined(text: str, end: str) -> str:
     """The text of a path that goes on; of long ones only the end."""
@@ -104,14 +85,6 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
             return None
         attributes = value.__dict__  # that of this thread
     return attributes if isinstance(attributes, dict) else None
-
-
-def is_bare(value: Any) -> bool:
-    """Whether ``value`` is a partial without attributes.
-
-    To ask for its ``__dict__`` would make it one that others do not merge with.
-    """
-    return isinstance(value, partial) and not partial.__reduce__(value)[2][3]
 
 
 def _dict_entry(owner: Any, key: str) -> Any:
@@ -368,8 +341,5 @@ class AccessPath:
             return f"{'global' if self.how == 'global' else 'enclosing'} {self.text}"
         return self.text
 
-    def __str__(self) -> str:
-        return self.text
-
     def __repr__(self) -> str:
-        return f"AccessPath({self.described})"
+        return self.text

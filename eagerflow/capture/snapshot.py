@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 from eagerflow.capture.equality import ATOMS, same_items, same_value
 from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
-from eagerflow.core.symbols import number_now
+from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.tree import slots_of
 
 #: kinds of what is held by name or key, and that of its locations

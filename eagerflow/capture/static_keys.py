@@ -60,9 +60,6 @@ class IdentityKey:
         value = self.value
         return value is not None and value is other.value
 
-    def __repr__(self) -> str:
-        return describe(self.value)
-
 
 @final
 class _Value:
@@ -79,9 +76,6 @@ class _Value:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Value) and same_value(self.value, other.value)
-
-    def __repr__(self) -> str:
-        return describe(self.value)
 
 
 def static_key(value: Any) -> Any:

@@ -6,7 +6,7 @@ tape or forward mode between gets the derivative of the whole, made of further s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,10 @@ from eagerflow.dims import Size
 from eagerflow.graph.ir import Node
 from eagerflow.runtime.replay import symbolic
 from eagerflow.tracing.tracer import current_tracer
+
+#: applies a branch or a loop to many rows at once; a module above fills it:
+#: ``batched["apply"](vmap, whole, operands, sizes)`` gives the outputs
+batched: Final[dict[str, Callable[..., list[Any]]]] = {}
 
 
 def apply(
@@ -65,9 +69,13 @@ def apply(
             for depended in whole.own(results, whole.depends)
         ]
 
+    def rows(vmap: Any, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        results[:] = batched["apply"](vmap, whole, mixed(operands, tensors), sizes or {})
+        return tuple(whole.own(results))
+
     composite = Composite(
         whole.op, body, forward, own_rule=True, node=whole.effect, depends=depends,
-        push=pushed, reads=reads,
+        push=pushed, reads=reads, batch=rows,
     )  # fmt: skip
     tensors = [x for x in operands if type(x) is Tensor]
     outputs = interpreter.current().call(composite, tensors)

@@ -23,11 +23,11 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.scope_moves import meeting_point
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same
 from eagerflow.errors import TraceError, hides_frames
-from eagerflow.graph.kinds import ValueSpec
+from eagerflow.graph.value_types import ValueSpec
+from eagerflow.hardware import current_device_scope
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.runtime.python_control import choose
 from eagerflow.tracing.arrays import TracedArray
@@ -118,7 +118,7 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
     """The result of the chosen function: eagerly by Python, in a trace by a node."""
     tracer = current_tracer()
     if type(predicate) is not Tensor or tracer is None:
-        return choose(op, predicate, functions)(*own_handles(operands))
+        return choose(op, predicate, functions, lambda f: f(*own_handles(operands)))
     names = _NAMES if op == "cond" else [f"branch{i}" for i in range(len(functions))]
 
     def arguments(part: Tracer) -> Any:
@@ -130,7 +130,7 @@ def _choose(op: str, predicate: Any, functions: Sequence[Callable[..., Any]], op
     ]
     merged = _Merged(op, parts, tracer, outside)
     captured = join(parts, 0)  # results may capture more of the trace around
-    chosen = tracer.value_of(predicate).spec
+    chosen = tracer.spec_of(predicate)
     whole = Structured(
         op,
         {"branches": tuple([p.graph for p in parts])},
@@ -223,9 +223,6 @@ class _Merged:
         first = next(j for j, leaf in enumerate(leaves) if leaf.value is not None)
         kind: Any = leaves[first].value.spec  # type: ignore[union-attr]  # of a tensor
         shape: list[Size | None] = list(kind.shape)  # None for a size that differs
-        places = [leaf.value.device for leaf in leaves if leaf.value is not None]
-        differ = any(place is not places[0] for place in places)
-        where = meeting_point(places) if differ else None
         for other, leaf in enumerate(leaves):
             if leaf.what.__class__ is not leaves[0].what.__class__ and any(
                 type(one.what) is TracedArray for one in leaves
@@ -242,8 +239,10 @@ class _Merged:
                 if (self._parts[0].said or "").startswith(("what `and`", "what `or`")):
                     hint += "; to choose between two values, write `y if x else z`"
                 raise self._differ(i, other, "dtypes", hint, first)
-            if spec.device is not kind.device and where is None:
-                hint = f"move one: x.to({str(kind.device)!r})"
+            if spec.device is not kind.device:
+                scope = current_device_scope()
+                there = kind.device if scope is None else scope.home([kind.device, spec.device])
+                hint = f"move one: x.to({str(there)!r})"
                 raise self._differ(i, other, "devices", hint, first)
             if len(spec.shape) != len(shape):
                 raise self._differ(i, other, "numbers of axes", None, first)
@@ -251,11 +250,7 @@ class _Merged:
                 a if a is not None and same(a, b) else None
                 for a, b in zip(shape, spec.shape, strict=True)
             ]
-        if where is not None:
-            kind = kind.type.on(where)
         for part in self._parts:
-            if where is not None and part.leaves[i].value is not None:
-                part.move(i, where)
             value = part.leaves[i].value
             part.graph.outputs.append(part.tensor(i, kind) if value is None else value)
         merged: ValueSpec = kind.like(shape=known_sizes(shape, self._outside, self._tracer))

@@ -18,16 +18,17 @@ from eagerflow.control.subgraphs import (
 )
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
-from eagerflow.core.scope_moves import meeting_point, to_home
-from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.scope_moves import may_move, to_home
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.dims import Dim, same
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.graph.kinds import NumberType
+from eagerflow.graph.value_types import NumberType
 from eagerflow.ops.rules.promotion import weak_fits
 from eagerflow.source import Source
 from eagerflow.tracing.numbers import VARIES
+from eagerflow.tracing.symbols import Symbol
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec
 
@@ -76,11 +77,11 @@ def next_leaves(
         raise other_structure(op, treedef, after_treedef, line_of(body))
     for i, (a, b) in enumerate(zip(before, after, strict=True)):
         if type(a) is Tensor and type(b) is Tensor:
-            if a._lane is b._lane and len(a.shape) == len(b.shape):
+            if (a._lane is b._lane or a._lane.twin is b._lane) and len(a.shape) == len(b.shape):
                 continue
             if (
                 a.dtype is b.dtype and len(a.shape) == len(b.shape)
-                and meeting_point((b.device,)) is not None
+                and may_move()
             ):  # fmt: skip
                 continue
         elif type(a) is type(b) or _becomes(a, b):
@@ -265,7 +266,7 @@ class Carry:
         if isinstance(x, bool):
             x = as_tensor(x)
         if type(x) is Tensor:
-            kind: Any = self.tracer.value_of(x).spec
+            kind: Any = self.tracer.spec_of(x)
             return _CarryLeaf(kind, x)
         if type(x) is Dim or is_number(x):
             return _CarryLeaf(kind_of(x), x)
@@ -391,13 +392,12 @@ class Carry:
         if spec.dtype is not kind.dtype or len(spec.shape) != len(kind.shape):
             raise self._changed(i, body)
         if spec.device is not kind.device:
-            where = meeting_point((spec.device,))
-            if where is None:
+            begun = self._begun[i].kind
+            moved = isinstance(begun, TensorSpec) and kind.device is not begun.device
+            if moved or not may_move():
                 raise self._changed(i, body)
-            if kind.device is not where:  # the loop starts there instead
-                start = to_home(leaf.start, where)
-                return _CarryLeaf(kind.type.on(where), start, leaf.loose)
-            body.move(i, where)
+            start = to_home(leaf.start, spec.device)  # the loop starts there instead
+            return _CarryLeaf(kind.type.on(spec.device), start, leaf.loose)
         sizes = enumerate(zip(kind.shape, spec.shape, strict=True))
         return self._loosened(leaf, kind, {axis for axis, (a, b) in sizes if not same(a, b)})
 
@@ -424,7 +424,7 @@ class Carry:
         start = self.leaves[i].start
         first = None
         if type(start) is Tensor:
-            node = self.tracer.value_of(start).node
+            node = start._data.value.node if type(start._data) is Symbol else None
             source = None if node is None else node.source
             first = str(source) if isinstance(source, Source) else None
         result = body.leaves[i]

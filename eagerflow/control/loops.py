@@ -23,11 +23,12 @@ from eagerflow.control.subgraphs import (
 from eagerflow.core import tree
 from eagerflow.core.convert import as_tensor, tensor_of
 from eagerflow.core.op import functions
+from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
 from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value
-from eagerflow.hardware import as_device
+from eagerflow.hardware import as_device, home_of
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.runtime.python_control import go_along, repeat
 from eagerflow.tracing.tracer import Tracer, current_tracer
@@ -305,7 +306,10 @@ class _Scan:
         with outer:
             _, body, y_tree, _ = self.body(outer)
             kinds = [v.spec for v in self.rows(body)]
-        ys = [functions["zeros"]((0, *k.shape), dtype=k.dtype, device=k.device) for k in kinds]
+        ys = [
+            functions["zeros"]((0, *k.shape), dtype=k.dtype, device=home_of(k.device))
+            for k in kinds
+        ]
         return tree.unflatten(self.treedef, self.leaves), tree.unflatten(y_tree, ys)
 
     # --- in a trace ---
@@ -380,7 +384,8 @@ class _Scan:
         )  # fmt: skip
         outputs = apply(whole, [*operands, *self.xs])
         state = tree.unflatten(self.treedef, carry.leave(outputs[:count]))
-        return state, tree.unflatten(y_tree, outputs[len(operands) :])
+        ys = [to_home(y, home_of(y.device)) for y in outputs[len(operands) :]]
+        return state, tree.unflatten(y_tree, ys)  # stacked where the scope says, as eagerly
 
 
 def _tensor_spec(number: Any) -> TensorSpec:

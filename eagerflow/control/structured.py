@@ -16,9 +16,9 @@ from eagerflow.dims import Dim, Size, same
 from eagerflow.dims.polynomial import Atom
 from eagerflow.graph.edit import atoms_in, copied, flat_items, named_axes, substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import ValueSpec, ValueType
 from eagerflow.graph.passes.rewrite import RANKS
 from eagerflow.graph.signatures import is_control, is_loop, is_read, kind_of
+from eagerflow.graph.value_types import ValueSpec, ValueType
 from eagerflow.tracing.effect_order import Effectful
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorSpec

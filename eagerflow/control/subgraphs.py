@@ -17,15 +17,14 @@ from eagerflow.capture.reachable import Reachable
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import bind, get_op
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, type_of
 from eagerflow.dims import Dim, Size, number_of, same, symbols
 from eagerflow.errors import DTypeError, ShapeError, TensorValueError, TraceError
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.signatures import is_read
-from eagerflow.hardware import Device
+from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.source import Source, cell_name
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber
@@ -194,17 +193,6 @@ class Subgraph:
         number = (self.number(i),)
         node = self.graph.add_node("python_tensor", number, (kind.type,), device=kind.device)
         return node.outputs[0]
-
-    def move(self, i: int, device: Device) -> None:
-        """Move leaf ``i``, a tensor, to another device, as the last that the function does."""
-        value: Any = self.leaves[i].value
-        if value.device is device:
-            return
-        attrs = {"device": device, "source": value.device}
-        node = self.graph.add_node(
-            "transfer", (value,), (value.type,), attrs, devices=(device,), device=value.device
-        )
-        self.leaves[i] = self.leaves[i]._replace(value=node.outputs[0])
 
 
 def is_number(x: Any) -> bool:

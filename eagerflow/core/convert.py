@@ -1,4 +1,4 @@
-"""Iterations what users pass for an array into a tensor."""
+"""Makes a tensor of what users pass for an array."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from eagerflow.core import interpreter
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.byte_arrays import byte_array
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber, AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor, type_of
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.asked import AbstractAsked
@@ -143,6 +143,9 @@ def as_tensor(
 
 
 def _converted(value: Any, dtype: DType | None, device: Device | None, copy: bool | None) -> Tensor:
+    if type(value) is np.ndarray and value.dtype in _NUMPY_DTYPES:  # what most values are
+        view = value.view()  # never the object of the caller
+        return array_tensor(view, dtype, device or as_device(None), copy=copy)
     if isinstance(value, AbstractArray):
         return _from_array(value, dtype, device, copy)
     make = getattr(type(value), "__tensor__", None)
@@ -156,11 +159,7 @@ def _converted(value: Any, dtype: DType | None, device: Device | None, copy: boo
             raise TensorValueError("a Python number cannot be shared, only copied")
         return _from_number(value, dtype, where)
     if isinstance(value, (list, tuple)):
-        if copy is False:
-            raise TensorValueError("a sequence cannot be shared, only copied")
-        if _has_tensor(value):
-            return _stack(value, dtype, device)
-        return _from_items(value, dtype, where)
+        return _from_nested(value, dtype, device, copy)
     if isinstance(value, (bytes, str)) or _holds_text(value):
         return _from_bytes(value, dtype, where, copy)
     if hasattr(value, "__dlpack__") and not isinstance(value, (np.ndarray, np.generic)):
@@ -168,6 +167,16 @@ def _converted(value: Any, dtype: DType | None, device: Device | None, copy: boo
         if shared is not None:
             return _from_array(shared, dtype, device, copy)
     return array_tensor(_from_object(value), dtype, where, copy=copy)
+
+
+def _from_nested(
+    value: Any, dtype: DType | None, device: Device | None, copy: bool | None
+) -> Tensor:
+    if copy is False:
+        raise TensorValueError("a sequence cannot be shared, only copied")
+    if _has_tensor(value):
+        return _stack(value, dtype, device)
+    return _from_items(value, dtype, device or as_device(None))
 
 
 def _from_dlpack(value: Any) -> Tensor | None:

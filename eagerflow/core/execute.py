@@ -12,10 +12,11 @@ from eagerflow.core import interpreter
 from eagerflow.core.kernels import OpCall, explain
 from eagerflow.core.op import Op, infer, infer_devices
 from eagerflow.core.tensor import Tensor, make_tensor, type_of
-from eagerflow.errors import DTypeError, EagerflowError, strip
+from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip
 from eagerflow.events import TransferEvent, step_of, told
-from eagerflow.hardware import Device, as_device, copied
+from eagerflow.hardware import Device, as_device, copied, note_put
 from eagerflow.running_node import running_node
+from eagerflow.source import Source, is_framework_code
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.lists import ListData
 
@@ -68,8 +69,7 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     elif inputs:
         key = _common_lane(inputs)
     else:
-        key = as_device(attrs["device"])
-        attrs = {k: v for k, v in attrs.items() if k != "device"}
+        key, attrs = _asked(op, attrs)
     entry = op.resolved.get(key)
     if entry is None:
         entry = resolve(op, inputs, attrs, key)
@@ -104,6 +104,14 @@ def execute(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     out._lane = entry.lanes[data.dtype]
     out._mark = None
     return out
+
+
+def _asked(op: Op, attrs: dict[str, Any]) -> tuple[Device, dict[str, Any]]:
+    """Where an op without inputs runs, and its other attributes."""
+    device = as_device(attrs["device"])
+    if op.effect == "pure":
+        note_put(device)
+    return device, {k: v for k, v in attrs.items() if k != "device"}
 
 
 def _common_lane(inputs: Sequence[Tensor]) -> Any:
@@ -143,7 +151,25 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
     for x in inputs:
         if x._lane.symbolic:
             x._data.leaked(op.name)
-    return resolve_kernel(op, tuple(map(type_of, inputs)), attrs, key)
+    try:
+        return resolve_kernel(op, tuple(map(type_of, inputs)), attrs, key)
+    except DeviceError as error:
+        raise _with_lines(error, inputs) from None
+
+
+def _with_lines(error: DeviceError, inputs: Sequence[Tensor]) -> DeviceError:
+    """The error for operands on wrong devices, with the other lines that put tensors there."""
+    devices = dict.fromkeys(x._lane.device for x in inputs)
+    known = [(device, device.put) for device in devices if device.put is not None]
+    puts = {device: Source(*put) for device, put in known if not is_framework_code(put[0])}
+    lines = [
+        f"{device}: tensors were put there last at {put}"
+        for device, put in puts.items() if str(put) != str(error.source)
+    ]  # fmt: skip
+    return DeviceError(
+        error.wrong, given="\n    ".join([str(error.given), *lines]), expected=error.expected,
+        hint=error.hint,
+    )  # fmt: skip
 
 
 def resolve_kernel(

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict, TypeVar, final
 
+from eagerflow.core.batch_rules import BatchRule, aligned, shifted
 from eagerflow.core.cost_rules import FREE, CostRule, moving, per_input
 from eagerflow.types import Shape, TensorType
 
 if TYPE_CHECKING:
-    from eagerflow.core.slices import IndexedSlices
+    from eagerflow.core.indexed_slices import IndexedSlices
     from eagerflow.core.tensor import Tensor
 
 #: where the memory of a result comes from: ``"fresh"`` is an array of its own, ``"same"`` the first
@@ -170,6 +171,8 @@ class OpFacts(AlgebraFacts, total=False):
             function gives None where it is not known.
         sums: whether the result is the sum of the inputs.
         row_sum: of an op that adds rows to zeros, how.
+        batch: how it is applied to many rows at once (`eagerflow.core.batch_rules`), or the reason
+            why it cannot be. None of a pure op applies it to one row after the other.
     """
 
     precision: Precision
@@ -202,6 +205,7 @@ class OpFacts(AlgebraFacts, total=False):
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None
+    batch: BatchRule | str | None
 
 
 #: what holds of an op that states nothing
@@ -213,17 +217,19 @@ GENERAL: Final[OpFacts] = {
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
     "host_inputs": (), "host_outputs": (), "on_host": False,
-    "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None,
+    "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None, "batch": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting
 ELEMENTWISE: Final[OpFacts] = {
     "elementwise": True, "storage": "fresh", "order": "elementwise", "fails_on": "sizes",
+    "batch": aligned,
 }  # fmt: skip
 
 #: ops that combine the elements along some axes
 REDUCTION: Final[OpFacts] = {
     "cost": per_input(1), "storage": "fresh", "order": "reduced", "fails_on": "sizes",
+    "batch": shifted("axis"),
 }  # fmt: skip
 
 #: ops that give elements another position, shape or order, and those that read bytes

@@ -111,6 +111,8 @@ class Composite:
         reads: the resources that it reads inside, and that derivatives may be taken by.
         keep: ``keep(*inputs)`` puts it into a graph as a node that has its derivative with it; a
             trace calls it instead of ``body``. None where a trace has to find a way itself.
+        batch: ``batch(vmap, inputs)`` applies it to many rows at once, and gives its outputs. None
+            where what it is made of says how.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Composite:
     push: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, Any]] | None = None
     reads: Sequence[Any] = ()
     keep: Callable[..., tuple[Any, ...]] | None = None
+    batch: Callable[[Any, Sequence[Any]], tuple[Any, ...]] | None = None
 
 
 class AbstractInterpreter(ABC):

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from eagerflow.atomic_files import advice
 from eagerflow.core.op import Op, describe, infer, infer_specs, load_plugins
 from eagerflow.errors import (
     DataDependentError,
@@ -23,11 +24,13 @@ from eagerflow.errors import (
     SettingError,
     TensorIndexError,
     TensorValueError,
+    note_place,
     relocate,
     strip,
 )
-from eagerflow.files import advice
+from eagerflow.events import step_of
 from eagerflow.hardware import Device, Lane, as_device, kernel_library, out_of_memory
+from eagerflow.loop_errors import iteration_note
 from eagerflow.running_node import running_node
 from eagerflow.source import Source, user_line
 from eagerflow.types import BYTES, DTYPES, TensorSpec, TensorType
@@ -126,15 +129,21 @@ class OpCall:
         self, arrays: Sequence[Any], attrs: dict[str, Any]
     ) -> Callable[[Exception], Exception]:
         """Note that a call is issued here; gives what makes an error of what its kernel raises."""
-        op, source = self._op, running_node(2).source
+        op, at = self._op, running_node(2)
+        frames = (*step_of.frames, *at.frames)
         pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)
         specs = [_type(a, lane).on(self._device) for a, lane in pairs]
         known = attrs if arrays else {**attrs, "device": self._device}
 
-        def explained(error: Exception) -> Exception:
-            return relocate(explain(op, specs, known, error), source, settled=True)
+        def explain_late(error: Exception) -> Exception:
+            explained = explain(op, specs, known, error)
+            if at.node:
+                note_place(explained, f"  node: %{at.node} of {at.graph}")
+            for loop, iteration in reversed(frames):
+                note_place(explained, iteration_note(f"%{loop}", iteration))
+            return relocate(explained, at.source, settled=True)
 
-        return explained
+        return explain_late
 
     def _types(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
         pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eagerflow.core.op import functions
-from eagerflow.errors import TensorValueError
+from eagerflow.errors import AxisError, TensorValueError
 
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
@@ -72,8 +73,7 @@ class AbstractMethods(ABC):
         self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Tensor:
         """Mean over axes; see `eagerflow.mean`."""
-        x = self if dtype is None else self.astype(dtype)
-        return _without_out("mean", out)(x, axis=axis, keepdims=keepdims)
+        return _without_out("mean", out)(self, axis, dtype, keepdims=keepdims)
 
     def var(
         self,
@@ -86,9 +86,8 @@ class AbstractMethods(ABC):
         keepdims: bool = False,
     ) -> Tensor:
         """Variance over axes; see `eagerflow.var`. ``ddof`` is NumPy's name of ``correction``."""
-        x = self if dtype is None else self.astype(dtype)
-        correction = correction if ddof is None else ddof
-        return _without_out("var", out)(x, axis=axis, correction=correction, keepdims=keepdims)
+        compute = _without_out("var", out)
+        return compute(self, axis, dtype, correction=correction, ddof=ddof, keepdims=keepdims)
 
     def std(
         self,
@@ -101,9 +100,8 @@ class AbstractMethods(ABC):
         keepdims: bool = False,
     ) -> Tensor:
         """Standard deviation over axes; see `eagerflow.std`, and `var` for ``ddof``."""
-        x = self if dtype is None else self.astype(dtype)
-        correction = correction if ddof is None else ddof
-        return _without_out("std", out)(x, axis=axis, correction=correction, keepdims=keepdims)
+        compute = _without_out("std", out)
+        return compute(self, axis, dtype, correction=correction, ddof=ddof, keepdims=keepdims)
 
     def max(self, axis: Axis = None, *, out: None = None, keepdims: bool = False) -> Tensor:
         """Largest element over axes; see `eagerflow.max`."""
@@ -154,9 +152,22 @@ class AbstractMethods(ABC):
         """The elements along one axis."""
         return functions["reshape"](self, (-1,))
 
-    def flatten(self) -> Tensor:
-        """The elements along one axis."""
-        return functions["reshape"](self, (-1,))
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+        """The elements of these axes, those between included, along one axis.
+
+        >>> ef.zeros((2, 3, 4)).flatten(1).shape
+        (2, 12)
+        """
+        shape, ndim = self.shape, max(len(self.shape), 1)
+        start, end = start_axis % ndim, end_axis % ndim
+        if not (-ndim <= start_axis < ndim and -ndim <= end_axis < ndim and start <= end):
+            raise AxisError(
+                "flatten: the axes do not fit the input",
+                given=f"x of shape {shape}, start_axis={start_axis}, end_axis={end_axis}",
+                expected="axes of the input, the first not after the last",
+            )
+        size = math.prod(shape[start : end + 1])
+        return functions["reshape"](self, (*shape[:start], size, *shape[end + 1 :]))
 
     def squeeze(self, axis: Axis = None) -> Tensor:
         """Without axes of size 1: all of them, or those named."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast, final
 
 from eagerflow import plugins
 from eagerflow.core import interpreter
+from eagerflow.core.batch_rules import STATE
 from eagerflow.core.facts import GENERAL, family_of
 from eagerflow.errors import (
     DeviceError,
@@ -23,6 +24,7 @@ from eagerflow_kernels import table
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from eagerflow.core.batch_rules import BatchRule
     from eagerflow.core.cost_rules import CostRule
     from eagerflow.core.facts import (
         FailsOn,
@@ -155,6 +157,7 @@ class Op:
     fill: Callable[[Mapping[str, Any]], Any] | None
     sums: bool
     row_sum: RowSum | None
+    batch: BatchRule | str | None
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -295,7 +298,8 @@ def define(
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
     op.cuts = isinstance(vjp, tuple) and None in vjp
-    op.state({**GENERAL, "on_host": effect != "pure", **family_of(infer)})
+    impure: OpFacts = {"on_host": True, "batch": None if effect == "reads" else STATE}
+    op.state({**GENERAL, **({} if effect == "pure" else impure), **family_of(infer)})
     if isinstance(vjp, tuple) and not any(vjp):
         op.saved = "none"  # no rule reads anything
     op.state(facts)

@@ -106,16 +106,10 @@ def lane_here(lane: Lane) -> Lane:
     return other.twin if lane.symbolic else other
 
 
-def meeting_point(devices: Sequence[Any]) -> Device | None:
-    """Where values meet of which each may be the one that is used later; None if no scope is open.
-
-    Args:
-        devices: where they are.
-    """
+def may_move() -> bool:
+    """Whether a scope is open in which operands move, so that an op may give another device."""
     here = open_scope() if interpreter.stack.scoped else None
-    if here is None or here.scope is None or settings.current().moves == "error":
-        return None
-    return here.scope.home(devices)
+    return here is not None and here.scope is not None and settings.current().moves != "error"
 
 
 def device_of(*arrays: Any) -> Device | None:
@@ -256,11 +250,12 @@ def _refusal(
     attrs: dict[str, Any],
 ) -> DeviceError:  # fmt: skip
     whole = "a move" if op is _transfer else op.name
+    line = "" if here.opened is None else f" at {Source(*here.opened)}"
     specs = [type_of(one) for one in inputs]
     return DeviceError(
         f'{whole}: an operand is not on {home}, and ef.config(moves="error") refuses to move it',
         given=describe(op, [s.type for s in specs], attrs, [s.device for s in specs]),
-        expected=f"all on {home}, by the scope {here.scope}",
+        expected=f"all on {home}, by the scope {here.scope}{line}",
         hint=f"move it where you want that to be done: x.to({str(home)!r}), from {x.device}",
     )
 
@@ -310,19 +305,24 @@ def _tell_of_read(x: Tensor, home: Device) -> None:
 def tell_of_crossing(sizes: Mapping[Any, int], home: object, remedy: str) -> None:
     """Say of variables that they cross in each step, unless that was said of all of them.
 
+    Those of a task are there to be read by others.
+
     Args:
         sizes: for what each variable stands for its bytes.
         home: the device on which they are read.
         remedy: what to do about it.
     """
-    new = [state for state in sizes if _crossings.get(state, _NEVER) is not None]
+    own = [state for state in sizes if state.device.task is None]
+    new = [state for state in own if _crossings.get(state, _NEVER) is not None]
     if not new:
         return
     _crossings.update(dict.fromkeys(new))
     more = f" and {len(new) - 1} more variable{'s' * (len(new) > 2)}" if len(new) > 1 else ""
     total = sum(sizes[state] for state in new)
+    made = getattr(new[0], "made", None) if new[0].name is None else None
+    which = f"{new[0]!r}" + ("" if made is None else f", made at {made},")
     warn(
-        f"{new[0]!r}{more} {'are' if more else 'is'} read on {home} in every step: "
+        f"{which}{more} {'are' if more else 'is'} read on {home} in every step: "
         f"{total:,} bytes cross each time; {remedy}",
         MoveWarning,
     )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 import numpy as np
 
 from eagerflow.core import interpreter
-from eagerflow.core.conversions import AbstractConversions
 from eagerflow.core.op import Op, bind, declare, functions
+from eagerflow.core.to_python import AbstractConversions
 from eagerflow.dims import Dim, may_equal
 from eagerflow.errors import (
     DTypeError,
@@ -78,7 +78,8 @@ def _operator(name: str, *, weak: bool = True, truth: bool = False) -> Callable[
             except Exception:
                 return _again(name, self, other)
             if type(data) is not lane.array_type:
-                data = _array_of(data, op, self)
+                entry = op.resolved.get(lane)
+                data = _array_of(data, op, self) if entry is None else entry.asarray(data)
             out = Tensor()
             out._data = data
             out._lane = lane.truth if truth else lane
@@ -419,7 +420,7 @@ class Tensor(AbstractArray):
     __irshift__ = _in_place("bitwise_right_shift")
 
     def __repr__(self) -> str:
-        if not self._has_values:
+        if not self._has_values or self._lane.device.task is not None:  # to ask it would wait
             return f"Tensor({self.type})"
         return f"Tensor({_format(self, 'Tensor(')}, {self.type})"
 

@@ -6,7 +6,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from types import MemberDescriptorType
+from types import MemberDescriptorType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 from eagerflow.errors import TensorValueError
@@ -39,8 +39,8 @@ def flatten(
 ) -> tuple[list[Any], TreeDef]:
     """The leaves of ``tree`` and what is needed to build it again; None is a leaf-less node.
 
-    Lists, tuples, dicts, named tuples and dataclasses are nodes, and so are classes made of lists
-    and dicts, such as `collections.Counter`.
+    Lists, tuples, dicts, named tuples, dataclasses and `types.SimpleNamespace` are nodes, and so
+    are classes made of lists and dicts, such as `collections.Counter`.
 
     Args:
         tree: the tree.
@@ -74,6 +74,8 @@ def flatten(
             _register_container(kind)
         elif hasattr(kind, "__dataclass_fields__"):
             _register_dataclass(kind)
+        elif kind is SimpleNamespace:
+            register(kind, _take_namespace, _made_namespace)
         else:
             continue
         return flatten(tree, is_leaf, whole=whole)
@@ -158,6 +160,15 @@ def _register_container(kind: type) -> None:
         return made
 
     register(kind, take, make, lambda x: take(x, whole=True))
+
+
+def _take_namespace(x: SimpleNamespace) -> tuple[list[Any], tuple[str, ...], tuple[str, ...]]:
+    names = tuple(vars(x))
+    return list(vars(x).values()), names, names
+
+
+def _made_namespace(names: Iterable[str], children: Iterable[Any]) -> SimpleNamespace:
+    return SimpleNamespace(**dict(zip(names, children, strict=True)))
 
 
 def _register_dataclass(kind: type) -> None:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 from typing import Final as _Final
 
+from eagerflow.atomic_files import replaced, unwritable
 from eagerflow.core import tree
+from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.byte_arrays import pack, packed_size, unpack
 from eagerflow.core.convert import TensorLike
 from eagerflow.core.interpreter import is_traced
 from eagerflow.core.op import is_part
-from eagerflow.core.symbols import number_now
 from eagerflow.dims import Size, maximum, may_equal, same
-from eagerflow.files import replaced, unwritable
 from eagerflow.ops.random.draws import in_range, is_weak
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.state.variables import keep_together
-from eagerflow.options import (
+from eagerflow.option_checks import (
     COUNT,
     FRACTION,
     NOT_NEGATIVE,
@@ -35,8 +35,8 @@ from eagerflow.options import (
 )
 from eagerflow.progress import progress_bar
 from eagerflow.source import Source, capture, warn
-from eagerflow.states import first_names, put_state, renaming
-from eagerflow.tables import table_html, table_lines
+from eagerflow.state_loading import first_names, put_state, renaming
+from eagerflow.text_tables import table_html, table_lines
 from eagerflow.unknown_names import hint_at, module_getattr, nearest, unknown_name
 
 if _TYPE_CHECKING:

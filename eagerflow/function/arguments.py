@@ -17,10 +17,10 @@ from typing import Any, Final, final
 from eagerflow.capture.argument_containers import is_container, merged, parts_of
 from eagerflow.capture.static_keys import describe, static_key
 from eagerflow.core import tree
+from eagerflow.core.abstract_symbols import AbstractNumber
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import stack
 from eagerflow.core.scope_moves import scope_of_call, text_of_scope
-from eagerflow.core.slices import IndexedSlices
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.errors import TraceError
 from eagerflow.hardware import Lane

@@ -19,10 +19,11 @@ from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.paths import AccessPath
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
+from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
-from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.errors import TraceError
+from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
@@ -30,8 +31,10 @@ from eagerflow.function.first_run import FirstRun
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
+from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.tracing.arrays import is_numpy
@@ -39,6 +42,11 @@ from eagerflow.tracing.arrays import is_numpy
 #: traces that a function keeps
 MOST_TRACES: Final = 128
 _FEW: Final = MOST_TRACES // 4
+
+
+@final
+class NothingDone(Exception):  # noqa: N818 - it tells what is so, and no user sees it
+    """A run failed before anything that it does is seen: the function itself can be called."""
 
 
 @final
@@ -70,14 +78,15 @@ class CacheEntry:
         first: what the first run does besides, None if nothing.
         fails: whether the function ended with an exception.
         rules: by which it is placed; None where the program says.
+        compile: when it is compiled.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
-        "asks_identity", "captured", "checks", "executable", "fails", "first", "graph", "guards",
-        "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers", "optimised",
-        "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
-        "updates",
+        "asks_identity", "captured", "checks", "compile", "executable", "fails", "first", "graph",
+        "guards", "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers",
+        "optimised", "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores",
+        "treedef", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -107,6 +116,7 @@ class CacheEntry:
         self.first: FirstRun | None = None
         self.fails = False
         self.rules: Rules | None = None
+        self.compile: Mode = "off"
 
     def optimise(self, placement: Placement | None = None) -> None:
         """Make the graph that runs of the one that was traced, or of what rules made of that."""
@@ -122,7 +132,7 @@ class CacheEntry:
 
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
-        self.executable = Executable(self.optimised)
+        self.executable = Executable(self.optimised, self.compile)
         self._run: Callable[..., Any] = self.executable
         self._replay: Callable[..., Any] = replay
         if self.graph.resources:
@@ -146,6 +156,13 @@ class CacheEntry:
         """What runs it, or its derivative."""
         return [self.executable, *(self._derivative.executables if self._derivative else ())]
 
+    def compiled(self) -> list[str]:
+        """What became native code, for people; empty where there is none."""
+        compilation = self.executable.compilation
+        if compilation is None or in_force() != "native":
+            return []
+        return compilation.report()
+
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
         return all(map(fits, call.shapes, self.patterns)) and all(
@@ -159,7 +176,7 @@ class CacheEntry:
         """
         if any(path.get() is not call.leaves[i].value for i, path in self.shared):
             return False
-        if not (self.updates or self.asks_identity):
+        if not (self.checks and (self.updates or self.asks_identity)):
             return True
         known = {id(path) for _, path in self.shared}
         handles = {id(leaf.value) for leaf in call.leaves if leaf.kind == "tensor"}
@@ -187,7 +204,7 @@ class CacheEntry:
                 leaf.kind == "static" and (type(leaf.value) in (int, float) or is_numpy(leaf.value))
                 for leaf in leaves
             )
-            and not (self.shared or self.asks_identity)
+            and not (self.shared or (self.asks_identity and self.checks))
             and not any(s.kind == "update" or s.of_arguments for s in self.stores)
             and self.apart is None
             and not any(
@@ -259,17 +276,37 @@ class CacheEntry:
     def run(
         self, leaves: Sequence[Any], captured: Sequence[Any], arguments: Sequence[Any] = ()
     ) -> Any:
-        """Run with these leaves of the arguments (tensors and numbers where they are inputs)."""
+        """Run with these leaves of the arguments (tensors and numbers where they are inputs).
+
+        Raises:
+            NothingDone: the graph raises an exception, and stores are all that a call does.
+        """
         if self._plain and len(leaves) == len(self.leaves):
             inputs = [*leaves, *captured]
         else:
             inputs = [*[leaves[i] for i in self.leaves], *captured]
-        if not (interpreter.stack.installed and is_watched()):
-            raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
-            if self._single is not None:
-                return make_tensor(raw[0], self._single)
-            return self.finish(raw, leaves, arguments)
-        return self._finish(self._run_watched(inputs), leaves, arguments)
+        watched = interpreter.stack.installed and is_watched()
+        try:
+            if watched:
+                values = self._run_watched(inputs)
+            else:
+                raw = self._run(*[x._data if type(x) is Tensor else x for x in inputs])
+        except Exception as error:
+            if self._only_stores() and not isinstance(error, (CancelledError, MemoryError)):
+                raise NothingDone(error) from None
+            raise
+        if watched:
+            return self._finish(values, leaves, arguments)
+        if self._single is not None:
+            return make_tensor(raw[0], self._single)
+        return self.finish(raw, leaves, arguments)
+
+    def _only_stores(self) -> bool:
+        """Whether all that a call does is done after the run, and nothing while it was traced."""
+        if not self.stores or self.record.notes:
+            return False
+        effects = effects_of(all_nodes(self.graph.nodes))
+        return all(what == "reads" or getattr(of, "checks", False) for what, of in effects)
 
     def raw_inputs(self, leaves: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
         """Arrays and numbers of a run that the caller performs."""
@@ -287,7 +324,7 @@ class CacheEntry:
         if alone and next(interpreter.monitors(), None) is None:
             assert type(top) is Tape
             if self._derivative is False:
-                self._derivative = Derivative.of(self.graph, self.rules)
+                self._derivative = Derivative.of(self.graph, self.rules, self.compile)
             if self._derivative is not None:
                 return self._derivative.call(top, inputs)
         outputs: Sequence[Any] = self._replay(self.graph, inputs)

@@ -20,8 +20,8 @@ from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.capture.reads import Read
 from eagerflow.capture.snapshot import is_memory
 from eagerflow.core import tree
+from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.interpreter import BASE, use
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import TraceError
@@ -113,7 +113,7 @@ def _kind(value: Any) -> str:
 
 def _changed_before(outside: Outside, changes: list[OutsideChange], function: Any) -> Any:
     """A change of what a function reads, or a tensor that was updated."""
-    updated = outside.updated()
+    updated = outside.tracer.updated
     if not changes and not updated:
         return None
     reads = collect(function.__wrapped__)

@@ -12,19 +12,20 @@ from typing import Any, final
 
 from eagerflow.autodiff.tape import Tape
 from eagerflow.control.derivatives.joint import Joint, part_of
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import Composite, Passed
 from eagerflow.core.op import bind, get_op
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, copy_node
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_read, kind_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.placement.placing import place
 from eagerflow.placement.rules import Rules
+from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.types import TensorType
@@ -37,24 +38,26 @@ class Derivative:
     Args:
         graph: of the trace.
         rules: by which both are placed; None where the program says.
+        compile: when they are compiled.
 
     Attributes:
         forward: from the inputs and the reads of variables to the outputs and the residuals.
         backward: from the residuals and the cotangents of the outputs to those of the inputs.
     """
 
-    def __init__(self, graph: Graph, rules: Rules | None = None) -> None:
+    def __init__(self, graph: Graph, rules: Rules | None = None, compile: Mode = "off") -> None:
+        self._compile: Mode = compile
         self._graph = graph
         self._count = len(graph.outputs)
         self._reads: list[Node] = []
         self._joint = Joint(self._without_reads())
         self.forward, self.backward = self._placed(rules)
-        self._forward = Executable(optimise(self.forward)[0])
+        self._forward = Executable(optimise(self.forward)[0], compile)
         #: the backward graph for some of the inputs, by which, and what runs it
         self._backward: dict[tuple[bool, ...], tuple[Graph, Executable]] = {}
 
     @staticmethod
-    def of(graph: Graph, rules: Rules | None = None) -> Derivative | None:
+    def of(graph: Graph, rules: Rules | None = None, compile: Mode = "off") -> Derivative | None:
         """The derivative; None where each op has to be seen by the tape."""
         plain = all(is_read(n.op) or _only_draws(n) for n in graph.nodes)
         numbers = any(isinstance(v.type, NumberType) for v in graph.outputs)
@@ -63,7 +66,7 @@ class Derivative:
         if not _depend_alike(graph):
             return None
         try:
-            return Derivative(graph, rules)
+            return Derivative(graph, rules, compile)
         except EagerflowError:  # the tape words it, or does without
             return None
 
@@ -167,7 +170,9 @@ class Derivative:
                 values = [next(outputs) for _ in gradient.values]
                 ends += values if want else []
             part = part_of(self.backward, self.backward.inputs, self.backward.nodes, ends)
-            entry = self._backward[wanted] = (part, Executable(optimise(part)[0]))
+            entry = self._backward[wanted] = (
+                part, Executable(optimise(part)[0], self._compile)
+            )  # fmt: skip
         return entry
 
 

@@ -47,6 +47,7 @@ class TraceRecord:
         unrepeated: what no run can repeat, so that each call is traced that does it.
         unrolled: the loops of Python of which each iteration put nodes into the graph, with how
             many; those with the most nodes first.
+        compiled: what became native code, and why other ops did not.
     """
 
     signature: str
@@ -59,6 +60,7 @@ class TraceRecord:
     notes: list[str] = field(default_factory=list)
     unrepeated: list[str] = field(default_factory=list)
     unrolled: list[str] = field(default_factory=list)
+    compiled: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         count = f"{self.nodes} node{'s' * (self.nodes != 1)}"
@@ -85,6 +87,7 @@ class TraceRecord:
             "static": _first(_grouped(self.static)),
             "outside": _first(self.outside),
             "unrolled": _first(self.unrolled),
+            "compiled": _first(self.compiled, 12),
             "note": self.notes,
             "traced at each call": self.unrepeated,
         }

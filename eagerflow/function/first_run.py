@@ -54,7 +54,7 @@ class Aftermath:
         updated: Sequence[tuple[Tensor, Any]], edits: Iterable[_Edit], result: Any,
         chosen: Sequence[tuple[Tensor, Value, Sequence[Any]]],
     ) -> None:  # fmt: skip
-        self._before, self._after = outside.changed()
+        self._before = outside.leave()
         self.copies = [one for one, _ in copies]
         self.given = [given for _, given in copies]
         self._updated = list(updated)
@@ -64,11 +64,6 @@ class Aftermath:
         self._result = [result]
         self._chosen = [(x, known) for x, _, known in chosen]
         self.tests = [test for _, test, _ in chosen]
-
-    def redo(self) -> None:
-        """Do all of it again, after it was put back."""
-        for held in self._after:
-            held.restore()
 
     def undo(self) -> None:
         """Put it back as it was before the call."""

@@ -24,6 +24,7 @@ from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
 from eagerflow.placement.rules import Rules
+from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture, cell_name
 
 _FIRST: Final = Reason("the first call")
@@ -42,7 +43,7 @@ class Options(NamedTuple):
     """What `eagerflow.trace` was asked for, as its arguments of these names say."""
 
     static: tuple[str, ...]
-    compile: str
+    compile: Mode
     strict: bool
     max_traces: int | None
 
@@ -137,6 +138,7 @@ class Lookup:
         request = TraceRequest(
             self.fn, self.name, self.signature, call, group.widen(call), self.options.strict,
             reason.text, None if self.placer is None else self.placer.place, runs,
+            self.options.compile,
         )  # fmt: skip
         try:
             entry, first = make_entry(request)
@@ -165,7 +167,7 @@ class Lookup:
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
         if count == _WARNED_AT:
             static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
-            _warn(
+            warn(
                 f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}"
                 f"{static}; f.explain() tells more", RetraceWarning,
             )  # fmt: skip
@@ -179,7 +181,7 @@ class Lookup:
         for note, kind in notes:
             if note not in self._told:
                 self._told.add(note)
-                _warn(f"{self.name}: {note}", kind)
+                warn(f"{self.name}: {note}", kind)
 
     def place(self, rules: Rules | None) -> None:
         """Place traces, and those to come, by other rules.
@@ -331,7 +333,7 @@ def _forget_replaced(devices: Collection[Device]) -> None:
 on_replaced(_forget_replaced)
 
 
-def _warn(text: str, kind: type[TraceWarning]) -> None:
+def warn(text: str, kind: type[TraceWarning]) -> None:
     """A warning at the user's own line."""
     source = capture(2)
     warnings.warn_explicit(

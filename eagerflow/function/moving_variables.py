@@ -78,7 +78,7 @@ def move(tree: Any, device: Device | str) -> None:
         for state in states:
             locks.enter_context(state.lock)
         try:
-            data = [copied(state._data, state.device, target) for state in states]
+            data = [copied(state.array(), state.device, target) for state in states]
         except MemoryError as error:
             raise out_of_memory("move", target, error) from None
         for state, there in zip(states, data, strict=True):

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
 from eagerflow.capture.border import Output, Store
-from eagerflow.capture.equality import ATOMS
+from eagerflow.capture.equality import is_plain
 from eagerflow.capture.library import is_library_class
 from eagerflow.capture.paths import GONE, Location
 from eagerflow.capture.snapshot import attributes_of
 from eagerflow.core import tree
-from eagerflow.core.slices import IndexedSlices
+from eagerflow.core.indexed_slices import IndexedSlices
+from eagerflow.core.placeholders import holds_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.core.texts import holds_placeholder
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.asked import asked
 from eagerflow.errors import TraceError
@@ -95,7 +95,7 @@ class Outputs:
         left = list(values)
         while left:
             x = left.pop()
-            parts = None if id(x) in self._known else tree.children(x)
+            parts = None if id(x) in self._known else [] if type(x) is set else tree.children(x)
             if parts is None or x is None or _is_constant(x):
                 continue
             if id(x) in seen:
@@ -126,7 +126,7 @@ class Outputs:
         """Where a leaf of a result comes from, or of what is stored self._outside."""
         if id(x) in self._known:
             return self._known[id(x)]
-        if id(x) in self._several:
+        if id(x) in self._several and type(x) is not set:
             if id(x) not in self._built:  # those inside of it come first
                 self.made.append(self.tree(x, stored=stored, built=x))
                 self._built[id(x)] = len(self.made) - 1
@@ -203,13 +203,12 @@ class Outputs:
                     hint="make the variable outside, or return its value: v.value",
                 )
             return Output("constant", x)
-        if is_numpy(x):
+        here = [i for i, leaf in enumerate(self._leaves) if leaf.value is x]
+        if here and isinstance(x, set):  # of another call, which is one of the same items
+            return Output("leaf", here[0])
+        is_known = bool(here) or self._outside.knows(x)
+        if is_numpy(x) or (type(x) is set and not is_known and self._is_of_constants(x)):
             return Output("copy", x.copy())
-        if isinstance(x, set):  # of another call, which is one of the same items
-            here = [i for i, leaf in enumerate(self._leaves) if leaf.value is x]
-            if here:
-                return Output("leaf", here[0])
-        is_known = any(x is leaf.value for leaf in self._leaves) or self._outside.knows(x)
         hashes: Any = type(x).__hash__
         by_value = hashes is not None and hashes is not object.__hash__
         if is_known:
@@ -227,6 +226,10 @@ class Outputs:
             expected="a tree (lists, tuples, dicts, dataclasses) of tensors, numbers and constants",
             hint="return its tensors, and build the object outside",
         )
+
+    def _is_of_constants(self, x: set[Any]) -> bool:
+        """Whether a set that the function makes is in one place and holds plain values."""
+        return id(x) not in self._several and all(map(is_plain, x))
 
     def _has_made_parts(self, x: Any) -> bool:
         """Whether a function or an object, made here, holds what another run would make anew."""
@@ -263,4 +266,4 @@ def _in_cell(cell: Any) -> Location:
 
 def _is_constant(x: Any) -> bool:
     """Whether it is a tuple of plain values, which stays the object that it is."""
-    return type(x) is tuple and all(type(y) in ATOMS or _is_constant(y) for y in x)
+    return type(x) is tuple and is_plain(x)

@@ -96,7 +96,10 @@ def _tell_of_crossing(placements: Sequence[Placement]) -> None:
     """Warn of variables that are read on other devices in each step by what rules want."""
     for placement in placements:
         for device, sizes in placement.crossing.items():
-            remedy = f"ef.move(..., {str(device)!r}) moves variables there"
+            remedy = (
+                f"ef.move(..., {str(device)!r}) moves variables there, and ops in "
+                "ef.colocate(variable) go along"
+            )
             tell_of_crossing(sizes, device, remedy)
 
 

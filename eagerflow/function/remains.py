@@ -126,7 +126,8 @@ def _are_held(tracer: Tracer, holders: Holders) -> bool:
 
 def _texts(kept: Sequence[Value]) -> list[str]:
     """For each line whose values are kept, that no trace can follow it."""
-    lines = dict.fromkeys("" if v.node is None else f" made at {v.node.source}" for v in kept)
+    sources = dict.fromkeys(None if v.node is None else v.node.source for v in kept)
+    lines = ["" if source is None else f" made at {source}" for source in sources]
     return [f"something keeps a value{line} and no trace can follow it" for line in lines]
 
 

@@ -6,33 +6,34 @@ afterwards all is as it was. What the function stores outside becomes part of ea
 
 from __future__ import annotations
 
-import copy
 import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.autograph.conversion.convert import call, why_not
+from eagerflow.autograph.conversion.convert import why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
 from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
-from eagerflow.capture.changes import OutsideChange, Watch, substituted, watching
+from eagerflow.capture.changes import OutsideChange, Watch, substituted
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guards.guards import Guards
 from eagerflow.capture.library import may_look_at_types
-from eagerflow.capture.paths import AccessPath, Location, Root
-from eagerflow.capture.reads import Finding, Read
+from eagerflow.capture.paths import AccessPath, Location, Root, instance_dict
+from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
+from eagerflow.core.execute import execute
+from eagerflow.core.op import get_op
+from eagerflow.core.placeholders import holds_placeholder
 from eagerflow.core.tensor import Tensor
-from eagerflow.core.texts import holds_placeholder
 from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
@@ -63,15 +64,17 @@ class Outside:
         TraceError: with ``strict=True``, if the function does what a trace would drop or freeze.
 
     Attributes:
+        tracer: the trace.
         branches: whether code has control flow of Python.
         converts: whether the function is converted.
+        described: what is read from outside and may differ from call to call, in words.
         values: the captured inputs as they were when the function ran.
         unrepeated: what it did outside that no store can repeat.
         called: the functions with a cache that it called, with the arguments.
     """
 
     def __init__(self, request: TraceRequest, tracer: Tracer) -> None:
-        self._tracer = tracer
+        self.tracer = tracer
         self._request = request
         roots = [(leaf.name, leaf.value) for leaf in request.call.leaves if leaf.kind == "static"]
         self._by_value = [x for _, x in roots if isinstance(x, _VALUES)]
@@ -93,8 +96,10 @@ class Outside:
         #: the numbers that may differ from call to call: what they are in the graph, and where
         self._numbers: list[tuple[Value, Read]] = []
         self._substitutes: list[tuple[AccessPath, Any]] = []
-        self._tensors = {id(r.value): r for r in self.reads.tensors}
-        self._data = {id(r.value._data): r for r in self.reads.tensors}
+        self._tensors: dict[int, Read] = {}
+        self._data: dict[int, Read] = {}
+        for read in self.reads.tensors:
+            self._know(read)
         #: arrays that NumPy may compute with: whether it does is seen when the function runs
         self._stand_ins: dict[int, TracedArray] = {}
         for read in self.reads.of_kind("content"):
@@ -107,12 +112,25 @@ class Outside:
                 self._data[id(read.value)] = read
         #: arguments that are read from outside as well: which leaf, and where
         self.shared: list[tuple[int, AccessPath]] = []
-        self._described: list[str] = []
+        self._of_two_ways: list[AccessPath] = []  # and where nothing can be put in their place
+        self.described: list[str] = []
         self._watches: list[Watch] = []
+        self._is_left = False
         self._unproven: list[Read] = []
         self.values: list[Any] = []
         self.unrepeated: list[str] = []
         self.called: set[Any] = set()
+
+    def _know(self, read: Read) -> None:
+        """Note where a tensor is read, of which the trace sees the data alone.
+
+        Of two tensors with one array, as `copy.copy` makes them, the second one gets a view of it:
+        they are two inputs, and may differ later.
+        """
+        x = read.value
+        if self._data.get(id(x._data), read).value is not x:
+            x._data = execute(get_op("reshape"), [x], {"shape": x._data.shape})._data
+        self._tensors[id(x)] = self._data[id(x._data)] = read
 
     def connect(self, inputs: Sequence[Any]) -> None:
         """Prepare the substitutes for values outside while the function runs.
@@ -122,53 +140,57 @@ class Outside:
         """
         for read in self.reads.numbers:
             name = identifier(read.path.text)
-            number = self._tracer.add_number(read.value, name, captured=True)
+            number = self.tracer.add_number(read.value, name, captured=True)
             self._numbers.append((number.value, read))
             if self.reads.asks_types:
                 number.fix("type()")
             else:
                 self._substitutes.append((read.path, number))
-        for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True)):
-            if type(handle) is Tensor and leaf.array is None:
-                self._share(i, leaf.value, handle)
+        arguments = [
+            (i, leaf.value, handle)
+            for i, (leaf, handle) in enumerate(zip(self._request.call.leaves, inputs, strict=True))
+            if type(handle) is Tensor and leaf.array is None
+        ]
+        if arguments:
+            outside = self._tensors_outside()
+            for i, value, handle in arguments:
+                for path in outside.get(id(value), ()):
+                    self._share(i, path, handle)
 
-    def _share(self, leaf: int, value: Tensor, handle: Tensor) -> None:
-        """Substitute the handle of the argument for a tensor outside that is an argument, too."""
+    def _tensors_outside(self) -> dict[int, list[AccessPath]]:
+        """The paths of the tensors outside, by their ids."""
+        paths: dict[int, list[AccessPath]] = {}
         for read in self.reads.of_kind("tensor", "alias"):
-            candidate = read.value.get() if read.kind == "alias" else read.value
-            if candidate is not value:
-                continue
-            if not read.path.fixed:
-                self.shared.append((leaf, read.path))
-                self._substitutes.append((read.path, handle))
-            elif self._share_in_tuple(read.path, handle):
-                self.shared.append((leaf, read.path))
+            value = read.value.get() if read.kind == "alias" else read.value
+            if type(value) is Tensor:
+                paths.setdefault(id(value), []).append(read.path)
+        return paths
 
-    def _share_in_tuple(self, path: AccessPath, item: Any) -> bool:
-        """Substitute the tuple that holds ``item`` at ``path``; False if no name can be set."""
-        keys: list[int] = []
-        place: AccessPath | Root = path
-        while isinstance(place, AccessPath) and place.fixed and place.how == "item":
-            keys.append(place.key)
-            place = place.parent
-        if not keys or not isinstance(place, AccessPath) or place.fixed:
-            return False
-        aliases = [r.path for r in self.reads.of_kind("alias") if r.value is place]
-        names = [place, *(at for at in aliases if not at.fixed)]
-        old = next((new for at, new in self._substitutes if at is place), place.get())
-        new = _with_item(old, keys[::-1], item)
-        self._substitutes = [one for one in self._substitutes if one[0] not in names]
-        self._substitutes += [(at, new) for at in names]
-        for at in aliases:
-            self._share_in_tuple(at, new)
-        return True
+    def _share(self, leaf: int, path: AccessPath, handle: Tensor) -> None:
+        """Substitute the handle of the argument for a tensor outside that is an argument, too."""
+        if path.fixed:
+            self._of_two_ways.append(path)
+        else:
+            self.shared.append((leaf, path))
+            self._substitutes.append((path, handle))
 
-    def converted(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with Python's control flow on tensors as that of graphs, if it has any."""
-        if not self.converts:
-            return function
-        converted: Callable[..., Any] = call(function)
-        return converted
+    def refuse_shared(self, *, updates: bool) -> None:
+        """Refuse an argument that is also where nothing can be put in its place, if that is seen.
+
+        Args:
+            updates: whether an argument is updated in place.
+
+        Raises:
+            TraceError: there it would not be updated, or would be another object.
+        """
+        if self._of_two_ways and (updates or self.reads.asks_identity or self.tracer.updated):
+            raise TraceError(
+                f"{self._request.name} updates or compares a tensor that is an argument and is "
+                "also read from outside, where it cannot be replaced",
+                given=f"{self._of_two_ways[0].text} as an argument",
+                expected="a tensor in a name, an attribute of an object, a list or a dict",
+                hint="keep it there and not in a tuple, a class or a default, or pass a copy",
+            )
 
     def _reached(self) -> Iterator[Any]:
         """What code reaches by name, and modules that it imports itself."""
@@ -180,21 +202,16 @@ class Outside:
     # --- while the function runs ---
 
     def __enter__(self) -> None:
-        self._stack = ExitStack()
         self._originals = [(path, path.get()) for path, _ in self._substitutes]
-        if self._substitutes:  # first: what stands for the numbers is what is there before
-            self._stack.enter_context(substituted(self._substitutes))
-        self._watches.append(self._stack.enter_context(watching(self.reads)))
+        self._substituted = substituted(self._substitutes)
+        self._substituted.__enter__()  # first: what stands for numbers is what is there before
+        self._watches.append(Watch(self.reads))
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Let the world be as it is outside of the trace, where nothing was changed in it."""
         with substituted(self._originals):
             yield
-
-    def updated(self) -> set[int]:
-        """The ids of the tensors outside that the function has updated in place so far."""
-        return set(self._tracer.updated)
 
     def changes(self) -> Iterator[OutsideChange]:
         """What the function has changed so far."""
@@ -206,7 +223,7 @@ class Outside:
         self.reads.reads.append(read)
         self._guards.add(read)
         if read.kind == "tensor":
-            self._tensors[id(read.value)] = self._data[id(read.value._data)] = read
+            self._know(read)
         elif read.kind in ("array", "content"):
             self._data[id(read.value)] = read
 
@@ -228,8 +245,8 @@ class Outside:
             self.rely(read._replace(kind="value") if read.kind == "number" else read)
         self.reads.containers += below.containers
         self.reads.objects += below.objects
-        self._watches.append(self._stack.enter_context(watching(below)))
-        note_lists(self._tracer, [one.value for one in below.containers])
+        self._watches.append(Watch(below))
+        note_lists(self.tracer, [one.value for one in below.containers])
 
     def __exit__(
         self,
@@ -237,23 +254,25 @@ class Outside:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._tracer.restore_updated()
-        self._stack.__exit__(kind, value, trace)
+        if not self._is_left:
+            self.tracer.restore_updated()
+            for watch in self._watches:
+                watch.restore()
+        self._substituted.__exit__(kind, value, trace)
 
-    def changed(self) -> tuple[list[Held], list[Held]]:
-        """What the function has changed so far, as it was before and as it is now."""
-        before = [copy.copy(held) for watch in self._watches for held in watch.changed()]
-        after = [Held(x.kind, x.owner, x.text, x.path, x.names) for x in before]
+    def leave(self) -> list[Held]:
+        """Leave the world as the function leaves it; gives what it has changed, as it was."""
+        self._is_left = True
+        before = [held for watch in self._watches for held in watch.changed()]
         originals = {
             id(x): old for (_, x), (_, old) in zip(self._substitutes, self._originals, strict=True)
         }
-        for held in (*before, *after):
+        for held in before:
             held.replace(originals)
-        for handle, *contents in self._tracer.updated.values():
-            after.append(Held("handle", handle, ""))
-            before.append(copy.copy(after[-1]))
+        for handle, *contents in self.tracer.updated.values():
+            before.append(Held("handle", handle, ""))
             before[-1].before = tuple(contents)
-        return before, after
+        return before
 
     def stores(self, make: Callable[..., Store]) -> Iterator[Store]:
         """What is put back after each run; to be asked for while the trace is alive.
@@ -261,7 +280,7 @@ class Outside:
         Args:
             make: ``make(kind, target, value)`` gives a store.
         """
-        for handle, *_ in self._tracer.updated.values():
+        for handle, *_ in self.tracer.updated.values():
             now = Tensor()
             now._data, now._lane, now._mark = handle._data, handle._lane, None
             read = self._tensors.get(id(handle))
@@ -306,6 +325,10 @@ class Outside:
             for one in (*self.reads.containers, *self.reads.objects)
             if is_container(one.value) and not self._is_of_call(one.path)
         ]
+        for path, x in self.reads.objects:  # vars(x)
+            own = instance_dict(x)
+            if own is not None and not self._is_of_call(path):
+                held.append(Holder(AccessPath(path, "attribute", "__dict__", "", True), own))
         return {id(x): Output("outside", path) for path, x in (*reversed(arrays), *tensors, *held)}
 
     def origin_of(self, handle: Tensor) -> Read | None:
@@ -325,10 +348,6 @@ class Outside:
         """What a number from outside is called."""
         return next((r.path.described for v, r in self._numbers if v is value), None)
 
-    def described(self) -> list[str]:
-        """What is read from outside and may differ from call to call, in words."""
-        return self._described
-
     def _report(self, finding: Finding) -> None:
         wrong = f"{finding.what} {finding.why}"
         self._note(str(finding), self._notes, wrong, hint=finding.hint, source=finding.source)
@@ -347,9 +366,9 @@ class Outside:
     def notes(self) -> list[str]:
         """What is not as in eager mode."""
         for finding in self._prints:
-            if not printed(self._tracer, finding.source):
+            if not printed(self.tracer, finding.source):
                 self._report(finding)
-        for text in missed.get(self._tracer, ()):
+        for text in missed.get(self.tracer, ()):
             self._note(text, self._notes)
         arrays = [leaf.name for leaf in self._request.call.leaves if leaf.is_numpy]
         for code, load in self.reads.loads.get(("global", "type"), ()) if arrays else ():
@@ -379,7 +398,7 @@ class Outside:
         constants: list[tuple[Value, Any]] = []
         guards = self._guards
         seen: set[int] = set()
-        for capture in self._tracer.captures.values():
+        for capture in self.tracer.captures.values():
             origin = self._read_of(capture.handle)
             frozen = origin is not None and self._was_looked_at(origin)
             if origin is None or frozen:
@@ -393,10 +412,10 @@ class Outside:
             seen.add(id(origin))
             if origin.kind == "content" and origin.path.how != "call":
                 guards.relax(origin.path, origin.value)
-            capture.value.label = self._tracer.graph.unique(identifier(origin.path.text))
+            capture.value.label = self.tracer.graph.unique(identifier(origin.path.text))
             inputs.append((capture.value, self._captured(origin, capture.handle)))
             self.values.append(capture.handle)
-        self._described = [f"{one.path.described}: {one.text}" for _, one in inputs]
+        self.described = [f"{one.path.described}: {one.text}" for _, one in inputs]
         idle = [r for r in self.reads.tensors if id(r) not in seen]
         inputs += [(None, self._captured(r, r.value, used=False)) for r in idle]
         guards.capture([one.path for _, one in inputs])
@@ -413,7 +432,7 @@ class Outside:
                 yield value, CapturedInput(read.path, None, (), type(read.value).__name__)
 
     def _captured(self, read: Read, handle: Tensor, *, used: bool = True) -> CapturedInput:
-        data = handle._data if id(handle._data) in self._tracer.looked_at else None
+        data = handle._data if id(handle._data) in self.tracer.looked_at else None
         foreign = read.kind == "content"
         return CapturedInput(
             read.path, handle._lane, handle._data.shape, str(handle.type),
@@ -430,18 +449,8 @@ class Outside:
         return self._data.get(id(handle._data))
 
     def _used(self) -> set[Value]:
-        graph = self._tracer.graph
+        graph = self.tracer.graph
         return {v for node in graph.nodes for v in node.inputs} | set(graph.outputs)
-
-
-def _with_item(value: Any, keys: Sequence[int], item: Any) -> Any:
-    """A copy of a tuple, of tuples perhaps, with another item at the end of ``keys``."""
-    if not keys:
-        return item
-    parts = list(value)
-    parts[keys[0]] = _with_item(parts[keys[0]], keys[1:], item)
-    kind: Any = type(value)
-    return kind(*parts) if hasattr(kind, "_fields") else kind(parts)
 
 
 def _written(change: OutsideChange) -> TraceError:

@@ -8,36 +8,40 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, final, overload
+from typing import Any, Final, Literal, Self, final, get_args, overload
 from weakref import ref
 
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call as autograph_call
+from eagerflow.capture.paths import instance_dict
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.errors import TraceError, hide_frames, hides_frames
-from eagerflow.function.cache import CacheEntry
+from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
+from eagerflow.function.cache import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
-from eagerflow.function.lookup import Lookup, Options
+from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
+from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
-Compile = Literal["background", "now", "off"]
-_COMPILE: Final = ("background", "now", "off")
+_COMPILE: Final = get_args(Mode)
+_STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
 _stack: Final = interpreter.stack
+#: the attributes of a traced function itself
+_OWN: Final = frozenset({"fn", "name", "_lookup", "_direct"})
 
 
 @final
@@ -63,10 +67,10 @@ class TracedFunction:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], static: Sequence[str], compile: Compile, strict: bool,
+        self, fn: Callable[..., Any], static: Sequence[str], compile: Mode, strict: bool,
         max_traces: int | None, name: str | None,
     ) -> None:  # fmt: skip
-        functools.update_wrapper(self, fn)
+        functools.update_wrapper(self, fn, updated=())
         self.fn = fn
         self.name = str(name or getattr(fn, "__name__", type(fn).__name__))
         options = Options(tuple(static), compile, strict, max_traces)
@@ -114,9 +118,22 @@ class TracedFunction:
                     if captured is not None:
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
             return self._call(args, kwargs, key)
+        except NothingDone as nothing_done:  # what the function does until it raises stays
+            (failure,) = nothing_done.args
         except BaseException as error:
             hide_frames(error)
             raise
+        try:
+            result = self.fn(*args, **kwargs)
+        except BaseException as error:
+            hide_frames(error)
+            raise
+        warn(
+            f"{self.name}: its graph raised {failure!r}, and the function itself did not: "
+            "the result is that of the function",
+            TraceWarning,
+        )
+        return result
 
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
         if current_tracer() is not None:
@@ -193,7 +210,12 @@ class TracedFunction:
         if what != "traces":
             expected = "'traces' or 'placement'"
             raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
-        return Explanation(self.name, self.traces)
+        tier = "interpreter"
+        for entry in self._lookup.cache.entries():
+            entry.record.compiled = entry.compiled()
+            if entry.executable.tier.name == "native":
+                tier = "native"
+        return Explanation(self.name, self.traces, tier)
 
     @hides_frames
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
@@ -322,15 +344,24 @@ class TracedFunction:
         return NodeStatistics(mine)
 
     def wait(self) -> None:
-        """Until compiling has ended; in the interpreter tier there is nothing to wait for.
+        """Until compiling has ended, of all traces that there are now.
 
         >>> f = ef.trace(lambda x: x * 2)
         >>> y = f(ef.tensor(1.0))
         >>> f.wait()
         """
+        for entry in self._lookup.cache.entries():
+            for executable in entry.executables():
+                if executable.compilation is not None:
+                    executable.compilation.wait()
 
     def ir(self, stage: str = "graph") -> str:
-        """The text of a stage of what ran last: ``"graph"``, or ``"python"`` for what runs it.
+        """The text of a stage of what ran last.
+
+        Args:
+            stage: ``"graph"``; ``"python"`` for the code that runs it; where native kernels are in
+                force ``"loops"`` for these, with the nodes that each runs, ``"llvm"`` for what LLVM
+                gets, ``"asm"`` for machine code.
 
         Raises:
             TraceError: there is no such stage, or no trace yet.
@@ -344,9 +375,36 @@ class TracedFunction:
          return (r1, )
         """
         entry = self._lookup.latest()
-        if stage not in ("graph", "python"):
-            raise TraceError(f"there is no stage {stage!r}", expected="'graph' or 'python'")
-        return str(entry.optimised) if stage == "graph" else entry.executable.text
+        if stage == "graph":
+            return str(entry.optimised)
+        if stage == "python":
+            return entry.executable.text
+        if stage in _STAGES:
+            compilation = entry.executable.compilation
+            return "" if compilation is None else compilation.text(stage)
+        raise TraceError(f"there is no stage {stage!r}", expected=" or ".join(map(repr, _STAGES)))
+
+    # attributes that users set are those of the function: there is one object to them
+
+    def __getattr__(self, name: str) -> Any:
+        attributes = {} if name in _OWN else getattr(self.fn, "__dict__", {})
+        if name not in attributes:
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=self)
+        return attributes[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        owner = self._owner(name)
+        (object.__setattr__ if owner is self else setattr)(owner, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        owner = self._owner(name)
+        (object.__delattr__ if owner is self else delattr)(owner, name)
+
+    def _owner(self, name: str) -> Any:
+        """What has an attribute: the function, if it can have any."""
+        own = name in _OWN or name.startswith("__") or instance_dict(self.fn) is None
+        return self if own else self.fn
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TracedFunction, (self.fn, *self._lookup.options, self.name)  # traces are made anew
@@ -408,20 +466,20 @@ def trace(fn: Callable[..., Any], /) -> TracedFunction: ...
 
 @overload
 def trace(
-    fn: Callable[..., Any], /, *, static: str | Sequence[str] = (), compile: Compile = "background",
+    fn: Callable[..., Any], /, *, static: str | Sequence[str] = (), compile: Mode = "background",
     strict: bool = False, max_traces: int | None = None, name: str | None = None,
 ) -> TracedFunction: ...  # fmt: skip
 
 
 @overload
 def trace(
-    *, static: str | Sequence[str] = (), compile: Compile = "background", strict: bool = False,
+    *, static: str | Sequence[str] = (), compile: Mode = "background", strict: bool = False,
     max_traces: int | None = None, name: str | None = None,
 ) -> Callable[[Callable[..., Any]], TracedFunction]: ...  # fmt: skip
 
 
 def trace(
-    fn: Any = None, /, *, static: str | Sequence[str] = (), compile: Compile = "background",
+    fn: Any = None, /, *, static: str | Sequence[str] = (), compile: Mode = "background",
     strict: bool = False, max_traces: int | None = None, name: str | None = None,
 ) -> Any:  # fmt: skip
     """Capture a function into a static dataflow graph, which later calls run.
@@ -433,8 +491,9 @@ def trace(
             random numbers, take gradients, and call other functions, traced or not.
         static: names of parameters whose arguments are static, whatever they are: another value
             is another trace. Strings, bools, None and objects are so anyway.
-        compile: when to compile: ``"background"`` runs at once while it compiles, ``"now"``
-            compiles first, ``"off"`` never does.
+        compile: when to compile, where ``ef.config(kernels="native")`` is in force:
+            ``"background"`` runs at once while it compiles, ``"now"`` compiles first, ``"off"``
+            never does. The results have the same bits.
         strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
             ``append`` to a list from outside) is an error instead of a warning.
         max_traces: how many traces are allowed; one more is an error. No limit by default.

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from types import FunctionType, ModuleType
 from typing import Any, Final, final
 
 import eagerflow.function.cached_functions  # noqa: F401 - which says how they are called
 from eagerflow import settings
+from eagerflow.autograph.conversion.convert import call
 from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_lists
@@ -27,7 +27,7 @@ from eagerflow.capture.paths import AccessPath
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.errors import LeakedTensorError, TraceError
+from eagerflow.errors import LeakedTensorError, TraceError, relocate
 from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
@@ -43,14 +43,13 @@ from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
 from eagerflow.placement.placing import Placement
 from eagerflow.placement.rules import Rules
+from eagerflow.runtime.compiling import Mode
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
 _LETTERS: Final = "nmpqrstuvw"
-_IMMUTABLE: Final = (bool, int, float, complex, str, bytes, type(None), type, FunctionType,
-                     ModuleType, range, slice, frozenset)  # fmt: skip
 
 
 @final
@@ -68,6 +67,7 @@ class TraceRequest:
         reason: why it is traced, in words.
         place: places the graph, None if no rules do.
         runs: whether the call that traces runs the graph.
+        compile: when the graph is compiled.
     """
 
     fn: Callable[..., Any]
@@ -79,6 +79,7 @@ class TraceRequest:
     reason: str
     place: Callable[[Graph], tuple[Rules | None, Placement | None]] | None
     runs: bool = True
+    compile: Mode = "off"
 
 
 def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
@@ -147,7 +148,7 @@ class _Maker:
             self.containers = ArgumentContainers(request.call.names, arguments, static)
         tracer.stand_ins = (*self.inputs, *self.containers.values)
         args, kwargs = request.signature.apply(request.call, arguments)
-        function = outside.converted(request.fn)
+        function = call(request.fn) if outside.converts else request.fn
         known = [held.value for held in outside.reads.containers]
         known += self.containers.values
         if known:
@@ -207,8 +208,6 @@ class _Maker:
         if aftermath is not None and entry.apart is not None:
             entry.apart.check(request.call.values)
         near = [failure, request.fn, [leaf.value for leaf in self.leaves], aftermath]
-        if aftermath is not None:
-            aftermath.redo()
         assert self.outputs is not None
         handles = self.outputs.handles
         # nothing here may hold anything of the trace
@@ -306,11 +305,17 @@ class _Maker:
         outputs.note_several(
             [result, *[x for *_, x in changes], *[x.new for x in outside.changes()]]
         )
-        entry.treedef, entry.outputs = outputs.tree(result)
+        try:
+            entry.treedef, entry.outputs = outputs.tree(result)
+        except TraceError as error:
+            relocate(error, self._first_line)  # nearer than that of the call
+            raise
         stores = list(outside.stores(outputs.store))
         entry.apart = self._apart(changed, stores, outside)
+        updated = tuple(self._updated_arguments(outputs))
+        outside.refuse_shared(updates=bool(updated))
         entry.stores = (
-            *self._updated_arguments(outputs),
+            *updated,
             *self._argument_stores(changes, outputs, outside),
             *stores,
         )
@@ -408,6 +413,7 @@ class _Maker:
             entry.rules, placement = self.request.place(graph)
         entry.optimise(placement)
         entry.record.nodes = len(entry.optimised.nodes)
+        entry.compile = self.request.compile
         entry.prepare()
 
     def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
@@ -434,7 +440,7 @@ class _Maker:
             record.static.append(
                 f"{self.axes[name]} = {self.tracer.sizes[name]}, because of {why}{where}"
             )
-        record.outside += outside.described()
+        record.outside += outside.described
         record.notes += outside.notes()
         record.unrepeated += outside.unrepeated
         if self.tracer in loops:

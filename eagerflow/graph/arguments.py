@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from eagerflow.core.op import Op, common_device, find_op
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
-from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import NodeSignature, signatures
+from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import as_device
 from eagerflow.resources.kinds import kind_name
 from eagerflow_kernels import table

@@ -14,8 +14,8 @@ from eagerflow.core.op import Op, common_device, find_op, infer_devices
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import clone, inner_graphs, with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference
 from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
+from eagerflow.graph.value_types import Reference
 from eagerflow.types import TensorType
 
 _NOWHERE: Final[Mapping[Value, Value]] = {}

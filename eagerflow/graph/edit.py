@@ -9,7 +9,7 @@ from typing import Any
 from eagerflow.dims import Dim, Size, substitute
 from eagerflow.dims.polynomial import Atom, name_atoms
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
+from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
 from eagerflow.types import TensorSpec, TensorType
 
 # --- looking ----------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def copy_node(graph: Graph, node: Node, inputs: Iterable[Value], **changes: Any)
         "scope": node.scope,
         "source": node.source,
         "forward": node.forward,
-        "leeway": node.leeway,
+        "within": node.within,
     }
     return graph.add_node(changes.pop("op", node.op), inputs, **{**same, **changes})
 

@@ -41,7 +41,7 @@ from importlib import import_module
 from typing import Any, final
 
 from eagerflow.errors import GraphError
-from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
+from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
 from eagerflow.hardware import Device
 from eagerflow.hardware.names import DeviceName
 from eagerflow.source import Source
@@ -121,8 +121,9 @@ class Node:
             written into its buffer; None for a buffer of its own.
         forward: of a node that the rule of a derivative made, the node whose derivative it is part
             of; that may be in another graph.
-        leeway: what the program leaves open of where it runs: a pattern of devices, or a value,
-            perhaps of another graph, that it is to be with; None if nothing.
+        within: the device scope that said where it runs. The text of one that names a device; the
+            pattern of one that leaves a choice; of a colocation with a value that value, perhaps of
+            another graph. None if none did.
     """
 
     op: str
@@ -137,7 +138,12 @@ class Node:
     source: Source | str | None = None
     reuses: int | None = None
     forward: Node | None = None
-    leeway: DeviceName | Value | None = None
+    within: DeviceName | Value | str | None = None
+
+    @property
+    def leeway(self) -> DeviceName | Value | None:
+        """What its scope leaves open: a pattern, or the value that it is to be with."""
+        return None if isinstance(self.within, str) else self.within
 
     @property
     def reason(self) -> str:

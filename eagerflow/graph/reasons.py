@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from eagerflow.core.op import find_op
 from eagerflow.graph.devices import decision
 from eagerflow.graph.ir import Node, Value
-from eagerflow.graph.kinds import NumberType
-from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.signatures import is_transfer, kind_of, lead_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.resources.kinds import kind_name
 
 _STATE: Final = "where its state is"
@@ -47,17 +46,19 @@ def _general(node: Node) -> str:
     if node.because:
         return node.because
     kind = kind_of(node.op)
-    if node.op in ("Send", "Recv"):
-        return "where what it sends is" if node.op == "Send" else "where what it receives is needed"
+    if "edge" in node.attrs:
+        sends = lead_of(node.op) == "send"
+        return "where what it sends is" if sends else "where what it receives is needed"
     if node.outputs and all(isinstance(v.type, NumberType) for v in node.outputs):
         return "numbers are in the memory of the host"
     if kind in ("call", "branches", "loop"):
         return "where the nodes in it run"
-    op = find_op(node.op)
-    if op is not None and op.moves:
+    if is_transfer(node.op):
         return "moves a value"
     if getattr(node.attrs.get("resource"), "device", None) is not None:
         return _STATE
+    if kind != "constant" and (scope := _scope_of(node)):
+        return scope
     if any(v.device is not None for v in node.inputs):
         return _OPERANDS
     if node.device is None:
@@ -69,16 +70,25 @@ def _general(node: Node) -> str:
     return "made where the program says"
 
 
+def _scope_of(node: Node) -> str:
+    """The device scope that says where a node runs, in words; empty if none does, or a pattern."""
+    if isinstance(node.within, str):
+        return node.within
+    forward = node.forward
+    if forward is None or forward.device != node.device or not isinstance(forward.within, str):
+        return ""
+    return f"{forward.within}, as for the op whose derivative it is part of"
+
+
 def _detail(node: Node, general: str) -> str:
     if general == _OPERANDS:
         return _decided(next(v for v in node.inputs if v.device is not None))
     if general == _STATE:
         resource = node.attrs["resource"]
         return f"{resource_text(resource)} on {resource.device}"
-    if node.op in ("Send", "Recv"):
+    if "edge" in node.attrs:
         return str(node.attrs["edge"])
-    op = find_op(node.op)
-    if op is not None and op.moves:
+    if is_transfer(node.op):
         (value,) = node.inputs
         return f"%{value.name}, from {value.device} to {node.outputs[0].device}"
     return ""

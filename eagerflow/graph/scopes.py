@@ -1,7 +1,7 @@
 """Name scopes: boxes around the nodes that are traced in a block.
 
 What the rules of derivatives trace is in the scope of the op that they belong to, and says which
-node that is, so that placing can treat both alike. What is traced again keeps its leeway.
+node that is, so that placing can treat both alike. What is traced again keeps its device scope.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ current_scope: Final = _scope.get
 _forward: Final[ContextVar[Any]] = ContextVar("forward", default=None)
 #: the node of the forward pass to which nodes belong that are traced now, None for themselves
 current_forward: Final = _forward.get
-_leeway: Final[ContextVar[Any]] = ContextVar("leeway", default=None)
-#: what nodes that are traced again left open of where they run
-current_leeway: Final = _leeway.get
+_within: Final[ContextVar[Any]] = ContextVar("within", default=None)
+#: the device scope of nodes that are traced again
+current_within: Final = _within.get
 #: names of resources, by id, for a trace that meets them under their own for the first time
 resource_names: Final[ContextVar[dict[int, str] | None]] = ContextVar("names", default=None)
 
@@ -67,22 +67,22 @@ class belonging:  # noqa: N801 - a context manager
     Args:
         scope: the whole name of the scope.
         forward: the node of the forward pass to which they belong, None for themselves.
-        leeway: what they leave open of where they run.
+        within: the device scope that said where they run (`Node.within`).
     """
 
-    __slots__ = ("_forward", "_leeway", "_scope", "_tokens")
+    __slots__ = ("_forward", "_scope", "_tokens", "_within")
 
-    def __init__(self, scope: str, forward: Any = None, leeway: Any = None) -> None:
-        self._scope, self._forward, self._leeway = scope, forward, leeway
+    def __init__(self, scope: str, forward: Any = None, within: Any = None) -> None:
+        self._scope, self._forward, self._within = scope, forward, within
 
     def __enter__(self) -> None:
         self._tokens = (
-            _scope.set(self._scope), _forward.set(self._forward), _leeway.set(self._leeway),
+            _scope.set(self._scope), _forward.set(self._forward), _within.set(self._within),
         )  # fmt: skip
 
     def __exit__(self, *raised: object) -> None:
-        scope, forward, leeway = self._tokens
-        _leeway.reset(leeway)
+        scope, forward, within = self._tokens
+        _within.reset(within)
         _forward.reset(forward)
         _scope.reset(scope)
 

@@ -11,13 +11,14 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from eagerflow.core.op import find_op
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Dim, Size, same
+from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
-from eagerflow.graph.edit import in_sizes, named_axes
+from eagerflow.graph.edit import in_sizes, named_axes, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.number_ops import NUMBER_OPS, RANKS
-from eagerflow.types import TensorSpec
+from eagerflow.graph.value_types import NumberType, Reference, ValueSpec
+from eagerflow.hardware import Device
+from eagerflow.types import TensorSpec, TensorType
 
 #: what a node is: of an op, or
 #:
@@ -28,6 +29,9 @@ from eagerflow.types import TensorSpec
 #: - ``"loop"``, whose subgraph ``body`` runs any number of times;
 #: - ``"steering"``, which only lowered graphs have (`eagerflow.graph.lowering`).
 NodeKind = Literal["op", "constant", "number", "call", "branches", "loop", "steering"]
+#: where a node of a lowered graph leads the value that passes it: into one of several branches, out
+#: of them, into a loop, into the next iteration, out of the loop, to another partition or from one
+Lead = Literal["", "branch", "join", "enter", "repeat", "leave", "send", "receive"]
 Rule = Callable[[Node], Sequence[ValueSpec]]
 _R = TypeVar("_R", bound=Rule)
 
@@ -42,6 +46,7 @@ class NodeSignature(NamedTuple):
         takes: of those that they may have besides; None for any.
         operands: how many operands they take; None for any number.
         host_inputs: the operands that are read in the memory of the host, such as predicates.
+        leads: where they lead what passes them.
     """
 
     kind: NodeKind
@@ -50,6 +55,7 @@ class NodeSignature(NamedTuple):
     takes: str | None = None
     operands: int | None = None
     host_inputs: tuple[int, ...] = ()
+    leads: Lead = ""
 
 
 #: by the op of the node
@@ -60,12 +66,12 @@ _INT, _FLOAT, _COMPLEX = NumberType(int), NumberType(float), NumberType(complex)
 
 def signature(
     *ops: str, kind: NodeKind, needs: str = "", takes: str | None = None,
-    operands: int | None = None, host_inputs: tuple[int, ...] = (),
+    operands: int | None = None, host_inputs: tuple[int, ...] = (), leads: Lead = "",
 ) -> Callable[[_R], _R]:  # fmt: skip
     """Make the decorated function the rule of the types of nodes of ``ops``."""
 
     def register(rule: _R) -> _R:
-        known = NodeSignature(kind, rule, needs, takes, operands, host_inputs)
+        known = NodeSignature(kind, rule, needs, takes, operands, host_inputs, leads)
         signatures.update(dict.fromkeys(ops, known))
         return rule
 
@@ -78,14 +84,15 @@ def kind_of(op: str) -> NodeKind:
     return "op" if signature is None else signature.kind
 
 
-def read_on_host(node: Node) -> frozenset[int]:
-    """Which inputs of a node are read in the memory of the host, wherever it runs."""
-    signature, op, count = signatures.get(node.op), find_op(node.op), len(node.inputs)
-    if signature is not None:
-        positions = signature.host_inputs
-    else:
-        positions = () if op is None else op.read_on_host(node.attrs)
-    return frozenset(i % count for i in positions)
+def lead_of(op: str) -> Lead:
+    """Where nodes of ``op`` lead what passes them."""
+    signature = signatures.get(op)
+    return "" if signature is None else signature.leads
+
+
+def is_constant(value: Value) -> bool:
+    """Whether a node gives a value that is a constant."""
+    return value.node is not None and kind_of(value.node.op) == "constant"
 
 
 def is_read(op: str) -> bool:
@@ -142,6 +149,65 @@ def has_type(got: ValueSpec, want: ValueSpec) -> bool:
         and len(got.shape) == len(want.shape)
         and all(map(same, got.shape, want.shape))
     )
+
+
+# --- what is read in the memory of the host though a device makes it --------------------------
+
+
+def late_reads(node: Node) -> list[int]:
+    """The positions of the inputs of a node that it has to wait for, wherever it runs.
+
+    Such are predicates, and tensors that become Python numbers, on a device whose values are not
+    there when the op that makes them has returned. So are the operands of an op whose results have
+    as many elements as the data says (a mask, `nonzero`): who runs it needs their number.
+    """
+    read = sorted(read_on_host(node))
+    if find_op(node.op) is not None and _is_sized_by_data(node):
+        read = list(range(len(node.inputs)))
+    return [i for i in read if _is_late(node.inputs[i])]
+
+
+def _is_sized_by_data(node: Node) -> bool:
+    made = _sizes(node.outputs)
+    return bool(made) and not made <= _sizes(node.inputs).union(sizes_named_by(node))
+
+
+def _sizes(values: Sequence[Value]) -> frozenset[str]:
+    """The names of sizes in their types."""
+    return symbols([d for v in values if isinstance(v.type, TensorType) for d in v.type.shape])
+
+
+def reads_late(node: Node) -> bool:
+    """Whether a branch or a loop reads such a value within it."""
+    return any(
+        late_reads(inner) or _asks_late(inner) or reads_late(inner)
+        for _, graph in node.subgraphs() for inner in graph.nodes
+    ) or _asks_late(node)  # fmt: skip
+
+
+def read_on_host(node: Node) -> frozenset[int]:
+    """Which inputs of a node are read in the memory of the host, wherever it runs."""
+    signature, op, count = signatures.get(node.op), find_op(node.op), len(node.inputs)
+    if signature is not None:
+        positions = signature.host_inputs
+    else:
+        positions = () if op is None else op.read_on_host(node.attrs)
+    return frozenset(i % count for i in positions)
+
+
+def _is_late(value: Value) -> bool:
+    if not isinstance(value.type, TensorType) or not isinstance(value.device, Device):
+        return False
+    maker = None if value.node is None else find_op(value.node.op)
+    if maker is not None and value.index in maker.host_outputs:
+        return False
+    return not value.device.is_ready_at_once
+
+
+def _asks_late(node: Node) -> bool:
+    """Whether a loop asks for another iteration by such a value."""
+    asked = [v for key, graph in node.subgraphs() if key == "cond" for v in graph.outputs]
+    return any(map(_is_late, asked))
 
 
 # --- constants and numbers --------------------------------------------------------------------

@@ -13,9 +13,9 @@ from eagerflow.graph.arguments import check_arguments
 from eagerflow.graph.devices import bindings, device_text
 from eagerflow.graph.edit import atoms_in, flat_items
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference, ValueSpec
 from eagerflow.graph.signatures import fits, has_type, is_structured, kind_of, signatures
 from eagerflow.graph.text.printer import print_node
+from eagerflow.graph.value_types import Reference, ValueSpec
 from eagerflow.source import Source
 from eagerflow.types import TensorSpec
 
@@ -109,7 +109,7 @@ class _Check:
         for i, value in enumerate(graph.inputs):
             if value.node is not None or value.index != i:
                 raise GraphError(f"%{value.name} is an input, and not the {i}th of this graph")
-            self.define(value, None, i)
+            self.define(value, None)
         for i, node in enumerate(graph.nodes):
             self.node(node, i)
         for value in graph.outputs:
@@ -136,7 +136,7 @@ class _Check:
             source=source if isinstance(source, Source) else None,
         )
 
-    def define(self, value: Value, position: int | None, index: int) -> None:
+    def define(self, value: Value, position: int | None) -> None:
         self.defined.add(id(value))
         self.sizes |= atoms_in(value.type.shape)
         self.take(value.name, position or 0)
@@ -171,8 +171,8 @@ class _Check:
         self.ran.add(id(node))
         if len(node.outputs) != 1:
             self.take(node.name, position)
-        for i, value in enumerate(node.outputs):
-            self.define(value, position, i)
+        for value in node.outputs:
+            self.define(value, position)
 
     def reuse(self, node: Node, position: int, index: int) -> None:
         if not 0 <= index < len(node.inputs) or len(node.outputs) != 1:

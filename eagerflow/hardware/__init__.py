@@ -5,7 +5,6 @@ from eagerflow.hardware.contract import KernelCall as KernelCall
 from eagerflow.hardware.contract import MemoryStats as MemoryStats
 from eagerflow.hardware.copies import copied as copied
 from eagerflow.hardware.copies import from_host as from_host
-from eagerflow.hardware.copies import is_ready_at_once as is_ready_at_once
 from eagerflow.hardware.copies import to_host as to_host
 from eagerflow.hardware.cpu import CpuBackend as CpuBackend
 from eagerflow.hardware.lanes import Lane as Lane
@@ -21,6 +20,7 @@ from eagerflow.hardware.registry import Device as Device
 from eagerflow.hardware.registry import as_device as as_device
 from eagerflow.hardware.registry import devices as devices
 from eagerflow.hardware.registry import forget_kernel as forget_kernel
+from eagerflow.hardware.registry import note_put as note_put
 from eagerflow.hardware.registry import on_replaced as on_replaced
 from eagerflow.hardware.registry import register_backend as register_backend
 from eagerflow.hardware.scopes import DeviceScope as DeviceScope

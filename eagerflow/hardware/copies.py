@@ -50,15 +50,6 @@ def from_host(array: HostArray, device: Device, *, borrowed: bool = False) -> An
         raise out_of_memory(f"{array.dtype} of shape {array.shape}", device, error) from None
 
 
-def is_ready_at_once(device: Device) -> bool:
-    """Whether values of a device are there when the op that makes them has returned.
-
-    So are arrays of NumPy, and those without values.
-    """
-    backend = device.backend
-    return backend.array_type is np.ndarray or not backend.holds_data
-
-
 def copied(data: Any, source: Device, target: Device) -> Any:
     """A value of ``source`` as one of ``target``; the array itself if both can read it.
 

@@ -30,7 +30,7 @@ def native_form(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None
         name: of the op.
         dtypes: the names of the dtypes of its inputs.
     """
-    if not _FLOATS.issuperset(dtypes):
+    if _FLOATS.isdisjoint(dtypes):
         return None
     if not _settled:
         _settled.append(settings.current().kernels)
@@ -44,7 +44,7 @@ def is_native_form(name: str, kernel: object) -> bool:
     """Whether a kernel is the native one of an op."""
     if not _settled or _settled[0] != "native":
         return False
-    return bool(_calls().is_ufunc_of(name, kernel))
+    return bool(_calls().is_native_kernel(name, kernel))
 
 
 def in_force() -> str:

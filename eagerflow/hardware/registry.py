@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from importlib import import_module
+from types import CodeType
 from typing import Any, Final, cast, final
 from weakref import WeakSet
+
+import numpy as np
 
 from eagerflow import plugins
 from eagerflow.errors import DeviceError
 from eagerflow.hardware.contract import MEMBERS, Backend
 from eagerflow.hardware.lanes import Lane, known_operator
 from eagerflow.hardware.names import DeviceName, parse
+from eagerflow.source import position
 from eagerflow.types import BYTES, DTYPES, LIST
 
 
@@ -35,20 +39,32 @@ class Device:
         backend: what holds its arrays.
         lanes: its lanes by dtype.
         holds_data: whether there are values on it; null devices know types only.
+        is_ready_at_once: whether values are there when the op that makes them has returned, as
+            arrays of NumPy are, and those without values. What a task has is there where the task
+            runs what reads it.
         xp: the array namespace for its arrays; None without values.
+        put: the code and the offset of the line that put tensors there last: a move, a block of
+            `eagerflow.device`, or what makes one there; None if none did. Of the first CPU, where
+            all are made by default, only a block counts.
     """
 
-    __slots__ = ("__weakref__", "backend", "holds_data", "index", "kind", "lanes", "name", "task",
-                 "xp")  # fmt: skip
+    __slots__ = ("__weakref__", "backend", "holds_data", "index", "is_ready_at_once", "kind",
+                 "lanes", "name", "put", "task", "xp")  # fmt: skip
 
-    def __init__(self, name: str, kind: str, index: int, backend: Backend) -> None:
+    def __init__(
+        self, name: str, kind: str, index: int, backend: Backend, task: str | None = None
+    ) -> None:
         self.name = name
         self.kind = kind
         self.index = index
-        self.task: str | None = None
+        self.task = task
         self.backend = backend
         self.holds_data = backend.holds_data
+        self.is_ready_at_once = (
+            task is not None or backend.array_type is np.ndarray or not backend.holds_data
+        )
         self.xp = backend.namespace(index)
+        self.put: tuple[CodeType, int] | None = None
         self.lanes: dict[Any, Lane] = {}
         for dtype in (*DTYPES.values(), LIST, BYTES):
             self.lanes[dtype.dtype] = self.lanes[dtype] = Lane(dtype, self)
@@ -82,6 +98,12 @@ _devices: dict[str, Device] = {}
 _known: Final[WeakSet[Device]] = WeakSet()
 _when_replaced: Final[list[Callable[[Collection[Device]], object]]] = []
 _plugins_loaded = False
+#: what is said of kinds that there are not
+_HINTS: Final = {
+    "cuda": "a GPU is called 'gpu:0' here; pip install 'eagerflow[gpu]'",
+    "gpu": "pip install 'eagerflow[gpu]'",
+    "mps": "there is no backend for it",
+}
 #: the backends that come with eagerflow, by kind
 _BY_NAME: Final = {
     "async": "eagerflow_kernels.asynchronous:AsyncBackend",
@@ -211,6 +233,13 @@ def first_cpu() -> Device:
     return _devices.get("cpu:0") or _local("cpu", 0)
 
 
+def note_put(device: Device) -> None:
+    """Note the user's line that puts a tensor on ``device``, for errors of mixed operands."""
+    if device is not _devices.get("cpu:0"):
+        code, offset = position(2)
+        device.put = None if code is None else (code, offset)
+
+
 def existing(candidate: Device) -> Device:
     """The same device.
 
@@ -259,7 +288,9 @@ def find(name: DeviceName) -> Device:
         return _of_task(name, f"{name.job}:{max(name.task or 0, 0)}/{kind}:{index}")
     backend = _backend(kind)
     if backend is None:
-        hint = "pip install 'eagerflow[gpu]'" if kind in ("gpu", "cuda") else None
+        hint = _HINTS.get(kind)
+        if hint is None and (match := re.fullmatch(r"([a-z]+?)(\d+)", kind)):
+            hint = f"did you mean '{match[1]}:{match[2]}'?"
         kinds = ", ".join(sorted({*_backends, *_BY_NAME}))
         raise DeviceError(f"there is no device of kind {kind!r}", expected=kinds, hint=hint)
     full = f"{kind}:{index}"
@@ -286,6 +317,44 @@ def _of_task(name: DeviceName, full: str) -> Device:
 
 def _local(kind: str, index: int) -> Device:
     return find(DeviceName(None, None, kind, index))
+
+
+def add_task(task: str, kinds: Sequence[tuple[str, int]], backend: Backend) -> list[Device]:
+    """Add the devices of a task server.
+
+    Args:
+        task: such as ``"ps:0"``.
+        kinds: of each of its devices the kind and the number.
+        backend: what reaches them.
+
+    Raises:
+        DeviceError: there is a task of that name.
+    """
+    with _lock:
+        if any(device.task == task for device in _devices.values()):
+            raise DeviceError(
+                f"there is a task {task} already", hint="close the cluster that has it"
+            )
+        made = [Device(f"{task}/{k}:{i}", k, i, backend, task) for k, i in kinds]
+        _devices.update({device.name: device for device in made})
+    return made
+
+
+def remove_task(task: str) -> None:
+    """Forget the devices of a task server. Traced functions that use one are traced anew."""
+    with _lock:
+        gone = [device for device in _devices.values() if device.task == task]
+        for device in gone:
+            del _devices[device.name]
+    if gone:
+        for tell in _when_replaced:
+            tell(gone)
+
+
+def name_device(name: str, device: Device) -> None:
+    """Let a device of this process have another name as well, by which other processes know it."""
+    with _lock:
+        _devices[name] = device
 
 
 def devices(kind: str | None = None) -> list[Device]:

@@ -41,9 +41,10 @@ class DeviceScope:
         device: where ops run; of a pattern, where those run whose operands leave the choice.
         is_pattern: whether the operands of an op may choose.
         colocated: whether the device is that of a value, and follows it if that is placed.
+        text: in words, as the reason for which a node is where it is.
     """
 
-    __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name", "usual")
+    __slots__ = ("__weakref__", "colocated", "device", "is_pattern", "name", "text", "usual")
 
     def __init__(self, name: DeviceName, device: Device, colocated: bool) -> None:
         self.name = name
@@ -52,6 +53,7 @@ class DeviceScope:
         self.usual = device
         self.is_pattern = name.is_pattern
         self.colocated = colocated
+        self.text = repr(self) if colocated else f"scope {self!r}"
 
     def home(self, devices: Iterable[Any]) -> Device:
         """Where an op runs whose operands are on these devices, of which None is not known."""
@@ -100,26 +102,29 @@ class OpenScope:
         home: where ops run, if no operand may choose.
         outer: the one in force when it was opened, None if that was none.
         moved: what was moved within it, as `eagerflow.core.scope_moves` notes it.
+        is_users: whether the user's code opened it, and not an op that runs elsewhere in it.
         part: of one that a trace opens for a part, the interpreter that was on top before.
         ended: whether its block was left.
         is_plain: whether neither it nor one below belongs to a generator, so that it is in force.
         anchor: of a colocation, what the value was that it is for, if a trace made it.
+        opened: the code and the offset of the line that opened it, if the user's code did.
     """
 
-    __slots__ = ("_asleep", "_below", "_frame", "_is_owner", "anchor", "ended", "home", "is_plain",
-                 "moved", "outer", "part", "scope")  # fmt: skip
+    __slots__ = ("_asleep", "_below", "_frame", "anchor", "ended", "home", "is_plain", "is_users",
+                 "moved", "opened", "outer", "part", "scope")  # fmt: skip
 
     def __init__(
         self, scope: DeviceScope | None, *, frame: FrameType | None = None,
         moved: dict[Any, Any] | None = None, outer: OpenScope | None = None, part: Any = None,
-        anchor: Any = None,
+        anchor: Any = None, opened: tuple[Any, int] | None = None,
     ) -> None:  # fmt: skip
+        self.opened = opened
         self.scope = scope
         self.anchor = anchor
         self.home = None if scope is None or scope.is_pattern else scope.device
         self.outer = outer
         self.moved = {} if moved is None else moved
-        self._is_owner = moved is None
+        self.is_users = moved is None
         self.part = part
         self.ended = False
         #: the generator whose block it is: while that is suspended, the scope is not in force
@@ -163,7 +168,7 @@ class OpenScope:
         """Leave the block, from wherever: only this one ends."""
         self.ended = True  # also for threads, contexts and blocks that have it in their chain
         self._frame = None
-        if self._is_owner:
+        if self.is_users:
             self.moved.clear()
         if _current.get() is self:
             _current.set(self._below)
@@ -295,15 +300,25 @@ def part_of_trace(top: Any) -> OpenScope | None:
     around = open_scope()
     if around is None:
         return None
-    return OpenScope(around.scope, outer=around, part=top, anchor=around.anchor)
+    return OpenScope(
+        around.scope, outer=around, part=top, anchor=around.anchor, opened=around.opened
+    )
 
 
-def choice_left() -> DeviceName | Any:
-    """What the scope in force leaves open: a pattern, or what `OpenScope.anchor` is; else None."""
+def said_by_scope(device: Device | None) -> DeviceName | str | Any:
+    """What the scope in force says of an op that runs on ``device``; None if it says nothing.
+
+    That is its pattern, or what `OpenScope.anchor` is, and of one that leaves nothing open its text
+    if it asks for that device.
+    """
     one = open_scope()
     if one is None or one.scope is None:
         return None
-    return one.scope.name if one.scope.is_pattern else one.anchor
+    if one.scope.is_pattern:
+        return one.scope.name
+    if one.anchor is not None:
+        return one.anchor
+    return one.scope.text if one.is_users and one.scope.device is device else None
 
 
 # --- the blocks -----------------------------------------------------------------------------
@@ -342,10 +357,14 @@ class AbstractScopeBlock(ABC):
         self._open: list[OpenScope] = []
 
     def __enter__(self) -> Device:
-        frame = _generator(sys._getframe(1))
+        caller = sys._getframe(1)
+        self.device.put = caller.f_code, caller.f_lasti
         self._open.append(
-            OpenScope(self._scope, frame=frame, outer=open_scope(), anchor=self._anchor)
-        )
+            OpenScope(
+                self._scope, frame=_generator(caller), outer=open_scope(), anchor=self._anchor,
+                opened=(caller.f_code, caller.f_lasti),
+            )
+        )  # fmt: skip
         return self.device
 
     def __exit__(self, *raised: object) -> None:

@@ -50,7 +50,6 @@ SPELLINGS: Final = {
             "take": "gather index_select",
             "eye": "identity",
             "linalg.inv": "inverse",
-            "jacobian": "jacfwd jacrev",
             "random.categorical": "multinomial",
             "random.normal": "randn standard_normal",
             "py_call": "numpy_function pure_callback py_function",
@@ -80,9 +79,11 @@ FUNCTIONS: Final = {
     "append": "ef.concat([x, y])",
     "boolean_mask": "x[mask]",
     "cast": "x.astype(dtype)",
+    "compile": "@ef.trace makes a graph of a function, and compiles it",
     "device_put": "x.to(device)",
     "fori_loop": "in a traced function, for i in range(n) is a loop of the graph if n is a tensor",
     "gather_nd": "x[i, j]",
+    "gradient": "ef.grad(f)(x) is the derivative of a function; of samples, ef.diff(x)",
     "is_tensor": "isinstance(x, ef.Tensor)",
     "jit": "@ef.trace makes a graph of a function",
     "load": "ef.checkpoint.load(path)",
@@ -90,11 +91,11 @@ FUNCTIONS: Final = {
     "ndim": "x.ndim",
     "placeholder": "the arguments of a traced function are the inputs of its graph",
     "save": "ef.checkpoint.save(path, tree)",
+    "set_default_device": "with ef.device(device): ...",
     "set_num_threads": "ef.config(threads=count)",
     "shape": "x.shape",
     "size": "x.size",
     "view": "ef.reshape(x, shape)",
-    "vmap": "ops take whole batches; ef.map(f, xs) is a loop over the rows of xs",
 }
 
 #: of ``ef.random``

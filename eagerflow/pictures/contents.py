@@ -12,11 +12,11 @@ from typing import Any, Final, Literal, final
 from eagerflow.core.tensor import Tensor
 from eagerflow.graph.edit import flat_items, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.graph.signatures import is_loop
+from eagerflow.graph.signatures import is_loop, lead_of
 from eagerflow.graph.text.constants import has_values, numbers
 from eagerflow.graph.text.printer import Printer
+from eagerflow.graph.value_types import Reference
 from eagerflow.pictures.groups import ENDS, Group, group_nodes, is_move, is_on_several
 from eagerflow.resources.kinds import kind_name
 
@@ -207,9 +207,10 @@ class _Drawing:
 
     def join_ends(self, node: Node, box: Box) -> None:
         """Draw an edge from a Send to its Recv, if the graph has both."""
-        if node.op == "Send":
+        lead = lead_of(node.op)
+        if lead == "send":
             self.sends[node.attrs["edge"]] = node
-        sent = self.sends.get(node.attrs["edge"]) if node.op == "Recv" else None
+        sent = self.sends.get(node.attrs["edge"]) if lead == "receive" else None
         if sent is None:
             return
         edge = self.join(self.box(sent), box, "data" if node.outputs else "control")
@@ -343,15 +344,15 @@ class _Drawing:
         if node.source is not None:
             title += f"\n{node.source}"
         if node.op == "constant":
-            return Box("constant", [_constant_text(node)], title[:_TITLE], home, self.device(node))
+            return Box("constant", [constant_text(node)], title[:_TITLE], home, self.device(node))
         lines = [clip(node.op)]
         if self.several and is_move(node):
             where = self.device(node.outputs[0])
             return Box("op", [f"from {node.inputs[0].device}"], title[:_TITLE], home, where)
         if not node.name.startswith((node.op, node.op.lower())):
             lines.append(clip(f"%{node.name}"))
-        if node.op in ("Send", "Recv"):  # the rest of what they say the edge between them shows
-            lines.append(clip(str(node.attrs.get("edge", ""))))
+        if "edge" in node.attrs:  # the rest of what it says the edge to the other end shows
+            lines.append(clip(str(node.attrs["edge"])))
             return Box("op", lines, title[:_TITLE], home, self.device(node))
         attrs = [
             f"{k}={self.printer.literal(v, '')}"
@@ -397,8 +398,8 @@ def _results(graph: Graph, owner: Node | None) -> dict[int, Value]:
 
 def _name_resource(box: Box, name: str, resource: Any) -> None:
     """Add a resource to the text of its box."""
-    box.title += f"@{name}: {_resource_type(resource)}\n"
-    box.lines = [clip(f"@{name}"), clip(_resource_type(resource))]
+    box.title += f"@{name}: {resource_type(resource)}\n"
+    box.lines = [clip(f"@{name}"), clip(resource_type(resource))]
     count = box.title.count("\n")
     if count > 1:
         box.lines = [f"{count} resources"]
@@ -430,7 +431,8 @@ def _is_short(value: Any) -> bool:
     return isinstance(value, kinds) and not any(isinstance(v, Graph) for v in flat_items((value,)))
 
 
-def _constant_text(node: Node) -> str:
+def constant_text(node: Node) -> str:
+    """The value of a constant if it is short, else its type."""
     value = node.attrs.get("value")
     if isinstance(value, Tensor):
         texts = numbers(value) if has_values(value) else None
@@ -446,7 +448,8 @@ def _end_lines(kind: BoxKind, value: Value, position: int) -> list[str]:
     return [clip(f"%{value.name}"), clip(str(value.type))]
 
 
-def _resource_type(resource: Any) -> str:
+def resource_type(resource: Any) -> str:
+    """What a resource is: the type of a variable, ``fifo queue``."""
     if hasattr(resource, "dtype") and hasattr(resource, "shape"):
         return f"{resource.dtype.short}[{','.join(map(str, resource.shape))}]"
     if isinstance(resource, Reference):

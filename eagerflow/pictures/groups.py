@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar, final
 
-from eagerflow.core.op import find_op
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.signatures import is_transfer
 
 GroupKind = Literal["graph", "device", "scope", "node", "body", "run"]
 
@@ -91,8 +91,7 @@ class Group:
 
 def is_move(node: Node) -> bool:
     """Whether a node moves a value from device to device; it is drawn where the value arrives."""
-    op = find_op(node.op)
-    return op is not None and op.moves and len(node.inputs) == len(node.outputs) == 1
+    return is_transfer(node.op) and len(node.inputs) == len(node.outputs) == 1
 
 
 def device_of(node: Node) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node
+from eagerflow.graph.lowering.levels import has_level
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import Device
 from eagerflow.placement.cut import Cut, levels_of
@@ -31,7 +32,7 @@ def verify_cut(cut: Cut) -> None:
     _check_pairs(cut)
     _check_order(cut)
     for node, level in levels_of(cut).items():
-        if node.op in ("Recv", "Exit") and node.attrs.get("level", 0) != level:
+        if has_level(node) and node.attrs.get("level", 0) != level:
             raise GraphError(
                 f"&{node.name} on {node.device} says another level than it has",
                 given=str(node.attrs.get("level", 0)), expected=str(level),

@@ -15,14 +15,15 @@ from typing import Any, Final, final
 
 from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import (
     FramePath,
     FramePaths,
     find_size_values,
     loop_of,
 )
-from eagerflow.graph.lowering.levels import Levels
+from eagerflow.graph.lowering.levels import Levels, has_level
+from eagerflow.graph.signatures import lead_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.demand import SHAPE, SIGNAL, VALUE, Demand
 from eagerflow.placement.homes import (
@@ -119,11 +120,11 @@ class _Cutter:
         self.paths = FramePaths(graph)
         self.homes = Homes(graph, self.paths, usual)
         self.demand = Demand(graph, self.paths, self.homes)
-        switches = (n for n in graph.nodes if n.op == "Switch")
+        switches = (n for n in graph.nodes if lead_of(n.op) == "branch")
         #: between how many branches a predicate decides
         self.widths = {n.inputs[1]: len(n.outputs) for n in switches}
         #: by the name of a frame one of the nodes that open it
-        self.enters = {n.attrs["frame"]: n for n in graph.nodes if n.op == "Enter"}
+        self.enters = {n.attrs["frame"]: n for n in graph.nodes if lead_of(n.op) == "enter"}
         self.partitions: dict[Device, Partition] = {}
         #: what stands for a value in a partition
         self.values: dict[tuple[Value, Device], Value] = {}
@@ -156,7 +157,7 @@ class _Cutter:
         pairs = {edge: (ends[0], ends[1]) for edge, ends in self.pairs.items()}
         made = Cut(self.graph, partitions, outputs, pairs, self.order)
         for node, level in levels_of(made).items():
-            if level and node.op in ("Recv", "Exit"):
+            if level and has_level(node):
                 node.attrs = {**node.attrs, "level": level}
         return made
 
@@ -195,14 +196,14 @@ class _Cutter:
         self.values.update(zip([(v, device) for v in node.outputs], made.outputs, strict=True))
         if is_loop_merge(node):
             self.back.setdefault((node.attrs["back"], device), []).append(made)
-        elif node.op == "NextIteration":
+        elif lead_of(node.op) == "repeat":
             for merge in self.back.get((node.name, device), ()):
                 merge.attrs["back"] = made.name
         self.note_tokens(node, made, device)
 
     def note_tokens(self, node: Node, made: Node, device: Device) -> None:
         """Steering nodes of a partition tell which frame paths are reached."""
-        if node.op == "Switch" or is_loop_merge(node):
+        if lead_of(node.op) == "branch" or is_loop_merge(node):
             for value, here in zip(node.outputs, made.outputs, strict=True):
                 self.tokens.setdefault((self.paths.values[value], device), here)
 
@@ -390,7 +391,7 @@ def levels_of(cut: Cut) -> dict[Node, int]:
             values = (*node.inputs, *sizes.get(node, ()))
             before = [v.node for v in values if v.node is not None]
             before += node.control_inputs
-            if node.op == "Recv":
+            if lead_of(node.op) == "receive":
                 before.append(senders[node])
             levels.add(node, paths[node], before)
     return levels.of

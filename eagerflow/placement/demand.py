@@ -15,12 +15,19 @@ from typing import Final, final
 
 from eagerflow.graph.edit import lone_names, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering import is_steering
-from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, size_value
+from eagerflow.graph.lowering.frame_paths import (
+    FramePath,
+    FramePaths,
+    is_for_first_iteration,
+    is_pivot,
+    size_value,
+)
 from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.signatures import is_transfer, lead_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
-from eagerflow.placement.homes import Homes, is_gate, is_loop_merge, is_move, source_of, waits_of
+from eagerflow.placement.homes import Homes, is_gate, is_loop_merge, source_of, waits_of
 
 #: what is sent: a value, that a node has run, or the shape of a value
 VALUE: Final = "value"
@@ -64,7 +71,7 @@ class Demand:
         self._chosen: dict[tuple[Value, Device], None] = {}
         for node in graph.nodes:
             # what steers tokens is there for others, and is run where they need it
-            if not (homes.is_copied(node) or is_move(node) or is_steering(node.op)):
+            if not (homes.is_copied(node) or is_transfer(node.op) or is_steering(node.op)):
                 self._run(node, homes.of(node))
         for value in graph.outputs:
             self._value(value, self.place_of(value))
@@ -107,7 +114,7 @@ class Demand:
     def _value(self, value: Value, device: Device) -> None:
         transfer, value = value.node, source_of(value)
         node = value.node
-        if transfer is not None and is_move(transfer):
+        if transfer is not None and is_transfer(transfer.op):
             self.moves.setdefault((value, device), transfer)
         if node is None:
             if not isinstance(value.type, NumberType) and self.homes.of_value(value) is not device:
@@ -118,7 +125,7 @@ class Demand:
             return
         elif self.homes.of(node) is device:
             self._run(node, device)
-        elif node.op != "Switch":
+        elif lead_of(node.op) != "branch":
             self._send(value, device)
         elif (device, VALUE) not in self.sends.get(value, ()):
             self._chosen[value, device] = None
@@ -156,7 +163,7 @@ class Demand:
         node = value.node
         if self._has(value, device) or (value, device) in self._chosen:
             return True
-        if node is None or not (node.op == "Switch" or node.attrs.get("invariant")):
+        if node is None or not (lead_of(node.op) == "branch" or node.attrs.get("invariant")):
             return False
         return self._reaches(node.inputs[0], device)
 
@@ -171,7 +178,7 @@ class Demand:
         """At which frame path something is sent."""
         if isinstance(what, Value):
             return self.paths.values[what]
-        return self.paths.values[what.outputs[0]] if what.op == "Exit" else self.paths.nodes[what]
+        return self.paths.behind(what)
 
     def _after(self, before: Node, node: Node, device: Device) -> None:
         """A node is to run after another one."""
@@ -190,7 +197,7 @@ class Demand:
     @staticmethod
     def ran_by(node: Node) -> Node | None:
         """The node that has run when this one, perhaps a transfer, has."""
-        return source_of(node.outputs[0]).node if is_move(node) else node
+        return source_of(node.outputs[0]).node if is_transfer(node.op) else node
 
     def orders(self, gate: Node, node: Node) -> bool:
         """Whether a node that waits for a gate waits for effects, too, in what is around both."""
@@ -265,8 +272,9 @@ class Demand:
         tellers: dict[str, list[Value]] = {}
         for value in self.graph.values():
             node = value.node
-            once = node is not None and node.op == "Enter" and not node.attrs.get("invariant")
-            if node is None or not (once or node.op == "constant" or is_move(node)):
+            if node is None or not (
+                node.op == "constant" or is_transfer(node.op) or is_for_first_iteration(node)
+            ):
                 for name in lone_names(value.type):
                     tellers.setdefault(name, []).append(value)
         return tellers

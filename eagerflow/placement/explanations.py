@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.core.op import find_op
+from eagerflow.graph.devices import bindings
 from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.reasons import general_reason, reason_of
 from eagerflow.graph.signatures import (
     is_control,
@@ -19,6 +19,7 @@ from eagerflow.graph.signatures import (
     is_transfer,
     kind_of,
 )
+from eagerflow.graph.value_types import NumberType
 from eagerflow.placement.homes import source_of
 from eagerflow.placement.rules import Rules
 
@@ -127,6 +128,7 @@ class PlacementExplanation:
         self.rules = rules
         self._groups: dict[tuple[str, str, str], Placed] = {}
         self._crossings: dict[tuple[Value, str], Crossing] = {}
+        self._given: dict[Value, Value] = {}  # what the inputs of branches stand for
         for node, when in _walk(graph):
             self._add(node, when)
         self.placed: Sequence[Placed] = sorted(self._groups.values(), key=lambda p: p.device)
@@ -136,8 +138,10 @@ class PlacementExplanation:
         op = find_op(node.op)
         if is_control(node.op):
             self._add_predicate(node, when)
+        if kind_of(node.op) == "branches":
+            self._given.update(bindings(node))
         if op is not None and op.moves:
-            value, target = source_of(node.inputs[0]), node.outputs[0].device
+            value, target = self._source(node.inputs[0]), node.outputs[0].device
             if value.device != target and not _is_copied(value):
                 crossing = Crossing(value, str(value.device), str(target), when)
                 self._crossings.setdefault((value, str(target)), crossing)
@@ -145,6 +149,13 @@ class PlacementExplanation:
             device = "host" if _is_of_host(node) else str(node.device or "not known")
             key = device, node.scope, general_reason(node)
             self._groups.setdefault(key, Placed(*key)).nodes.append(node)
+
+    def _source(self, value: Value) -> Value:
+        """What a value is a copy of, also from around a branch."""
+        value = source_of(value)
+        while value in self._given:
+            value = source_of(self._given[value])
+        return value
 
     def _add_predicate(self, node: Node, when: str) -> None:
         """All that run something of a branch or a loop hear of what decides about it."""

@@ -8,9 +8,9 @@ from typing import Any, final
 from eagerflow.core.op import find_op, infer_devices
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot, loop_of
-from eagerflow.graph.signatures import is_number, is_structured
+from eagerflow.graph.signatures import is_number, is_structured, is_transfer, lead_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
 from eagerflow.types import TensorType
 
@@ -48,11 +48,13 @@ class Homes:
         self.paths = paths
         self.usual = usual
         #: what goes back to a loop's ``Merge``, by its name
-        self.back = {n.name: n for n in graph.nodes if n.op == "NextIteration"}
+        self.back = {n.name: n for n in graph.nodes if lead_of(n.op) == "repeat"}
         #: the nodes at which loop-carried values stay in their loop, or leave it
         self.steers = {
-            v.node for n in graph.nodes if n.op == "Exit" for v in n.inputs if v.node is not None
-        }
+            v.node
+            for n in graph.nodes if lead_of(n.op) == "leave"
+            for v in n.inputs if v.node is not None
+        }  # fmt: skip
         #: by the name of a frame the value that decides whether there is another iteration
         self.predicates = self._find_predicates()
         self._copied = self._find_copied()
@@ -77,9 +79,10 @@ class Homes:
     def _needs_only(self, node: Node, copied: set[Node]) -> bool:
         if not all(map(is_gate, node.control_inputs)):
             return False
-        if node.op == "Enter":
+        lead = lead_of(node.op)
+        if lead == "enter":
             return True  # a number is sent before a loop once, and each partition counts for itself
-        inputs = list(node.inputs[:1] if node.op == "Switch" else node.inputs)
+        inputs = list(node.inputs[:1] if lead == "branch" else node.inputs)
         if is_loop_merge(node):
             inputs += self.back[node.attrs["back"]].inputs
         return all(
@@ -111,20 +114,21 @@ class Homes:
         known = as_known(node.device) or self._known(v.device for v in values)
         if known is not None and not _is_about_numbers(node):
             return known
-        if node.op in ("Merge", "Exit", "Enter", "NextIteration", "Switch"):
+        if lead_of(node.op) not in ("", "send", "receive"):
             return self._of_steering(node)
         makers = [v.node for v in node.inputs if v.node is not None]
         for maker in (*makers, *node.control_inputs):
-            if not (self.is_copied(maker) or is_move(maker)):
+            if not (self.is_copied(maker) or is_transfer(maker.op)):
                 return self.of(maker)
         return known or self.usual
 
     def _of_steering(self, node: Node) -> Device:
         """Of a number: where it is decided which way it goes."""
         path = self.paths.nodes[node]
-        if node.op == "Enter":
+        lead = lead_of(node.op)
+        if lead == "enter":
             path = self.paths.values[node.outputs[0]]
-        elif node.op == "Merge" and not is_loop_merge(node):
+        elif lead == "join" and not is_loop_merge(node):
             path = self.paths.values[node.inputs[0]]
         for what, which in reversed(path):
             predicate = self.predicates[which] if what == "frame" else what
@@ -145,15 +149,9 @@ def as_known(device: Any) -> Device | None:
     return device if isinstance(device, Device) else None
 
 
-def is_move(node: Node) -> bool:
-    """Whether a node moves a value, and so is what is cut."""
-    op = find_op(node.op)
-    return op is not None and op.moves
-
-
 def is_loop_merge(node: Node) -> bool:
     """Whether a node gives a loop-carried value."""
-    return node.op == "Merge" and "back" in node.attrs
+    return lead_of(node.op) == "join" and "back" in node.attrs
 
 
 def is_gate(node: Node) -> bool:
@@ -163,7 +161,7 @@ def is_gate(node: Node) -> bool:
 
 def source_of(value: Value) -> Value:
     """What a value is a copy of, on whatever device."""
-    while value.node is not None and is_move(value.node):
+    while value.node is not None and is_transfer(value.node.op):
         value = value.node.inputs[0]
     return value
 
@@ -172,7 +170,7 @@ def waits_of(node: Node) -> Iterator[Node]:
     """What a node waits for besides its operands, and what the transfers of these wait for."""
     yield from node.control_inputs
     for value in node.inputs:
-        while value.node is not None and is_move(value.node):
+        while value.node is not None and is_transfer(value.node.op):
             yield from value.node.control_inputs
             value = value.node.inputs[0]
 
@@ -183,6 +181,6 @@ def _is_about_numbers(node: Node) -> bool:
 
 def _computes_numbers(node: Node) -> bool:
     """Whether a node gives what can be had anywhere, if its operands can."""
-    if node.op in ("Switch", "Enter", "NextIteration") or is_loop_merge(node):
+    if lead_of(node.op) in ("branch", "enter", "repeat") or is_loop_merge(node):
         return _is_about_numbers(node)
     return is_number(node.op) and all(isinstance(v.type, NumberType) for v in node.inputs)

@@ -1,8 +1,9 @@
-"""Where a placed loop carries its values, and keeps the lists of its gradient.
+"""Where placed branches leave their results, and loops carry values and keep lists.
 
-What an iteration leaves on another device than the program says would go back there and return in
-the next one. So a loop-carried value is where the body makes it, and a list where all is made that
-it holds. It is moved once before the loop, and once after it.
+What all branches make on another device than the program says stays there: else it would come back,
+and go there again if that is where it is needed. What an iteration leaves elsewhere would come back
+and return in the next one. So a loop-carried value is where the body makes it, and a list where all
+is made that it holds. It is moved once before the loop, and once after it.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ from eagerflow.types import LIST, TensorType
 Ends = MutableMapping[Graph, list[Any]]
 
 
-def settle_loops(graph: Graph, ends: Ends) -> None:
-    """Let the loops of a graph carry values where their bodies make them, in place.
+def settle_results(graph: Graph, ends: Ends) -> None:
+    """Let branches leave results, and loops carry values, where they are made, in place.
 
     Args:
         graph: the graph, whose nodes are placed.
-        ends: where the outputs of its subgraphs are to be; those of bodies are changed.
+        ends: where the outputs of its subgraphs are to be; they are changed.
     """
     for node in graph.nodes:
         if not is_structured(node.op):
             continue
         for _, inner in node.subgraphs():
-            settle_loops(inner, ends)
-        if is_loop(node.op):
+            settle_results(inner, ends)
+        if kind_of(node.op) == "branches":
+            _settle_branches(node, ends)
+        elif is_loop(node.op):
             _settle(node, ends)
             if "cond" in node.attrs:  # who goes by it hears of it from wherever it is
                 ends[node.attrs["cond"]] = []
@@ -77,6 +80,20 @@ def _take(param: Value, operand: Value) -> bool:
         return False
     param.stated = operand.device
     return True
+
+
+def _settle_branches(node: Node, ends: Ends) -> None:
+    branches: Sequence[Graph] = node.attrs["branches"]
+    for i, result in enumerate(node.outputs):
+        made = [one.outputs[i] for one in branches]
+        places = {v.device for v in made}
+        if len(places) > 1 or result.device in places or not _is_tensor(result):
+            continue
+        if any(v.node is None or is_transfer(v.node.op) for v in made):
+            continue
+        result.stated = places.pop()
+        for one in branches:
+            ends[one][i] = result.stated
 
 
 def _settle(node: Node, ends: Ends) -> None:

@@ -2,8 +2,9 @@
 
 A node's *path* is its scope, then its name: ``encoder/layer0/matmul``. A pattern has parts between
 slashes, in which ``*``, ``?`` and ``[ab]`` mean what they mean for names of files, and stand for
-one part; ``**`` stands for any number of parts, also none. A pattern matches a path if it matches
-its beginning: what names a scope names all in it.
+one part; ``**`` stands for any number of parts, also none. A pattern matches a path in which it
+matches some parts in a row: it may begin at any depth, and what names a scope names all in it. One
+that begins with a slash begins at the outermost scope.
 """
 
 from __future__ import annotations
@@ -26,15 +27,17 @@ class Rank(NamedTuple):
         names: how many of its parts are names, without wild cards.
         partial: how many are names in part.
         parts: how many there are, without ``**``.
+        anchored: whether it begins at the outermost scope.
     """
 
     names: int
     partial: int
     parts: int
+    anchored: bool
 
 
 def parts_of(pattern: str) -> list[str]:
-    """The parts of a pattern."""
+    """The parts of a pattern, without what says where it begins."""
     return [part for part in pattern.strip("/").split("/") if part]
 
 
@@ -44,11 +47,13 @@ def rank_of(pattern: str) -> Rank:
     >>> from eagerflow.placement.patterns import rank_of
     >>> rank_of("encoder/layer0") > rank_of("encoder/layer*") > rank_of("encoder/*") > rank_of("*")
     True
+    >>> rank_of("/encoder") > rank_of("encoder")
+    True
     """
     parts = [part for part in parts_of(pattern) if part != "**"]
     names = sum(not _WILD.search(part) for part in parts)
     partial = sum(part != "*" for part in parts) - names
-    return Rank(names, partial, len(parts))
+    return Rank(names, partial, len(parts), pattern.startswith("/"))
 
 
 @final
@@ -115,14 +120,14 @@ class Patterns:
 
     >>> from eagerflow.placement.patterns import Patterns
     >>> graph = ef.Graph.parse('graph f(%x: f32[n]) { %y = exp(%x) : f32[n] in "a/b" return %y }')
-    >>> Patterns(["a/*", "**/exp", "**/y", "b"]).of(graph.nodes[0])
-    ('a/*', '**/y')
+    >>> Patterns(["/a/*", "exp", "y", "b/*", "/b"]).of(graph.nodes[0])
+    ('/a/*', 'b/*', 'y')
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
         root = _Branch()
         for pattern in patterns:
-            branch = root
+            branch = root if pattern.startswith("/") else root.after("**")
             for part in parts_of(pattern):
                 branch = branch.after(part)
             branch.ends.append(pattern)

@@ -16,7 +16,7 @@ from eagerflow.graph.edit import clone, copied, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.hardware import Device
-from eagerflow.placement.loops import settle_lists, settle_loops, settle_operands
+from eagerflow.placement.loops import settle_lists, settle_operands, settle_results
 from eagerflow.types import LIST, TensorType
 
 #: gives for a node the device to place it on, and why; None leaves it where it is
@@ -79,9 +79,30 @@ def placed(
                 copies[made] = node
         elif stay is not None:
             made.because = stay(node) or made.because
-    settle_loops(copy, ends)
+    settle_results(copy, ends)
     settle_operands(copy, ends)
     settle_lists(copy, ends, returned)
+    for one, devices in ends.items():
+        _bring_back(one, devices)
+    move_operands(copy)
+    return copy
+
+
+def pinned(graph: Graph, is_here: Callable[[Node], bool], device: Device) -> Graph:
+    """A copy of a graph in which some nodes are on a device, whatever the program says.
+
+    Args:
+        graph: the graph. It stays as it is.
+        is_here: asked for each node that runs somewhere, those of subgraphs among them.
+        device: where they are to be.
+    """
+    copy, _ = clone(graph)
+    for node in copy.nodes:
+        node.attrs = {key: copied(item) for key, item in node.attrs.items()}
+    ends = {one: [v.device for v in one.outputs] for one in (copy, *inner_graphs(copy.nodes))}
+    for _, made in _pairs(graph, copy):
+        if made.device is not None and made.device != device and is_here(made):
+            _put(made, (device, "it belongs to this process"))
     for one, devices in ends.items():
         _bring_back(one, devices)
     move_operands(copy)

@@ -6,7 +6,7 @@ that could. With ``ef.config(soft_placement=True)`` it stays where the program s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import count
@@ -24,9 +24,9 @@ from eagerflow.placement.homes import source_of
 from eagerflow.placement.occupancy import Peak, peaks
 from eagerflow.placement.patterns import parts_of
 from eagerflow.placement.placed import placed
-from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of
+from eagerflow.placement.rules import Rules, Wish, Wishes, forward_of, here, line_of, path_of
 
-_NEAR: Final = 5  # scopes that a message lists
+_NEAR: Final = 5  # scopes and nodes that a message lists
 #: how often single nodes are left out of what has no room, before all are
 _ROUNDS: Final = 16
 
@@ -270,11 +270,11 @@ def _last(moved: Mapping[Node, Node], at: Node | None) -> Node:
 def _crossing(graph: Graph, placed: Graph) -> dict[Device, dict[Any, int]]:
     """The variables whose values move in a placed graph, and not in the graph that it is of."""
     before = set(_moved_reads(graph))
-    found: dict[Device, dict[Any, int]] = {}
+    variables: dict[Device, dict[Any, int]] = {}
     for read, device, size in _moved_reads(placed):
         if (read, device, size) not in before:
-            found.setdefault(device, {})[read] = size
-    return found
+            variables.setdefault(device, {})[read] = size
+    return variables
 
 
 def _moved_reads(graph: Graph) -> Iterator[tuple[Any, Device, int]]:
@@ -305,12 +305,12 @@ def no_match(graph: Graph, pattern: str, wishes: Wishes, rules: Rules) -> Placem
             expected="ops without state: numbers, constants and moves are where they are needed",
             source=rules.source,
         )
-    scopes = list(dict.fromkeys(above for n in nodes for above in _with_those_above(n.scope)))
+    anchored = pattern.startswith("/")
     return PlacementError(
         f"place: {pattern!r} matches nothing in {graph.name or 'the graph'}",
         given=given,
-        expected=_scopes_near(pattern, scopes),
-        hint="patterns begin at the outermost scope; '**/name' matches at any depth",
+        expected=_near(pattern, nodes),
+        hint="with a slash in front it begins at the outermost scope" if anchored else None,
         source=rules.source,
     )
 
@@ -333,13 +333,19 @@ def _with_those_above(scope: str) -> list[str]:
     return ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
 
 
-def _scopes_near(pattern: str, scopes: list[str]) -> str:
-    """The scopes of a graph that a pattern may have meant."""
-    if not scopes:
-        return "scopes or names of nodes of the graph; it has no scopes (see ef.name_scope)"
-    names = [part for part in parts_of(pattern) if part.strip("*?")]
-    near = [scope for scope in scopes if any(scope.endswith(f"/{name}") for name in names)]
-    near += get_close_matches("/".join(names), scopes, _NEAR, 0.4)
+def _near(pattern: str, nodes: Sequence[Node]) -> str:
+    """The scopes and nodes of a graph that a pattern may have meant."""
+    scopes = list(dict.fromkeys(above for n in nodes for above in _with_those_above(n.scope)))
+    wanted = "/".join(filter(None, [part.strip("*?") for part in parts_of(pattern)]))
+    depth = wanted.count("/") + 1
+    near: list[str] = []
+    for paths, likeness in ((scopes, 0.5), (map(path_of, nodes), 0.75)):
+        ends: dict[str, list[str]] = {}  # the last parts of paths, as many as the pattern has
+        for path in paths:
+            ends.setdefault("/".join(path.split("/")[-depth:]), []).append(path)
+        near += [at for end in get_close_matches(wanted, ends, _NEAR, likeness) for at in ends[end]]
     shown = list(dict.fromkeys([*near, *scopes]))
+    if not shown:
+        return "scopes or names of nodes of the graph; it has no scopes (see ef.name_scope)"
     more = f", and {len(shown) - _NEAR} more" if len(shown) > _NEAR else ""
-    return f"scopes such as {', '.join(shown[:_NEAR])}{more}"
+    return f"scopes{' and nodes' if near else ''} such as {', '.join(shown[:_NEAR])}{more}"

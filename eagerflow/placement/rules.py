@@ -119,7 +119,7 @@ def _checked_pattern(pattern: Any, source: Source | None) -> str:
     raise PlacementError(
         "place: this is no pattern",
         given=repr(pattern),
-        expected="names of scopes and nodes, such as 'encoder/*', 'encoder/layer?' or '**/matmul*'",
+        expected="names of scopes and nodes, such as 'encoder/*', 'encoder/layer?' or 'matmul*'",
         hint=None if pattern else "'*' is the pattern of all nodes",
         source=source,
     )
@@ -161,8 +161,7 @@ def here(others: list[Device] | None = None) -> str:
 
 def line_of(node: Node) -> str:
     """A node for messages: its path, and its line."""
-    path = f"{node.scope}/{node.name}" if node.scope else node.name
-    return f"&{path}" + ("" if node.source is None else f" at {node.source}")
+    return f"&{path_of(node)}" + ("" if node.source is None else f" at {node.source}")
 
 
 def _name(function: Any) -> str:
@@ -249,7 +248,7 @@ class Wishes:
             f"place: two rules want &{node.name} on different devices",
             given=f"{' and '.join(asked)}, for {line_of(node)}{lines}",
             expected="one of them to be more specific: names count more than wild cards",
-            hint=f"add a rule of its own: {_path(node)!r}",
+            hint=f"add a rule of its own: {path_of(node)!r}",
             source=node.source,
         )
 
@@ -292,5 +291,6 @@ def _rule_of(wish: Wish) -> str:
     return wish.by if wish.leader is None else wish.by.partition(": ")[2]
 
 
-def _path(node: Node) -> str:
+def path_of(node: Node) -> str:
+    """The path of a node: its scope, then its name."""
     return f"{node.scope}/{node.name}" if node.scope else node.name

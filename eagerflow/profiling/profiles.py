@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import Any, Final, final
 
 from eagerflow import events
+from eagerflow.atomic_files import replaced
 from eagerflow.core.monitors import timed
 from eagerflow.events import (
     KINDS,
@@ -24,10 +25,9 @@ from eagerflow.events import (
     StepEvent,
     TransferEvent,
 )
-from eagerflow.files import replaced
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
-from eagerflow.tables import table_html, table_lines
+from eagerflow.text_tables import table_html, table_lines
 
 
 @final

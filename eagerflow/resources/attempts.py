@@ -156,6 +156,19 @@ class AbstractAttempt(ABC):
         else:
             self.owner.settle(self)
 
+    def calls_back(self, callback: Callable[[], object]) -> bool:
+        """Let it call back when it has ended, if it was begun without a callback.
+
+        Returns:
+            Whether it has ended already; then it calls nobody.
+        """
+        if self.done:
+            return True
+        with self.owner.lock:
+            if not self.done:
+                self._callback = callback
+            return self.done
+
     def cancel(self, failure: Failure) -> bool:
         """End it with an error if it still waits; whether it did. Its callback is called."""
         owner = self.owner

@@ -157,7 +157,7 @@ class ResourceContainer:
                 self._next.setdefault(name, 1)
                 self._keep(name, made, what, creator)
                 return made
-        found = entry.get()
+        resource = entry.get()
         if entry.what != what:
             raise ResourceError(
                 f"{name!r} in the container {self.name!r} is something else",
@@ -165,7 +165,7 @@ class ResourceContainer:
                 expected=f"{entry.what}, as made by {entry.creator}",
                 hint="use another name, or another container",
             )
-        return found  # type: ignore[no-any-return]  # what was made for the same words
+        return resource  # type: ignore[no-any-return]  # what was made for the same words
 
     def _keep(self, name: str, resource: Any, what: str, creator: str) -> None:
         if self.owns:
@@ -186,6 +186,11 @@ class ResourceContainer:
         """The resource of that name; None if there is none any more."""
         entry = self._entries.get(name)
         return None if entry is None else entry.get()
+
+    def remove(self, name: str) -> None:
+        """Let go of a resource, if it is there. Its name is not given again."""
+        with self._lock:
+            self._entries.pop(name, None)
 
     def names(self) -> list[str]:
         """All names, in their order."""

@@ -56,12 +56,23 @@ class VariableState:
         self.made = capture()
         self.moved = False
         self.companions: Companions | None = None
-        flags = getattr(data, "flags", None)  # what stands for no values has none
-        self._data = data if flags is None or flags.c_contiguous else data.copy()
+        self._data = self._own(data)
 
     def __repr__(self) -> str:
         kind = TensorType(self.dtype, self.shape).on(self.device)
         return f"variable {kind}" if self.name is None else f"variable {self.name!r} {kind}"
+
+    def _own(self, data: Any) -> Any:
+        """The value as it is held: by rows; of another process, by a variable there."""
+        hold = getattr(data, "held_by", None)
+        if hold is not None:
+            return hold(self)
+        flags = getattr(data, "flags", None)  # what stands for no values has none
+        return data if flags is None or flags.c_contiguous else data.copy()
+
+    def array(self) -> Any:
+        """The array itself, for who holds the lock; of a variable of a task, the value."""
+        return self._data if self.device.task is None else self.read()
 
     def read(self) -> Any:
         """A view of the value."""
@@ -84,7 +95,8 @@ class VariableState:
             data: the value there.
             lane: of the same dtype.
         """
-        self._data, self.lane, self.device = data, lane, lane.device
+        self.lane, self.device = lane, lane.device
+        self._data = self._own(data)
         self.moved = True
 
     def writable(self) -> Any | None:

@@ -149,16 +149,22 @@ def spawn(
         raise TraceError("spawn: this is no function", given=repr(fn))
     runner = Runner(fn, name, Closing(closes))
     ending.before(runner, Runner.at_exit)
+    _start(runner, fn, args, kwargs)
+    return runner
+
+
+def _start(runner: Runner, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Begin the first step of a traced function, or the thread of another one."""
     end = deadline.moment() if deadline.active() else None
-    function: Any = fn
+    function, given = fn, args
     if isinstance(fn, BoundFunction):
-        args, function = (fn.__self__, *args), fn.__func__
+        function, given = fn.__func__, (fn.__self__, *args)
     if isinstance(function, TracedFunction):
         if end is not None:
             runner.end_at(end)
         try:
             with interpreter.use(interpreter.BASE):
-                _Steps(runner, function, args, kwargs).next()
+                _Steps(runner, function, given, kwargs).next()
         except BaseException:
             runner.abandon()
             raise
@@ -169,4 +175,3 @@ def spawn(
             name=f"eagerflow-{runner.name}", daemon=True,
         )  # fmt: skip
         ending.start(thread)
-    return runner

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eagerflow.core.symbols import AbstractTracedArray
+from eagerflow.core.abstract_symbols import AbstractTracedArray
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import TraceError
 

@@ -17,10 +17,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import current, tracer_among
 from eagerflow.core.op import functions
-from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import TensorValueError, TraceError

@@ -19,8 +19,8 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
+from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.convert import scalar
-from eagerflow.core.symbols import AbstractNumber
 from eagerflow.dims import Dim, number_of
 from eagerflow.dims.asked import has_a_say
 from eagerflow.errors import TraceError
@@ -113,8 +113,9 @@ class ResultRoot(AbstractRoot):
             f"{why} {VARIES}",
             given=f"{self.value!r} in {self.tracer.function}, which {what}"
             + (f", at {source}" if source is not None else ""),
-            hint="compute with it, compare it, or index a tensor with it; these stay in the graph. "
-            "For Python's own use of it, call the function eagerly",
+            hint="compute with it, compare it, or index a tensor with it; these stay in the graph, "
+            "and so do rows of a number that it says: x[ef.arange(x.shape[0]) < n]. For Python's "
+            "own use of it, call the function eagerly",
         )
 
 

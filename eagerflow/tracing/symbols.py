@@ -6,15 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, final
 
+from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.interpreter import stack
-from eagerflow.core.symbols import AbstractSymbol
 from eagerflow.core.tensor import Tensor, handle_of, make_tensor
 from eagerflow.dims import Dim
 from eagerflow.errors import LeakedTensorError, TraceError
 from eagerflow.graph.ir import Value
-from eagerflow.graph.scopes import current_leeway
+from eagerflow.graph.scopes import current_within
+from eagerflow.hardware import Device
 from eagerflow.hardware.names import DeviceName
-from eagerflow.hardware.scopes import choice_left
+from eagerflow.hardware.scopes import said_by_scope
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
@@ -88,14 +89,14 @@ class Operand(NamedTuple):
     given: Any
 
 
-def leeway() -> DeviceName | Value | None:
-    """What is left open of where the op runs that is traced now."""
-    left = current_leeway()
-    if left is None and stack.scoped:
-        left = choice_left()
-        if type(left) is Symbol:
-            left = left.value
-    return left  # type: ignore[no-any-return]  # what `choice_left` and nodes have
+def device_scope(device: Device | None) -> DeviceName | Value | str | None:
+    """The scope, as `Node.within` has it, by which the op runs on ``device`` that is traced."""
+    within = current_within()
+    if within is None and stack.scoped:
+        within = said_by_scope(device)
+        if type(within) is Symbol:
+            within = within.value
+    return within  # type: ignore[no-any-return]  # what `said_by_scope` and nodes have
 
 
 def leaked_error(value: Value, what: str, function: str, alive: bool) -> LeakedTensorError:

@@ -14,6 +14,7 @@ from threading import get_ident
 from typing import Any, Final, NoReturn, final
 from weakref import WeakSet, ref
 
+from eagerflow.core.abstract_symbols import AbstractSymbol
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.interpreter import (
     BASE,
@@ -27,14 +28,14 @@ from eagerflow.core.interpreter import (
     use,
 )
 from eagerflow.core.op import Op, common_device, get_op, infer
+from eagerflow.core.placeholders import Placeholder, placeholder
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.core.texts import Placeholder, placeholder
 from eagerflow.dims import Dim, resolving, symbols
 from eagerflow.errors import DeviceError, TraceError
 from eagerflow.graph.devices import device_text, devices_of
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueSpec
-from eagerflow.graph.scopes import current_forward, current_scope, name_of
+from eagerflow.graph.scopes import current_forward, current_scope, free_name, name_of
+from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
@@ -46,9 +47,9 @@ from eagerflow.tracing.symbols import (
     Operand,
     Symbol,
     composites,
+    device_scope,
     leaked_error,
     leaked_number,
-    leeway,
     unknown_size,
 )
 from eagerflow.types import DTYPES, TensorType
@@ -343,7 +344,7 @@ class Tracer(AbstractTracer):
             op.name, values, inferred if several else (inferred,), attrs, devices=stated,
             control_inputs=self.effects.before(effects) if waits else (), device=device,
             scope=current_scope(), source=None if code is None else Source(code, offset),
-            forward=current_forward(), leeway=None if op.moves else leeway(),
+            forward=current_forward(), within=None if op.moves else device_scope(device),
         )  # fmt: skip
         if op.effect != "pure":
             self.effects.add(node, effects)
@@ -466,7 +467,8 @@ class Tracer(AbstractTracer):
     def spec_of(self, x: Any) -> ValueSpec:
         """The type and device that a tensor or a number has in the graph."""
         if type(x) is Tensor:
-            return self.value_of(x).spec
+            rows = isinstance(x._data, AbstractSymbol) and type(x._data) is not Symbol
+            return x.type if rows else self.value_of(x).spec
         return NumberType(x.kind if type(x) is TracedNumber else int if type(x) is Dim else type(x))
 
     def item(self, x: Tensor) -> Any:
@@ -532,7 +534,7 @@ class Tracer(AbstractTracer):
         return None if known else self.text(self.size_number(dim), "int", spell)
 
     def text(self, value: Any, kind: str, spell: Callable[[Any], str]) -> str:
-        """A text that shows a value which only the graph knows (see `core.texts`)."""
+        """A text that shows a value which only the graph knows (see `core.placeholders`)."""
         return placeholder(value, kind, spell, self.root._texts)
 
     def reserve_names(self, names: Iterable[str]) -> None:
@@ -541,10 +543,7 @@ class Tracer(AbstractTracer):
 
     def fresh_size(self, base: str) -> Dim:
         """A new name for a size that depends on data."""
-        name, count = base, 0
-        while name in self._taken or name in self.sizes:
-            count += 1
-            name = f"{base}{count}"
+        name = free_name(base, self.known_names)
         self._taken.add(name)
         return Dim(name, self.owner)
 

@@ -137,3 +137,51 @@ def test_the_hint_fits_the_result(f, hint) -> None:
     with pytest.raises(GradientError, match="not a real tensor") as caught:
         ef.jacobian(f)(ef.ones(2))
     assert hint in str(caught.value)
+
+
+def _tree(d):
+    return {"y": d["a"] * d["b"].sum(), "z": (d["a"] ** 2).sum()}
+
+
+def test_both_modes_give_the_jacobian() -> None:
+    d = {"a": ef.tensor([1.0, 2.0]), "b": ef.tensor([[3.0], [4.0], [5.0]])}
+    whole = ef.jacobian(_tree)(d)
+    for one in (ef.jacfwd(_tree)(d), ef.jacrev(_tree)(d), ef.trace(ef.jacfwd(_tree))(d)):
+        for name in ("y", "z"):
+            for key in ("a", "b"):
+                got, want = one[name][key], whole[name][key]
+                assert got.shape == want.shape
+                np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+    pair = ef.jacfwd(lambda x, y: x * y, argnums=(0, 1))(X, X)
+    np.testing.assert_allclose(pair[0].numpy(), np.diag(X.numpy()))
+
+
+def test_forward_mode_refuses_what_it_cannot() -> None:
+    with pytest.raises(GradientError, match="jacfwd: an argument is complex"):
+        ef.jacfwd(lambda z: z.real)(ef.tensor([1j]))
+    with pytest.raises(GradientError, match="through greater, which has no derivative"):
+        ef.jacfwd(lambda x: (x > 1).astype(ef.float32))(X)
+
+
+def test_no_elements_of_one_of_them() -> None:
+    assert ef.jacobian(lambda x: x[:0])(X).shape == (0, *X.shape)
+    assert ef.jacrev(lambda x: ef.ones(2) * x.sum())(ef.zeros((0,))).shape == (2, 0)
+
+
+def test_a_rule_that_looks_at_values_is_called_for_each_row() -> None:
+    @ef.custom_vjp
+    def f(x):
+        return x * x
+
+    f.defvjp(lambda x: (x * x, x), lambda x, g: (2 * g * x if g.sum().item() > 0 else g * 0,))
+    np.testing.assert_allclose(ef.jacobian(f)(X).numpy(), np.diag(2 * X.numpy()))
+
+
+def test_forward_mode_draws_once() -> None:
+    ef.random.seed(0)
+    got = ef.jacfwd(lambda x, y: x * y * ef.random.normal(X.shape), (0, 1))(X, X)
+    ef.random.seed(0)
+    want = np.diag((X * ef.random.normal(X.shape)).numpy())
+    for one in got:
+        np.testing.assert_allclose(one.numpy(), want, rtol=1e-6)
+    assert ef.jacfwd(lambda x: ef.ones(2) * x.sum())(ef.zeros(0)).shape == (2, 0)

@@ -177,3 +177,37 @@ def test_a_closed_over_tangent_belongs_to_its_own_level() -> None:
 
     value, tangent = ef.jvp(f, (3.0,), (1.0,))
     assert (float(value), float(tangent)) == (31.0, 10.0)
+
+
+# --- linearize and hvp ---------------------------------------------------------------------------
+
+
+def test_linearize_runs_the_function_once() -> None:
+    calls = []
+
+    def f(x, y):
+        calls.append(1)
+        return both(x, y)
+
+    value, push = ef.linearize(f, X, Y)
+    np.testing.assert_array_equal(value["product"].numpy(), [4, 10, 18])
+    for scale in (1.0, 2.0):
+        tangents = (ef.ones(3) * scale, X)
+        want = ef.jvp(both, (X, Y), tangents)[1]
+        for name, pushed in push(*tangents).items():
+            np.testing.assert_allclose(pushed.numpy(), want[name].numpy(), rtol=1e-6)
+    assert calls == [1]
+    assert ef.linearize(lambda x: ef.ones(2), X)[1](X).tolist() == [0.0, 0.0]
+    with pytest.raises(GradientError, match="push: "):
+        push(X)
+
+
+def test_hvp_is_the_hessian_times_the_direction() -> None:
+    def f(x, y):
+        return (ef.sin(x) * y * y).sum()
+
+    x, y = X.astype(ef.float64), Y.astype(ef.float64)
+    got = ef.hvp(f, (x, y), (y, x))
+    blocks = ef.hessian(f, (0, 1))(x, y)
+    for row, one in zip(blocks, got, strict=True):
+        np.testing.assert_allclose(one.numpy(), (row[0] @ y + row[1] @ x).numpy(), rtol=1e-10)

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -288,6 +290,15 @@ def test_arguments_are_values_of_its_own() -> None:
         assert a.tolist() == [1.0, 2.0]
 
 
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """The collector off: its callbacks (Hypothesis has one) crash Python at the stack's end."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collector")
 def test_what_it_may_not_do() -> None:
     log: list[int] = []
 
@@ -306,6 +317,7 @@ def test_what_it_may_not_do() -> None:
         ef.trace(lambda x: ef.call(endless, x))(x)
 
 
+@pytest.mark.usefixtures("no_collector")
 def test_wherever_the_stack_of_python_ends_no_interpreter_stays() -> None:
     def endless(x):
         return ef.call(endless, x)

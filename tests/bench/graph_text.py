@@ -6,10 +6,8 @@ largest sizes; 1 is linear.
 
 from __future__ import annotations
 
-import gc
 import json
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +19,7 @@ from eagerflow.graph.verify import verify
 from eagerflow.pictures.contents import contents_of
 from eagerflow.pictures.svg import draw
 from eagerflow.types import TensorType
-from tests.bench.harness import arguments
+from tests.bench.harness import arguments, shortest
 
 SIZES = (1_000, 10_000, 100_000)
 BUDGET = 1.2  # of the exponent
@@ -70,19 +68,6 @@ def prepared(graph: Graph) -> Any:
     return other
 
 
-def seconds(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
-    """The shortest of some times, the collector off as while tracing."""
-    best = math.inf
-    for _ in range(repeats):
-        gc.collect()
-        gc.disable()
-        start = time.perf_counter()
-        work(graph)
-        best = min(best, time.perf_counter() - start)
-        gc.enable()
-    return best
-
-
 def main() -> None:
     """Measure, print the table, and write JSON if asked to."""
     options = arguments("Graphs: seconds by number of nodes").parse_args()
@@ -96,7 +81,7 @@ def main() -> None:
     for name, work in {**build, **WORK}.items():
         if options.only not in name:
             continue
-        times = [seconds(work, g, 1 if size > 50_000 else 3) for size, g in graphs.items()]
+        times = [shortest(work, g, 1 if size > 50_000 else 3) for size, g in graphs.items()]
         grows = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
         verdict = "ok" if grows <= BUDGET else "over"
         shown = " | ".join(f"{t:.4f}" for t in times)

@@ -114,10 +114,10 @@ def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads:
 _SOFTMAX = "(lambda e: e / e.sum(1, keepdims=True))(np.exp(x - x.max(1, keepdims=True)))"
 
 
-def contests(threads: int) -> list[Contest]:
+def contests(threads: int, *, smallest: bool = False) -> list[Contest]:
     """All, for a number of threads."""
     sizes = [((16,), "16"), ((1000,), "1e3"), ((100_000,), "1e5"), ((1_000_000,), "1e6")]
-    sizes.append(((10_000_000,), "1e7"))
+    sizes = sizes[:1] if smallest else [*sizes, ((10_000_000,), "1e7")]
     found = [
         chain(f"20 {what}, {text} f32", shape, code, nodes, threads)
         for what, code, nodes in (
@@ -125,7 +125,7 @@ def contests(threads: int) -> list[Contest]:
         )
         for shape, text in sizes
     ]  # fmt: skip
-    square = (1000, 1000)
+    square = (10, 10) if smallest else (1000, 1000)
     return [
         *found,
         op("exp", square, "np.exp(x)", "torch.exp(a)", threads),
@@ -134,10 +134,11 @@ def contests(threads: int) -> list[Contest]:
         op("sigmoid", square, "1 / (1 + np.exp(-x))", "torch.sigmoid(a)", threads),
         op("sum", square, "x.sum(1)", "torch.sum(a, 1)", threads),
         op("softmax", square, _SOFTMAX, "torch.softmax(a, 1)", threads),
-        op("softmax", (4096, 10), _SOFTMAX, "torch.softmax(a, 1)", threads),
+        op("softmax", (10 if smallest else 4096, 10), _SOFTMAX, "torch.softmax(a, 1)", threads),
     ]
 
 
 if __name__ == "__main__":
     options = arguments("Native kernels").parse_args()
-    run("Native kernels", installed(contests(options.threads), options), options)
+    table = contests(options.threads, smallest=options.smallest)
+    run("Native kernels", installed(table, options), options)

@@ -8,37 +8,35 @@ Run: ``python -m tests.bench.null_steps``; ``--ps 16 --steps 200``.
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.cluster.processes.local import LocalCluster
-from eagerflow.graph import Graph
 from tests.bench.harness import arguments
 
 
-def null_step(ps: int) -> Graph:
-    """Reads on all devices but the first, which adds them up, and an update of each."""
-    weights = [ef.Variable(1.0, device=f"cpu:{i + 1}") for i in range(ps)]
+def null_step(ps: int) -> Any:
+    """Reads at all parameter servers, which the worker adds up, and an update of each."""
+    weights = [ef.Variable(1.0, device=f"ps:{i}") for i in range(ps)]
 
     @ef.trace
     def step(x: Any) -> Any:
         reads = []
         for i, w in enumerate(weights):
-            with ef.device(f"cpu:{i + 1}"):
+            with ef.device(f"ps:{i}"):
                 reads.append(w * 1.0)
-        total = x
-        with ef.device("cpu:0"):
+        with ef.device("worker:0"):
+            total = x * 1.0
             for read in reads:
                 total = total + read
         for i, w in enumerate(weights):
-            with ef.device(f"cpu:{i + 1}"):
+            with ef.device(f"ps:{i}"):
                 w.assign_sub(total * 0.0)
         return total
 
-    return step.graph(ef.tensor(0.0))
+    return step
 
 
 def main() -> None:
@@ -48,21 +46,27 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     options = parser.parse_args()
     ps, steps = (1, 3) if options.smallest else (options.ps, options.steps)
-    with ef.config(cpu_devices=ps + 1):
-        tasks = {"cpu:0": "worker:0"} | {f"cpu:{i + 1}": f"ps:{i}" for i in range(ps)}
-        with LocalCluster({"worker": 1, "ps": ps}, ef.__version__, cpu_devices=ps + 1) as cluster:
-            graph = null_step(ps)
-            remote = cluster.load(graph, tasks)
-            seconds = []
-            for i in range(steps + steps // 4):
-                begin = perf_counter()
-                (total,) = remote.run([np.zeros((), np.float32)])
-                if i >= steps // 4:
-                    seconds.append(perf_counter() - begin)
-            assert total == ps
+    with ef.cluster.local({"worker": 1, "ps": ps}) as cluster:
+        step, x = null_step(ps), ef.tensor(0.0)
+        for _ in range(1 + steps // 4):
+            total = step(x)
+        before = {name: task.processor for name, task in cluster.tasks.items()}
+        begun, seconds = process_time(), []
+        for _ in range(steps):
+            begin = perf_counter()
+            total = step(x)
+            seconds.append(perf_counter() - begin)
+        client = (process_time() - begun) / steps * 1e3
+        used = {n: (t.processor - before[n]) / steps * 1e3 for n, t in cluster.tasks.items()}
+        assert total.item() == ps
     low, middle, high = np.percentile(np.array(seconds) * 1e3, [10, 50, 90])
-    print("| null step | median ms | p10 | p90 |\n|---|---|---|---|")
-    print(f"| 1 worker, {ps} ps | {middle:.2f} | {low:.2f} | {high:.2f} |")
+    each = sum(v for name, v in used.items() if name != "worker:0") / ps
+    print("| null step | median ms | p10 | p90 | processor ms: client | worker | each ps |")
+    print("|---|---|---|---|---|---|---|")
+    print(
+        f"| 1 worker, {ps} ps | {middle:.2f} | {low:.2f} | {high:.2f} | {client:.2f} "
+        f"| {used['worker:0']:.2f} | {each:.2f} |"
+    )
 
 
 if __name__ == "__main__":

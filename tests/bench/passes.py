@@ -8,10 +8,8 @@ write a result into a buffer that is there.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import math
-import time
 import timeit
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +21,7 @@ import eagerflow as ef
 from eagerflow.graph import Graph, Value
 from eagerflow.graph.passes import DEFAULT, optimise
 from eagerflow.types import TensorType
-from tests.bench.harness import arguments
+from tests.bench.harness import arguments, shortest
 
 SIZES = (1_000, 10_000, 100_000)
 EXPONENT, MICROSECONDS = 1.2, 40.0  # budgets, the latter for all passes together
@@ -69,19 +67,6 @@ WORK: dict[str, Callable[[Graph], Any]] = {
 }
 
 
-def seconds(work: Callable[[Any], Any], graph: Any, repeats: int) -> float:
-    """The shortest of some times, the collector off as while tracing."""
-    best = math.inf
-    for _ in range(repeats):
-        gc.collect()
-        gc.disable()
-        start = time.perf_counter()
-        work(graph)
-        best = min(best, time.perf_counter() - start)
-        gc.enable()
-    return best
-
-
 def measure_passes(options: argparse.Namespace) -> None:
     """Print the table of passes, and write JSON if asked to."""
     sizes = (10, 100) if options.smallest else SIZES
@@ -95,7 +80,7 @@ def measure_passes(options: argparse.Namespace) -> None:
         if options.only not in name:
             continue
         of = done if name == "all again" else graphs
-        times = [seconds(work, g, 1 if size > 50_000 else 3) for size, g in of.items()]
+        times = [shortest(work, g, 1 if size > 50_000 else 3) for size, g in of.items()]
         grows = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
         each = 1e6 * times[-1] / len(of[sizes[-1]].nodes)
         verdict = "ok" if grows <= EXPONENT and each <= MICROSECONDS else "over"

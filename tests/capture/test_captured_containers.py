@@ -77,6 +77,18 @@ def test_only_appended() -> None:
     assert found(lambda x: losses.append(x))["losses"] == "type"
 
 
+def test_set_and_appended() -> None:
+    """It is filled again with all that it held, so each item has to be as it was."""
+    losses: list[Any] = [1.0, 2.0]
+
+    def f(x):
+        losses[0] = x
+        losses.append(x)
+
+    got = found(f)
+    assert (got["losses"], got["losses[1]"]) == ("length", "number")
+
+
 def test_list_of_layers() -> None:
     layers = [SimpleNamespace(w=weight), SimpleNamespace(w=ef.tensor(1.0))]
 

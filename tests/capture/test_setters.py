@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.changes import watching
 from eagerflow.capture.collect import collect
 from tests.capture import settings_module
+from tests.capture.watching import watching
 
 # mypy: disable-error-code="no-untyped-def"
 

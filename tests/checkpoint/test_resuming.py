@@ -22,9 +22,9 @@ from tests.source_tree import ROOT
 STEPS = 20
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _no_server() -> Iterator[None]:
-    """The process that starts workers ends with each test, however long that takes."""
+    """The process that starts workers ends with these tests, however long that takes."""
     yield
     stop_server()
 

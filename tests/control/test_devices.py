@@ -247,6 +247,43 @@ def test_branches_on_different_devices_are_named_so():
         assert "dtype" not in text
 
 
+@pytest.mark.parametrize("ends", ["with a move", "as it was given"])
+def test_branches_that_end_on_different_devices_are_refused_in_a_scope_too(ends):
+    """Eagerly the result is where the chosen branch leaves it: no device of a graph is right."""
+
+    @ef.trace
+    def chosen(x):
+        with ef.device("cpu:1"):
+            doubled = x * 2.0
+            y = x if ends == "as it was given" else doubled.to("cpu:2")
+            if doubled.sum() > 1:
+                y = doubled + 1.0
+        return y
+
+    with ef.config(cpu_devices=3), pytest.raises(ef.errors.TraceError) as raised:
+        chosen(ef.ones(3))
+    text = str(raised.value)
+    assert "y is on different devices in two branches" in text
+    assert "f32[3]@cpu:1 from" in text
+    assert ("f32[3]@cpu:0" if ends == "as it was given" else "f32[3]@cpu:2") in text
+    assert "if doubled.sum() > 1" in text
+    assert "y = doubled + 1.0" in text
+    assert "x.to('cpu:1')" in text  # as the scope says
+
+
+def test_a_carry_that_goes_to_and_fro_in_a_scope_is_refused():
+    @ef.trace
+    def circles(x):
+        with ef.device("cpu:0"):
+            while x.sum() < 10:
+                x = (x * 2.0).to("cpu:1" if x.device.index == 0 else "cpu:0")
+        return x
+
+    message = "changes the device of the carry"
+    with ef.config(cpu_devices=2), pytest.raises(ef.errors.TraceError, match=message):
+        circles(ef.ones(3))
+
+
 def test_a_carry_that_changes_its_device_is_named_so():
     def moves(x):
         return ef.while_loop(lambda x: x.sum() < 10.0, lambda x: there(x * 2.0), x)

@@ -17,7 +17,14 @@ from eagerflow.cluster.machines.client import ClientMachine
 from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.messages import ErrorHead, Head, NumberHead, RunStep, Versions
+from eagerflow.cluster.protocol.messages import (
+    ErrorHead,
+    Head,
+    NumberHead,
+    RunStep,
+    Versions,
+    step_number,
+)
 from eagerflow.errors import EagerflowError
 
 VERSIONS: Final = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
@@ -81,6 +88,7 @@ class FakeCluster:
         self._random = random.Random(seed)
         self._failing, self._lease, self._stuck = failing, lease, stuck
         self._serial, self._connections, self._incarnations = count(), count(1), count(1)
+        self._steps = dict.fromkeys(sessions, 0)
         self._due: list[tuple[float, int, Any]] = []
         self._last: dict[Any, float] = {}  # of each direction of a connection
         self._wakes: dict[Any, float] = {}
@@ -143,6 +151,10 @@ class FakeCluster:
         if task is not None:
             message, rest = codec.read(frames)
             self._tell_server(name, task, ("message", str(wire), "client", message, rest))
+
+    def next_step(self, session: int) -> int:
+        self._steps[session] += 1
+        return step_number(session, self._steps[session])
 
     def ask(self, session: int, request: Any, *event: Any) -> None:
         self.answers[session, request] = []

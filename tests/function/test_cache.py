@@ -322,3 +322,20 @@ def test_code_that_asks_for_types_says_why_sizes_are_static() -> None:
     for size in (2, 3):
         f(ef.zeros(size))
     assert any("axis 0 of x = 3, because of type()" in text for text in f.traces[1].static)
+
+
+def test_a_training_step_finds_its_trace_by_the_form_of_the_call() -> None:
+    """Libraries tell variables apart with `id`: that is no reason to look at each argument."""
+    model = ef.nn.Linear(3, 2)
+    optimiser = ef.optim.Adam(model.trainable)
+    gradient = ef.value_and_grad(lambda x: (model(x) ** 2).mean(), wrt=model.trainable)
+
+    @ef.trace
+    def step(x):
+        loss, gradients = gradient(x)
+        optimiser.update(gradients)
+        return loss
+
+    step(ef.ones((4, 3)))
+    step(ef.ones((4, 3)))
+    assert len(step._lookup.direct) == 1

@@ -303,3 +303,23 @@ def test_a_strict_trace_shows_what_the_function_raises() -> None:
     with pytest.raises(ValueError, match="mine"):
         f(ef.tensor([1.0, 2.0]))
     assert v.tolist() == [1.0, 2.0]
+
+
+def test_a_graph_that_raises_where_the_function_does_not_is_told_of() -> None:
+    log = [0]
+
+    @ef.trace
+    def f(x):
+        log[0] = log[0] + 1
+        return x * 2
+
+    f(ef.ones(2))
+
+    def broken(*inputs):
+        raise ValueError("a defect")
+
+    (entry,) = f._lookup.cache.entries()
+    entry._run = broken
+    with pytest.warns(errors.TraceWarning, match="its graph raised ValueError"):
+        assert f(ef.ones(2)).tolist() == [2.0, 2.0]
+    assert log == [2]

@@ -6,10 +6,12 @@ import itertools
 import queue
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 import eagerflow as ef
+from eagerflow.capture.paths import AccessPath
 from eagerflow.errors import TraceError, TraceWarning
 
 
@@ -106,3 +108,25 @@ def test_what_an_object_of_c_keeps_of_an_argument_has_its_value() -> None:
     with pytest.warns(TraceWarning, match="a SimpleQueue has a state"):
         f(x)
     assert hidden.get().tolist() == [1.0, 2.0]
+
+
+# --- what it costs ------------------------------------------------------------------------------
+
+
+def _reads(count: int) -> int:
+    """How often something outside is read, where arguments and names of a tensor are so many."""
+    held = [ef.tensor([1.0])] * count
+    f = ef.trace(lambda *xs: [x + y for x, y in zip(xs, held, strict=True)])
+    right, reads = AccessPath.get, itertools.count()
+
+    def get(path: AccessPath, *start: Any) -> Any:
+        next(reads)
+        return right(path, *start)
+
+    with patch.object(AccessPath, "get", get):
+        f(*[ef.tensor([float(i)]) for i in range(count)])
+    return next(reads)
+
+
+def test_arguments_are_looked_for_outside_at_once() -> None:
+    assert 0 < _reads(40) < 5 * _reads(10)

@@ -251,7 +251,7 @@ def test_variables_that_rules_let_cross_are_told_of_once() -> None:
         f.place({"a": "cpu:1"})
     assert str(told[0].message) == (
         "variable 'v' f32[2]@cpu:0 is read on cpu:1 in every step: 8 bytes cross each time; "
-        "ef.move(..., 'cpu:1') moves variables there"
+        "ef.move(..., 'cpu:1') moves variables there, and ops in ef.colocate(variable) go along"
     )
     assert told[0].filename == __file__
     g = _reading(v, w)

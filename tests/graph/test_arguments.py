@@ -14,7 +14,7 @@ import eagerflow as ef
 from eagerflow.control.structured import all_nodes
 from eagerflow.errors import EagerflowError, GraphError
 from eagerflow.graph import Graph
-from eagerflow.graph.kinds import Reference
+from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 
 SUM = "axis=(0,), keepdims=False"

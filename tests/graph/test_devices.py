@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import eagerflow as ef
@@ -11,6 +11,7 @@ from eagerflow.errors import GraphError
 from eagerflow.graph import Graph
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.verify import verify
+from tests.exploring import examples
 from tests.programs.language import Program, Trait
 from tests.programs.strategies import Call, graph_of, programs
 
@@ -18,6 +19,7 @@ DEVICES = ("cpu:0", "cpu:1", "cpu:2")
 
 
 @given(programs(Trait.SMOOTH, depth=1), st.integers(0, 99), st.sampled_from(DEVICES))
+@settings(max_examples=examples(12))
 def test_a_node_that_is_put_elsewhere_is_refused(program: Program, which: int, device: str) -> None:
     """And mended by transfers, if its operands alone are elsewhere."""
     with ef.config(cpu_devices=3):

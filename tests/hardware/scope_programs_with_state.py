@@ -236,6 +236,41 @@ def a_while_loop_that_begins_elsewhere(wrap):
     return wrap(f)(x())
 
 
+# the predicate goes where the loop carries its value
+@program("2", "0>1 1>2 2>1 1>2 2>1 1>2 2>1",
+         traced="0>2 0>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2 1>2 2>1 1>2")  # fmt: skip
+def a_loop_whose_iterations_end_elsewhere(wrap):
+    def f(a):
+        with ef.device("cpu:1"):
+            while a.sum() < 40:
+                a = (a * 2).to("cpu:2")
+        return a
+
+    return wrap(f)(x())
+
+
+@program("2", "0>1 1>2", traced="0>1 1>2 1>0 1>2")
+def branches_that_both_end_elsewhere(wrap):
+    def f(a):
+        with ef.device("cpu:1"):
+            return (a * 2).to("cpu:2") if a.sum() > 1 else a.to("cpu:2")
+
+    return wrap(f)(x())
+
+
+@program("2 1", "0>1 1>2 2>1 1>2 2>1 2>1", traced="0>1 1>2 1>2 2>1 1>2 2>1 2>1")
+def what_a_scan_stacks(wrap):
+    def f(a):
+        def step(total, i):
+            total = (total + i).to("cpu:2")
+            return total, total
+
+        with ef.device("cpu:1"):
+            return ef.scan(step, a[0], ef.arange(2.0))
+
+    return wrap(f)(x())
+
+
 @program("1", "0>1 0>1")
 def what_a_loop_does_not_change_moves_once(wrap):
     def f(a, b):

@@ -204,9 +204,11 @@ def test_transfers() -> None:
     [lambda a, b: a + b, lambda a, b: a @ b, lambda a, b: ef.stack([a, b]), ef.maximum],
 )
 def test_mixed_devices_are_an_error(combine) -> None:
-    a, b = ef.ones(2, device="cpu:1"), ef.ones(2)
+    a, b = ef.ones(2, device="cpu:1"), ef.ones(2)  # the line that put it there
     with pytest.raises(errors.DeviceError, match="operands sit on different devices") as caught:
         combine(a, b)
+    assert "cpu:1: tensors were put there last at" in str(caught.value)
+    assert "# the line that put it there" in str(caught.value)
     assert "f32[2]@cpu:1" in str(caught.value)
     assert "f32[2]@cpu:0" in str(caught.value)
     assert ".to('cpu:1')" in str(caught.value)

@@ -67,5 +67,6 @@ def partitioned_step() -> Graph:
 
 
 if __name__ == "__main__":
-    STORED.write_text(str(to_svg(partitioned_step(), types=False)) + "\n")
+    drawn = str(to_svg(partitioned_step(), types=False))
+    STORED.write_text(drawn.replace(f"{ROOT}/", "") + "\n")
     print(f"wrote {STORED.relative_to(ROOT)}")

@@ -23,9 +23,9 @@ import eagerflow as ef
 from eagerflow.dims import symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, loop_of
 from eagerflow.graph.signatures import is_number
+from eagerflow.graph.value_types import NumberType
 from eagerflow.placement.check import verify_cut
 from eagerflow.placement.demand import Demand
 from eagerflow.runtime.rendezvous.keys import Key
@@ -264,7 +264,7 @@ def check(graph: Graph, inputs: Sequence[Any], reset: Callable[[], object] = lam
 
 
 @given(programs(), calls(1, 2, 3, count=1), st.integers(0, 3))
-@settings(max_examples=examples(25))
+@settings(max_examples=examples(15))
 def test_random_programs(program: Program, made: list[Call], salt: int) -> None:
     with ef.config(cpu_devices=4), np.errstate(all="ignore"):
         try:

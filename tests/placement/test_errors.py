@@ -95,11 +95,11 @@ ROWS = {
                      ("a dict from patterns to devices",)),
     # patterns that place nothing
     "nothing of that name": Row(
-        lambda at: placed({"layer0/*": "cpu:1"}), "'layer0/\\*' matches nothing in two_layers",
-        ("'layer0/\\*': cpu:1", "scopes such as encoder/layer0,", "'\\*\\*/name' matches at any"),
+        lambda at: placed({"/layer0/*": "cpu:1"}), "'/layer0/\\*' matches nothing in two_layers",
+        ("'/layer0/\\*': cpu:1", "such as encoder/layer0,", "begins at the outermost scope"),
     ),
     "misspelt": Row(lambda at: placed({"encoder/lair0": "cpu:1"}), "'encoder/lair0' matches noth",
-                    ("scopes such as encoder/layer", "at: .*test_errors")),
+                    ("scopes and nodes such as encoder/layer", "at: .*test_errors")),
     "no scopes": Row(lambda at: placed({"encoder": "cpu:1"}, ef.exp), "'encoder' matches nothing",
                      ("it has no scopes", "ef.name_scope")),
     "state alone": Row(

@@ -49,6 +49,36 @@ def _chooses_in_a_loop(x: Any) -> Any:
     return x
 
 
+def test_what_a_scope_says_is_the_reason() -> None:
+    variable = ef.Variable(ef.ones(2), device="cpu:3")
+
+    def f(x: Any) -> Any:
+        with ef.device("cpu:1"):
+            doubled = x * 2.0
+        with ef.colocate(variable):
+            total = ef.sum(doubled)
+        return total * ef.ones(2, device="cpu:3")
+
+    traced = ef.trace(f)
+    traced(X)
+    graph = traced.graph(X)
+    reasons = {node.op: node.reason for node in graph.nodes[:-1]}
+    assert reasons["multiply"] == "scope cpu:1"
+    assert reasons["sum"] == "colocation on cpu:3"
+    assert graph.nodes[-1].reason.startswith("where its operands are: %sum on cpu:3")
+
+    def loss(x: Any) -> Any:
+        with ef.device("cpu:1"):
+            return ef.sum(ef.exp(x))
+
+    slope = ef.trace(ef.grad(loss))
+    slope(X)
+    (derivative,) = [
+        n for n in slope.graph(X).nodes if n.forward is not None and n.op == "multiply"
+    ]
+    assert derivative.reason == "scope cpu:1, as for the op whose derivative it is part of"
+
+
 def _loops_elsewhere(x: Any) -> Any:
     with ef.device("cpu:1"):
         x = x + 0

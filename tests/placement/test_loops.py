@@ -139,6 +139,30 @@ def lists(f: Any, *args: Any) -> set[str]:
     return {str(v.device) for v in values if str(v.type) == "list[]"}
 
 
+def test_what_branches_make_stays_there() -> None:
+    def f(x: Any) -> Any:
+        with ef.name_scope("a"):
+            y = ef.exp(x) if ef.sum(x) > 0 else ef.sin(x)
+            z = y * y
+        return ef.sum(z)
+
+    for g in (f, ef.grad(f)):
+        traced = placed(g, {"a": "cpu:1"}, X)
+        assert crossings(traced) == [("f32[4,2]", "cpu:1", ""), ("f32[4,2]", "cpu:0", "")]
+
+
+def test_what_one_branch_makes_elsewhere_comes_back() -> None:
+    def f(x: Any) -> Any:
+        if ef.sum(x) > 0:
+            with ef.name_scope("a"):
+                x = ef.exp(x)
+        return x * 2.0
+
+    for x in (X, -X):
+        traced = placed(f, {"a": "cpu:1"}, x)
+        assert [kind for kind, target, _ in crossings(traced) if target == "cpu:0"] == ["f32[4,2]"]
+
+
 def test_what_a_loop_keeps_for_its_gradient_stays_with_it() -> None:
     f = placed(slope(grows), {"loop": "cpu:1"}, X)
     assert lists(f, X) == {"cpu:1"}

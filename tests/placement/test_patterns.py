@@ -29,12 +29,20 @@ MATCHES = [
     ("encoder/", "encoder/exp", True),
     ("/encoder", "encoder/exp", True),
     ("encoder", "encoders/exp", False),
-    ("encoder", "model/encoder/exp", False),  # patterns begin at the outermost scope
+    ("encoder", "model/encoder/exp", True),  # at any depth
+    ("encoder/*", "model/encoder/layer0/exp", True),
+    ("encoder/*", "model/encoder", False),
+    ("encoder/exp", "model/encoder/layer0/exp", False),  # but its parts in a row
+    ("/encoder", "model/encoder/exp", False),  # a slash in front: at the outermost scope
+    ("/*/encoder", "model/encoder/exp", True),
+    ("/**/encoder", "model/encoder/exp", True),
     ("**/encoder", "model/encoder/exp", True),
     ("**/encoder", "encoder/exp", True),
     ("*/encoder", "encoder/exp", False),
     ("*/exp", "encoder/exp", True),
-    ("*/exp", "encoder/layer0/exp", False),
+    ("*/exp", "encoder/layer0/exp", True),
+    ("/*/exp", "encoder/layer0/exp", False),
+    ("exp", "encoder/layer0/exp", True),
     ("**/exp", "encoder/layer0/exp", True),
     ("**/exp*", "encoder/layer0/exp_12", True),
     ("encoder/**/exp", "encoder/exp", True),
@@ -62,7 +70,8 @@ def slow(pattern: str, path: str) -> bool:
     for part in parts:
         one = translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
         text += "(?:[^/]+/)*" if part == "**" else f"{one.replace('.', '[^/]', one == '.')}/"
-    return re.match(text, f"{path}/") is not None
+    before = "" if pattern.startswith("/") else "(?:[^/]+/)*"
+    return re.match(before + text, f"{path}/") is not None
 
 
 PARTS = st.sampled_from(["a", "b", "ab", "*", "a*", "*b", "**"])
@@ -70,13 +79,15 @@ NAMES = st.sampled_from(["a", "b", "ab", "ba", "aab"])
 
 
 @given(
-    st.lists(st.lists(PARTS, min_size=1, max_size=4), min_size=1, max_size=5),
+    st.lists(
+        st.tuples(st.booleans(), st.lists(PARTS, min_size=1, max_size=4)), min_size=1, max_size=5
+    ),
     st.lists(st.lists(NAMES, min_size=1, max_size=4), max_size=5),
 )
 def test_many_at_once_match_as_each_alone(
-    patterns: list[list[str]], paths: list[list[str]]
+    patterns: list[tuple[bool, list[str]]], paths: list[list[str]]
 ) -> None:
-    texts = list(dict.fromkeys("/".join(parts) for parts in patterns))
+    texts = list(dict.fromkeys("/" * first + "/".join(parts) for first, parts in patterns))
     tree = Patterns(texts)
     for path in ("/".join(names) for names in paths):
         assert set(tree.of(node(path))) == {text for text in texts if slow(text, path)}
@@ -88,6 +99,7 @@ def test_ranks() -> None:
     assert sorted(order, key=rank_of) == order
     assert rank_of("**/encoder") == rank_of("encoder")
     assert rank_of("a/*") == rank_of("*/a")
+    assert rank_of("encoder") < rank_of("/encoder") < rank_of("encoder/*")
 
 
 def test_each_scope_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +115,11 @@ def test_each_scope_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tree = Patterns([f"layer{i}/*" for i in range(1000)])
     for i in range(1000):
         assert tree.of(node(f"layer{i % 10}/exp_{i}")) == (f"layer{i % 10}/*",)
-    assert steps <= 10 + 1000  # one for each scope, one for each node: not one for each pattern
+    # for each scope, and for each node, from its beginning, from within, and from its scope
+    assert steps <= 3 * (10 + 1000)  # not one for each pattern
 
 
 def test_inner_nodes_have_whole_scopes() -> None:
     graph = Graph.parse('graph f(%x: f32[n]) { %y = exp(%x) : f32[n] in "a/b" return %y }')
-    assert Patterns(["a", "b", "a/b/y", "**/y", "a/y"]).of(graph.nodes[0]) == ("a", "a/b/y", "**/y")
+    matching = Patterns(["a", "/b", "a/b/y", "y", "a/y"]).of(graph.nodes[0])
+    assert matching == ("a", "a/b/y", "y")

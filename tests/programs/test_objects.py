@@ -80,6 +80,7 @@ def check(program: Sequence[Line], changes: Sequence[Sequence[int]], fails: bool
 @example(program=[Line(what=55, guard=0), Line(what=26, guard=0)], changes=[[], [], [10]])
 @example(program=[Line(what=80, guard=0), Line(what=79, guard=0)], changes=[[], [], []])
 @example(program=[Line(what=80, guard=6)], changes=[[], [], [2]])
+@example(program=[Line(what=150), Line(what=151)], changes=[[], [], []])
 @given(_LINES, _CHANGES)
 @settings(max_examples=examples(60))
 def test_programs(program: list[Line], changes: list[list[int]]) -> None:

@@ -81,6 +81,8 @@ class _Jumps:
             if flags:
                 if rest:
                     statements.append(self._guarded(self.block(rest, brk, cont), flags, node))
+                    if flags == [_RETURNED] and _returns(rest):  # whichever of them it was
+                        statements.append(_assign(_RETURNED, ast.Constant(True), node))
                 return statements
         return statements
 
@@ -181,6 +183,11 @@ def _ends(body: Sequence[ast.stmt]) -> bool:
         or _is_endless(s)
         for s in body
     )
+
+
+def _returns(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block ends by a `return`, or an exception."""
+    return _ends(body) and not any(_jumps(s, ast.Break) or _jumps(s, ast.Continue) for s in body)
 
 
 def _is_endless(node: ast.stmt) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, final
 from weakref import WeakSet
 
 from eagerflow.autograph.tracking.blocks import tracer_here
-from eagerflow.autograph.values.texts import is_symbolic
+from eagerflow.autograph.values.formatting import is_symbolic
 from eagerflow.capture.library import is_library
 from eagerflow.errors import EagerflowError
 from eagerflow.ops.state import callbacks

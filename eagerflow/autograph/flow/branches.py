@@ -421,6 +421,8 @@ class Branches:
         else:
             what, hint = f"{location.text} is", "give it the same structure in both"
         hint += ": None or an object cannot be chosen by a tensor"
+        if a is None or b is None:
+            hint += ". For None keep a tensor, such as zeros, and beside it whether it counts"
         both = isinstance(a, str) and isinstance(b, str)
         return TraceError(
             f"{what} something else in each branch of an `if` on a tensor",

@@ -2,7 +2,7 @@
 
 `any`, `all`, `sum`, `max`, `min`, `pow`, `type`, `list`, `print`, `id` and `next`. For `range`,
 `zip`, `enumerate` and `reversed` see `autograph/flow/iterables.py`, for those of texts
-`autograph/values/texts.py`.
+`autograph/values/formatting.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 import operator as operators
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -23,13 +23,13 @@ from eagerflow.autograph.flow.branches import choose, if_, not_, or_
 from eagerflow.autograph.flow.iterables import AbstractSource, as_source
 from eagerflow.autograph.flow.loops import for_
 from eagerflow.autograph.tracking.blocks import as_test, refuse_reached, tracer_here
+from eagerflow.autograph.values.formatting import is_symbolic
 from eagerflow.autograph.values.lists import Grown
-from eagerflow.autograph.values.texts import is_symbolic
 from eagerflow.core import interpreter
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.core.texts import has_placeholder
-from eagerflow.dims import spelled
+from eagerflow.dims import Dim, maximum, minimum, spelled
 from eagerflow.dims.asked import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
@@ -133,6 +133,8 @@ def _extreme(
         items: as Python's takes them.
         options: likewise.
     """
+    if not options and set(map(type, items)) == {Dim, int}:
+        return reduce(minimum if plain is builtins.min else maximum, items)
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
     source = _rows_of(items[0]) if len(items) == 1 else None

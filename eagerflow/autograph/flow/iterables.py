@@ -14,8 +14,8 @@ from eagerflow.autograph.conversion.convert import call, operator
 from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.lists import Grown
 from eagerflow.core import interpreter
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, same
 from eagerflow.dims.asked import asked

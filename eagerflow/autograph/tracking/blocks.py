@@ -12,8 +12,8 @@ from eagerflow.autograph.tracking.unbound import early_read, unbound_reason
 from eagerflow.capture.paths import Location
 from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.convert import tensor_of
-from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.tracing.arrays import TracedArray

@@ -7,8 +7,8 @@ from typing import Any
 from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.core import tree
 from eagerflow.core.convert import tensor_of
+from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.core.texts import has_placeholder
 from eagerflow.dims import symbols
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.ops.creation.arrays import zeros

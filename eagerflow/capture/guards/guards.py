@@ -43,9 +43,6 @@ class Guards:
         self._structures: Structures | None = None
         self._renew()
 
-    def __len__(self) -> int:
-        return len(self._guards)
-
     def __iter__(self) -> Any:
         return iter(self._guards)
 

@@ -22,7 +22,6 @@ A guard is an access path, a kind and what is expected there:
 ``content``     an array with equal elements
 ``absent``      no such global name, or an enclosing name that is not bound
 ``unshadowed``  no names of these in an instance
-``bare``        a partial without attributes
 ==============  ===============================================================================
 """
 
@@ -30,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
@@ -97,7 +96,7 @@ def same_code(function: Any, expected: tuple[CodeType, ref[Any], int]) -> bool:
 
 def flat(value: Any) -> list[Any]:
     """The items in order, those of a dict with their keys."""
-    if isinstance(value, dict):
+    if isinstance(value, (dict, MappingProxyType)):
         return [x for item in value.items() for x in item]
     return list(value)
 
@@ -148,7 +147,6 @@ KINDS: Final = {
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
     "unshadowed": _Kind("not {x}.keys().isdisjoint({e})"),
-    "bare": _Kind("not is_bare({x})", lambda _: None, "has attributes"),
 }  # fmt: skip
 
 

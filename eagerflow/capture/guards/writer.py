@@ -13,7 +13,7 @@ from typing import Any, Final, final
 
 from eagerflow.capture.equality import content_of, same_items, same_value
 from eagerflow.capture.guards.kinds import KINDS, Guard, flat, same_code
-from eagerflow.capture.paths import AccessPath, Root, instance_dict, is_bare, read_item
+from eagerflow.capture.paths import AccessPath, Root, instance_dict, read_item
 
 #: how an access path is read, given the name of the variable that holds its owner
 _READ: Final = {
@@ -36,7 +36,7 @@ class Writer:
         self.names: dict[str, Any] = {
             "own": instance_dict, "item": read_item, "bound": _bound, "same": _same, "flat": flat,
             "same_value": same_value, "same_items": same_items, "same_code": same_code,
-            "content_of": content_of, "is_bare": is_bare, "tuple_item": tuple.__getitem__,
+            "content_of": content_of, "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[AccessPath | Root, str] = {}
 

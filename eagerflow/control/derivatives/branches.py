@@ -17,7 +17,7 @@ from eagerflow.control.derivatives.sinks import Sink
 from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.dims import Size
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import ValueSpec
+from eagerflow.graph.value_types import ValueSpec
 from eagerflow.runtime.replay import replay
 
 

@@ -8,13 +8,13 @@ from typing import Any, final
 from eagerflow.control.derivatives.joint import Gradient, close_constants
 from eagerflow.control.structured import Structured
 from eagerflow.core.convert import scalar
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
-from eagerflow.dims import Size, substitute, symbols
+from eagerflow.dims import Size, symbols
 from eagerflow.graph.ir import Graph, Value
-from eagerflow.graph.kinds import NumberType, ValueSpec, ValueType
 from eagerflow.graph.passes.prune import prune
+from eagerflow.graph.value_types import NumberType, ValueSpec, ValueType
 from eagerflow.hardware import as_device
 from eagerflow.ops.state.lists import list_new, list_pop, list_push
 from eagerflow.tracing.tracer import Tracer, current_tracer
@@ -128,13 +128,12 @@ def names_in(kinds: Sequence[ValueSpec]) -> frozenset[str]:
     return frozenset[str]().union(*(symbols(k.shape) for k in kinds))
 
 
-def zeros_of(kind: ValueSpec, sizes: Mapping[str, Size] | None = None) -> Tensor:
+def zeros_of(kind: ValueSpec) -> Tensor:
     """The cotangent zero of a value of that type."""
     assert isinstance(kind, TensorSpec)
     if kind.dtype is LIST:
         return list_new(kind.device)
-    shape = tuple([substitute(d, sizes or {}) for d in kind.shape])
-    return functions["zeros"](shape, dtype=kind.dtype, device=kind.device)
+    return functions["zeros"](kind.shape, dtype=kind.dtype, device=kind.device)
 
 
 def flowing_gradients(gradients: Sequence[Gradient], values: Sequence[Any]) -> list[Any]:

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple, final
 from eagerflow.autodiff.backward import Cotangent, add_at, search
 from eagerflow.autodiff.tape import Link, Tape
 from eagerflow.control.structured import names_of
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.interpreter import installed
 from eagerflow.core.op import find_op, functions, get_op
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, symbols
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.edit import copy_node, named_sizes, needed
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.runtime.replay import replay
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import Shape

@@ -23,8 +23,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size
 from eagerflow.graph.edit import clone
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.signatures import is_read
+from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.runtime.replay import replay
 from eagerflow.types import TensorSpec
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from eagerflow.autodiff.backward import Cotangent, add, dense
 from eagerflow.control.derivatives.building import zeros_of
 from eagerflow.control.derivatives.joint import Gradient
+from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.op import functions
-from eagerflow.core.slices import IndexedSlices
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, substitute, symbols
-from eagerflow.graph.kinds import ValueSpec
+from eagerflow.graph.value_types import ValueSpec
 from eagerflow.ops.state.lists import list_concat, list_new, list_push
 from eagerflow.types import LIST, TensorSpec
 

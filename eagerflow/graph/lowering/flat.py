@@ -8,8 +8,8 @@ from typing import Any, final
 from eagerflow.dims import Dim, Size, same
 from eagerflow.graph.edit import lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.scopes import free_name
+from eagerflow.graph.value_types import ValueType
 from eagerflow.types import TensorType
 
 

@@ -8,6 +8,7 @@ from typing import Any, final
 from eagerflow.errors import GraphError
 from eagerflow.graph.edit import lone_names, sizes_named_by
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.signatures import lead_of
 
 #: a frame path: the frames and branches around, ("frame", name) and (predicate, port)
 FramePath = tuple[tuple[Any, Any], ...]
@@ -37,11 +38,16 @@ class FramePaths:
             for i, value in enumerate(node.outputs):
                 self.values[value] = self._after(node, path, i)
 
+    def behind(self, node: Node) -> FramePath:
+        """The frame path of what waits for a node."""
+        leaves = lead_of(node.op) == "leave"
+        return self.values[node.outputs[0]] if leaves else self.nodes[node]
+
     def _deepest(self, node: Node) -> FramePath:
         deepest: FramePath = ()
         around = [self.values[v] for v in node.inputs]
-        around += [self._left(n) for n in node.control_inputs]
-        if node.op == "Merge":
+        around += [self.behind(n) for n in node.control_inputs]
+        if lead_of(node.op) == "join":
             return self._merged(node, around)
         for path in around:
             longer, shorter = (path, deepest) if len(path) > len(deepest) else (deepest, path)
@@ -58,16 +64,13 @@ class FramePaths:
             raise GraphError(f"&{node.name} merges what comes from no branch")
         return first[:-1]
 
-    def _left(self, node: Node) -> FramePath:
-        """The frame path of the nodes that wait for a node."""
-        return self.values[node.outputs[0]] if node.op == "Exit" else self.nodes[node]
-
     def _after(self, node: Node, path: FramePath, port: int) -> FramePath:
-        if node.op == "Switch":
+        lead = lead_of(node.op)
+        if lead == "branch":
             return (*path, (node.inputs[1], port))
-        if node.op == "Enter":
+        if lead == "enter":
             return (*path, ("frame", node.attrs["frame"]))
-        if node.op == "Exit":
+        if lead == "leave":
             if not loop_of(path):
                 raise GraphError(f"&{node.name} is in no loop")
             return loop_of(path)[:-1]
@@ -86,6 +89,11 @@ def is_pivot(node: Node) -> bool:
     return node.op == "Identity" and not node.control_inputs
 
 
+def is_for_first_iteration(node: Node) -> bool:
+    """Whether it brings a value into a loop that the second iteration does not see."""
+    return lead_of(node.op) == "enter" and not node.attrs.get("invariant")
+
+
 def find_size_values(graph: Graph, paths: FramePaths) -> dict[Node, list[Value]]:
     """For each node the values from whose shapes the sizes that it names are read.
 
@@ -102,8 +110,7 @@ def find_size_values(graph: Graph, paths: FramePaths) -> dict[Node, list[Value]]
             there = size_value(named.get(name, ()), paths.nodes[node], paths)
             if there is not None:
                 size_values.setdefault(node, []).append(there)
-        once = node.op == "Enter" and not node.attrs.get("invariant")  # for the first iteration
-        if node.op != "constant" and not once:
+        if node.op != "constant" and not is_for_first_iteration(node):
             for value in node.outputs:
                 for name in lone_names(value.type):
                     named.setdefault(name, []).append(value)

@@ -13,9 +13,9 @@ from typing import final
 
 from eagerflow.graph.ir import Node
 from eagerflow.graph.lowering.frame_paths import FramePath, loop_of
-from eagerflow.graph.lowering.late_reads import late_reads
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.passes.rewrite import effect_of, is_pure
+from eagerflow.graph.signatures import late_reads, lead_of
 
 
 @final
@@ -49,7 +49,7 @@ class Levels:
                     other in single or other in late or self._paths[other] != path
                 )
                 level = max(level, levels[other] + apart)
-        if node.op == "Exit":  # what leaves a loop has waited for its whole carry
+        if lead_of(node.op) == "leave":  # what leaves a loop has waited for its whole carry
             level = max(level, self._loops[_frames(loop_of(path))])
         levels[node] = level
         self._paths[node] = path
@@ -57,6 +57,11 @@ class Levels:
         for i in range(1, len(frames) + 1):
             self._loops[frames[:i]] = max(level, self._loops.get(frames[:i], 0))
         return level
+
+
+def has_level(node: Node) -> bool:
+    """Whether its level depends on other partitions, and so is an attribute of it."""
+    return lead_of(node.op) in ("receive", "leave")
 
 
 def _frames(path: FramePath) -> tuple[str, ...]:

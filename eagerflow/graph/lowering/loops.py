@@ -8,7 +8,6 @@ from typing import Any, Final, final
 from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.graph.edit import in_sizes, lone_names, named_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, ValueType
 from eagerflow.graph.lowering.flat import (
     Gate,
     axes_of,
@@ -17,6 +16,7 @@ from eagerflow.graph.lowering.flat import (
 )
 from eagerflow.graph.lowering.parts import LoweredPart
 from eagerflow.graph.passes.rewrite import is_pure
+from eagerflow.graph.value_types import NumberType, ValueType
 from eagerflow.hardware import as_device
 from eagerflow.types import DTYPES, LIST, TensorType
 

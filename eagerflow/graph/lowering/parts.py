@@ -7,10 +7,10 @@ from typing import Any, final
 
 from eagerflow.graph.edit import in_sizes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import ValueType
 from eagerflow.graph.lowering.flat import FlatGraph, Gate, first_teller, sizes_of, used_inputs
 from eagerflow.graph.passes.rewrite import is_pure
 from eagerflow.graph.signatures import is_control
+from eagerflow.graph.value_types import ValueType
 
 #: gives outputs and the effects before them, of a branch at a path, for operands and the predicate
 BranchBuilder = Callable[[Gate, Sequence[Value], Value], tuple[Sequence[Value], list[Node]]]

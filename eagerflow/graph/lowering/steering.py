@@ -7,8 +7,8 @@ from typing import Final
 
 from eagerflow.errors import DTypeError, GraphError
 from eagerflow.graph.ir import Node
-from eagerflow.graph.kinds import NumberType, ValueSpec
 from eagerflow.graph.signatures import is_together, kind_of, signature
+from eagerflow.graph.value_types import NumberType, ValueSpec
 from eagerflow.types import TensorSpec
 
 _INT: Final = NumberType(int)
@@ -19,7 +19,7 @@ def is_steering(op: str) -> bool:
     return kind_of(op) == "steering"
 
 
-@signature("Switch", kind="steering", operands=2, host_inputs=(1,))
+@signature("Switch", kind="steering", leads="branch", operands=2, host_inputs=(1,))
 def _switch(node: Node) -> Sequence[ValueSpec]:
     value, predicate = [v.spec for v in node.inputs]
     if not isinstance(predicate, TensorSpec) or predicate.shape or predicate.dtype.is_inexact:
@@ -27,7 +27,7 @@ def _switch(node: Node) -> Sequence[ValueSpec]:
     return [value] * len(node.outputs)
 
 
-@signature("Merge", kind="steering")
+@signature("Merge", kind="steering", leads="join")
 def _merge(node: Node) -> Sequence[ValueSpec]:
     """Sizes that differ between the inputs are as the node says."""
     (kind,) = [v.spec for v in node.outputs]
@@ -38,21 +38,21 @@ def _merge(node: Node) -> Sequence[ValueSpec]:
     return [kind]
 
 
-@signature("Enter", kind="steering", operands=1)
+@signature("Enter", kind="steering", leads="enter", operands=1)
 def _enter(node: Node) -> Sequence[ValueSpec]:
     if not isinstance(node.attrs.get("frame"), str):
         raise GraphError("Enter needs the attribute 'frame'")
     return [node.inputs[0].spec]
 
 
-@signature("Exit", kind="steering", operands=1)
+@signature("Exit", kind="steering", leads="leave", operands=1)
 def _exit(node: Node) -> Sequence[ValueSpec]:
     (kind,) = [v.spec for v in node.outputs]
     _alike(node, node.inputs[0].spec, kind)
     return [kind]
 
 
-@signature("NextIteration", kind="steering", operands=1)
+@signature("NextIteration", kind="steering", leads="repeat", operands=1)
 def _next(node: Node) -> Sequence[ValueSpec]:
     return []
 
@@ -70,7 +70,7 @@ def _slice(node: Node) -> Sequence[ValueSpec]:
     return [values.like(shape=values.shape[1:])]
 
 
-@signature("Send", kind="steering", needs="edge to", takes="shape")
+@signature("Send", kind="steering", leads="send", needs="edge to", takes="shape")
 def _send(node: Node) -> Sequence[ValueSpec]:
     """Sends its operand, or without one says that what it waits for has run."""
     if len(node.inputs) > 1:
@@ -78,7 +78,7 @@ def _send(node: Node) -> Sequence[ValueSpec]:
     return []
 
 
-@signature("Recv", kind="steering", needs="edge source", takes="level", operands=0)
+@signature("Recv", kind="steering", leads="receive", needs="edge source", takes="level", operands=0)
 def _recv(node: Node) -> Sequence[ValueSpec]:
     return [v.spec for v in node.outputs]
 

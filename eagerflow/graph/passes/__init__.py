@@ -11,13 +11,14 @@ from typing import Final, final
 
 from eagerflow import settings
 from eagerflow.core.op import find_op
-from eagerflow.graph.ir import Graph, Value
+from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes.cse import cse, share
 from eagerflow.graph.passes.donate import donate
 from eagerflow.graph.passes.fold import fold
 from eagerflow.graph.passes.prune import prune
 from eagerflow.graph.passes.rewrite import Change, Origin, Pass, Report, is_large
 from eagerflow.graph.passes.simplify import has_rules, simplify
+from eagerflow.graph.signatures import is_constant
 from eagerflow.graph.verify import verify
 
 __all__ = [
@@ -145,7 +146,7 @@ class _Work:
         for node in graph.nodes:
             if not node.outputs or not read.issuperset(node.outputs):
                 self.without.discard(prune)
-            if node.op != "constant" and all(map(_is_constant, node.inputs)):
+            if node.op != "constant" and all(map(is_constant, node.inputs)):
                 self.without.discard(fold)
             if node.reuses is not None or any(map(is_large, node.outputs)):
                 self.without.discard(donate)
@@ -154,7 +155,3 @@ class _Work:
                     self.without -= {prune, cse}  # loops carry values that nothing reads, or twice
                     if inner not in self._known:
                         self._see(inner)
-
-
-def _is_constant(value: Value) -> bool:
-    return value.node is not None and value.node.op == "constant"

@@ -13,10 +13,10 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.graph.edit import flat_items
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, Reference, ValueType
 from eagerflow.graph.number_ops import NUMBER_OPS
 from eagerflow.graph.passes.rewrite import Form, Report, Rewriter, is_pure, shown
 from eagerflow.graph.text.constants import has_values
+from eagerflow.graph.value_types import NumberType, Reference, ValueType
 from eagerflow.hardware import Device, as_device
 from eagerflow.types import LIST, TensorType
 

@@ -10,11 +10,13 @@ from typing import Any, Final, NamedTuple, final
 from eagerflow.core.op import find_op
 from eagerflow.graph.edit import with_graphs
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType
 from eagerflow.graph.signatures import kind_of
+from eagerflow.graph.value_types import NumberType
 from eagerflow.source import Source
+from eagerflow.types import TensorType
 
-_LARGE: Final = 1 << 16  # bytes
+#: bytes of an array from which on it costs more to get new memory than to look for old
+LARGE: Final = 1 << 16
 #: effects on state, from the weakest
 RANKS: Final = ("pure", "reads", "writes", "fence", "blocks")
 
@@ -43,7 +45,13 @@ def is_large(value: Value) -> bool:
     kind = value.type
     if isinstance(kind, NumberType) or any(type(d) is not int for d in kind.shape):
         return False
-    return prod(kind.shape) * kind.dtype.itemsize >= _LARGE
+    return prod(kind.shape) * kind.dtype.itemsize >= LARGE
+
+
+def may_be_large(kind: TensorType) -> bool:
+    """Whether values of a type are that large, perhaps, where sizes are not known."""
+    sizes = [size for size in kind.shape if type(size) is int]
+    return len(sizes) < len(kind.shape) or prod(sizes) * kind.dtype.itemsize >= LARGE
 
 
 def shown(node: Node) -> str:
@@ -274,7 +282,7 @@ def _make(
         new = Node(
             op, name, tuple([values[v] for v in inputs]), dict(attrs), (), before,
             node.device, node.because, node.scope, node.source, forward=node.forward,
-            leeway=node.leeway,
+            within=node.within,
         )  # fmt: skip
         outputs = (own[i],) if several else own
         # an output that gets another number keeps the name that it had

@@ -24,9 +24,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from eagerflow.atomic_files import replaced
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import GraphError, GraphFileError
-from eagerflow.files import replaced
 from eagerflow.graph.devices import move_operands
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.text import constants

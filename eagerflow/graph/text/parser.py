@@ -11,9 +11,9 @@ from eagerflow.dims import Size, parse_dim
 from eagerflow.errors import DeviceError, DimError, EagerflowError
 from eagerflow.graph.devices import settle
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import NumberType, Reference, ValueSpec
 from eagerflow.graph.text.constants import from_bytes, from_numbers
 from eagerflow.graph.text.cursor import WORD, Cursor
+from eagerflow.graph.value_types import NumberType, Reference, ValueSpec
 from eagerflow.hardware import Device, as_device
 from eagerflow.hardware.names import DeviceName
 from eagerflow.hardware.registry import known_name
@@ -192,7 +192,7 @@ class _Parser:
                 if self.at.word("because"):
                     node.because = self.at.string()
             if self.at.word("within"):
-                node.leeway = self.pattern()
+                node.within = self.pattern()
             if self.at.word("in"):
                 node.scope = self.at.string()
         source = _SOURCE.match(self.at.text, self.at.position)

@@ -12,8 +12,8 @@ from eagerflow.dims import Dim
 from eagerflow.errors import GraphError
 from eagerflow.graph.devices import is_derivable
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.kinds import Reference
 from eagerflow.graph.text.constants import content_name, has_values, numbers
+from eagerflow.graph.value_types import Reference
 from eagerflow.hardware import Device
 from eagerflow.hardware.names import DeviceName
 from eagerflow.resources.kinds import kind_name

@@ -54,26 +54,28 @@ def scaled_dot_product_attention(
             [0.33, 0.67]], f32[2,2]@cpu:0)
     """
     q, k, v = (ef.asarray(x) for x in (query, key, value))
-    if attn_mask is not None and is_causal:
+    dtype = ef.result_type(q, k, v)
+    narrow = dtype.is_floating and dtype.itemsize < 4  # scores would overflow, and lose digits
+    if narrow:
+        q, k, v = (x.astype(ef.float32) for x in (q, k, v))
+    factor = maximum(q.shape[-1], 1) ** -0.5 if scale is None else scale
+    shares = _shares(ef.matmul(q * factor, k.mT), attn_mask, is_causal)
+    if dropout_p:
+        shares = dropout(shares, dropout_p, generator=generator)
+    out = ef.matmul(shares, v)
+    return out.astype(dtype) if narrow else out
+
+
+def _shares(scores: ef.Tensor, mask: TensorLike | None, is_causal: bool) -> ef.Tensor:
+    """How much of each value a query gets."""
+    if mask is None:
+        return _causal(scores) if is_causal else ef.softmax(scores)
+    if is_causal:
         raise TensorValueError(
             "scaled_dot_product_attention: a mask and is_causal exclude each other",
             hint="make one mask of both",
         )
-    dtype = ef.result_type(q, k, v)
-    if dtype.is_floating and dtype.itemsize < 4:  # scores would overflow, and lose digits
-        q, k, v = (x.astype(ef.float32) for x in (q, k, v))
-    factor = maximum(q.shape[-1], 1) ** -0.5 if scale is None else scale
-    scores = ef.matmul(q * factor, k.mT)
-    if attn_mask is not None:
-        shares = _masked(scores, ef.asarray(attn_mask))
-    elif is_causal:
-        shares = _causal(scores)
-    else:
-        shares = ef.softmax(scores)
-    if dropout_p:
-        shares = dropout(shares, dropout_p, generator=generator)
-    out = ef.matmul(shares, v)
-    return out.astype(dtype) if dtype.is_floating and dtype.itemsize < 4 else out
+    return _masked(scores, ef.asarray(mask))
 
 
 def _causal(scores: ef.Tensor) -> ef.Tensor:

@@ -153,13 +153,4 @@ class Flatten(Module):
         self.end_axis = end_axis
 
     def forward(self, x: ef.Tensor) -> ef.Tensor:
-        ndim = x.ndim
-        start, end = self.start_axis % max(ndim, 1), self.end_axis % max(ndim, 1)
-        if not (-ndim <= self.start_axis < ndim and -ndim <= self.end_axis < ndim and start <= end):
-            raise ShapeError(
-                "Flatten: the axes do not fit the input",
-                given=f"x={x.type}, start_axis={self.start_axis}, end_axis={self.end_axis}",
-                expected="axes of the input, the first not after the last",
-            )
-        size = math.prod(x.shape[start : end + 1])
-        return x.reshape((*x.shape[:start], size, *x.shape[end + 1 :]))
+        return x.flatten(self.start_axis, self.end_axis)

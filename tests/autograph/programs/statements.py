@@ -65,6 +65,29 @@ def with_block(x):
     return x * _level - 1
 
 
+def returns_of_a_loop_in_with(x):
+    with _raised(2):
+        while x > 1:
+            x = x / 2
+            if x < 3:
+                return x
+        return x - 1
+
+
+def returns_of_a_loop_in_try(xs, limit):
+    count = 0
+    try:
+        for x in xs:
+            if x > limit:
+                return x * 2, count
+            count += 1
+        if limit > 50:
+            return xs[0], -1
+        return xs[1], -2
+    finally:
+        count = 0
+
+
 def with_global(x):
     global _level
     before = _level
@@ -136,6 +159,11 @@ PROGRAMS = [
     row(try_finally, ((2.0,), 2.0), ((-2.0,), -3.0), ops="cond"),
     row(try_except, ((2.0, "b"), -2.0), ((2.0, "a"), 6.0), ((6.0, "b"), 0.0), ops="cond"),
     row(with_block, ((2.0,), 4.0), ((-2.0,), -1.0), ops="cond"),
+    row(returns_of_a_loop_in_with, ((30.0,), 1.875), ((0.5,), -0.5), ((6.0,), 1.5),
+        ops="cond while_loop"),
+    row(returns_of_a_loop_in_try, (([1.0, 2.0, 3.0], 1.5), (4.0, 1)),
+        (([1.0, 2.0, 3.0], 60.0), (1.0, -1)), (([1.0, 2.0, 3.0], 9.0), (2.0, -2)),
+        ops="cond while_loop"),
     row(with_global, ((2.0,), 6.0), ((-2.0,), -2.0), ops="cond"),
     row(assertion, ((2.0,), 2.0), ((-2.0,), 2.0), ops="cond"),
     row(with_del, ((2.0,), 4.0), ((-2.0,), 4.0), ops="cond"),

@@ -111,7 +111,7 @@ def _foreign(checkout: Checkout, package: str) -> set[str]:
     own = f"eagerflow.{package}"
     names: set[str] = set()
     for module in checkout.of(own):
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Import):
                 pairs = [(alias.name, "") for alias in node.names if alias.name != "eagerflow"]
             elif isinstance(node, ast.ImportFrom):

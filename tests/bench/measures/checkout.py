@@ -50,6 +50,11 @@ class Module:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree: to walk it takes longer than to look at them."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def tokens(self) -> list[tokenize.TokenInfo]:
         """The file, in tokens."""
         return list(tokenize.generate_tokens(io.StringIO(self.text).readline))
@@ -58,7 +63,7 @@ class Module:
     def docstrings(self) -> set[int]:
         """The lines of docstrings."""
         lines: set[int] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
                 lines.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
         return lines

@@ -79,7 +79,7 @@ def names_of(checkout: Checkout) -> Names:
     ops = frozenset(checkout.run(_REGISTERED, home, " ".join(every), _ALL_OPS))
     others: set[str] = set()
     for module in checkout.of("eagerflow"):
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             for decorator in getattr(node, "decorator_list", ()):
                 if isinstance(decorator, ast.Call) and _last(decorator.func) in _SIGNATURES:
                     others.update(_strings(decorator.args))
@@ -193,7 +193,7 @@ def _strings(nodes: list[ast.expr]) -> Iterator[str]:
 def _single(module: Module, names: Names) -> list[str]:
     """Comparisons of ``op`` or ``….op`` with the name of one registered op."""
     rows = []
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Compare) and _last(node.left) == "op":
             tested = set(_strings(node.comparators)) & names.ops
             rows += [f"{module.path}:{node.lineno} {name}" for name in sorted(tested)]

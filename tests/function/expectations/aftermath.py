@@ -191,3 +191,95 @@ def tensors_that_a_branch_stores_besides_what_is_kept(trace: Trace) -> Steps:
         best = world.best
         yield f(x * k), world.best is best, world.best is world.w, world.made.best is world.best
         world.w = x - k
+
+
+# --- a run that raises ------------------------------------------------------------------------
+
+
+def counted() -> Any:
+    return Thing(count=0, log=[], last=None)
+
+
+@program(traces=2)
+def shapes_that_do_not_fit_in_a_run(trace: Trace) -> Steps:
+    state = counted()
+
+    @trace
+    def f(x):
+        state.count += 1
+        state.log.append(x.sum())
+        y = x + ef.ones(2)
+        state.last = y
+        return y
+
+    for size in (2, 1, 3, 2):
+        yield attempt(f, ef.ones(size)), vars(state)
+
+
+@program(traces=1)
+def a_division_of_numbers_by_zero(trace: Trace) -> Steps:
+    state = counted()
+
+    @trace
+    def f(x, k):
+        state.count += 1
+        return x * (1 / k)
+
+    for k in (2.0, 0.0, 1.0, 0.0):
+        yield attempt(f, ef.ones(2), k), state.count
+
+
+@program(traces=2)
+def an_exception_under_a_condition(trace: Trace) -> Steps:
+    state = counted()
+
+    @trace
+    def f(x):
+        state.last = x * 2
+        state.log.append(state.last)
+        if x.sum() > 5:
+            state.count += 1
+            raise ValueError(f"too large: {x.sum()}")
+        return x
+
+    for k in (1.0, 4.0, 2.0, 9.0):
+        yield attempt(f, ef.ones(2) * k), vars(state), state.log[-1] is state.last
+
+
+@program(traces=1)
+def an_index_out_of_range_in_a_run(trace: Trace) -> Steps:
+    state = counted()
+
+    @trace
+    def f(x, i):
+        state.log.append(i)
+        return ef.take(x, i)
+
+    for i in (0, 5, 1):
+        yield attempt(f, ef.ones(2), ef.tensor(i)), state.log
+
+
+@program(traces=1)
+def arguments_of_a_run_that_raises(trace: Trace) -> Steps:
+    @trace
+    def f(state, x, k):
+        state["w"] = state["w"] + x
+        x += 1
+        return state["w"] * (1 // k)
+
+    for k in (1, 0, 2):
+        state, x = {"w": ef.ones(2)}, ef.ones(2)
+        yield attempt(f, state, x, k), state, x
+
+
+@program(traces=1)
+def a_run_that_raises_while_it_is_differentiated(trace: Trace) -> Steps:
+    state = counted()
+
+    @trace
+    def f(x, k):
+        state.count += 1
+        return (x * (1 / k)).sum()
+
+    for k in (2.0, 0.0, 1.0):
+        yield attempt(ef.grad(f), ef.ones(2), k), state.count

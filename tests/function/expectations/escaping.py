@@ -14,11 +14,11 @@ import json
 import operator
 import pickle
 import threading
-from collections import Counter, UserDict, UserList, deque
+from collections import Counter, UserDict, UserList, defaultdict, deque
 from dataclasses import dataclass, field
 from queue import PriorityQueue, Queue
-from types import SimpleNamespace
-from typing import NamedTuple
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import eagerflow as ef
 from tests.function.expectations.program import Steps, Trace, program
@@ -406,3 +406,109 @@ def function_with_a_cache_of_an_object(trace: Trace) -> Steps:
     yield f(x)
     key.name = "long"
     yield f(x)
+
+
+# --- attributes as a dict ---------------------------------------------------------------------
+
+
+@program(traces=2)
+def attributes_of_an_object_that_are_kept(trace: Trace) -> Steps:
+    config, log = SimpleNamespace(rate=0.5), SimpleNamespace(options=None)
+
+    @trace
+    def f(x):
+        log.options = vars(config)
+        return x * config.rate
+
+    yield f(x), log.options is vars(config)
+    config.rate = 5.0
+    yield f(x), log.options
+
+
+@program(traces=1)
+def attributes_of_an_object_that_are_returned(trace: Trace) -> Steps:
+    class Config:
+        pass
+
+    config: Any = Config()
+    config.rate, config.w = 0.5, x
+    f = trace(lambda u: (u * config.rate, config.__dict__))
+    for rate in (0.5, 1.0):
+        config.rate = rate
+        result = f(x)
+        yield result, result[1] is vars(config)
+
+
+@program(traces=3)
+def default_dict_that_is_looked_at(trace: Trace) -> Steps:
+    found = defaultdict(list)
+
+    @trace
+    def f(x):
+        found["a"].append(x)
+        return "a" in found
+
+    tensors = [x * k for k in range(3)]
+    for k, tensor in enumerate(tensors):
+        yield f(tensor), found["a"][k] is tensor
+
+
+@program(traces=2)
+def counter_that_is_looked_at(trace: Trace) -> Steps:
+    seen: Any = Counter()
+
+    @trace
+    def f(x, k):
+        seen["calls"] += k
+        return x * len(seen), seen["calls"]
+
+    for k in range(4):
+        yield f(x, k), seen
+
+
+@program(traces=1)
+def mapping_that_cannot_be_changed(trace: Trace) -> Steps:
+    options = MappingProxyType({"rate": 0.5, "name": "a"})
+    f = trace(lambda x: x * options["rate"] if options.get("name") == "a" else x)
+    yield f(x), f(x * 2)
+
+
+@program(traces=2)
+def mapping_whose_content_changes(trace: Trace) -> Steps:
+    known = {"rate": 0.5}
+    options = MappingProxyType(known)
+    f = trace(lambda x: x * options["rate"])
+    yield f(x)
+    known["rate"] = 2.0
+    yield f(x)
+
+
+@program(traces=2)
+def set_of_shapes(trace: Trace) -> Steps:
+    shapes = {(2,), (3,)}
+    f = trace(lambda x: x * 2 if x.shape in shapes else x)
+    yield f(x)
+    shapes.discard((2,))
+    yield f(x)
+
+
+@program(traces=2)
+def cached_property_that_is_forgotten(trace: Trace) -> Steps:
+    class Model:
+        def __init__(self):
+            self.w = x * 1
+
+        @functools.cached_property
+        def first(self):
+            return self.w * 1
+
+    model: Any = Model()
+
+    @trace
+    def f(u):
+        model.w = model.w + u
+        return model.first, model.w
+
+    yield f(x), f(x)
+    del model.first
+    yield f(x), f(x), model.w

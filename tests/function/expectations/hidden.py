@@ -278,7 +278,10 @@ def rounding_of_decimals(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=2)
+FROZEN = "gives what it gave while tracing"
+
+
+@program(traces=1, reports=(FROZEN,), frozen=(1,))
 def error_state_of_numpy(trace: Trace) -> Steps:
     f = trace(lambda x: x * 2 if np.geterr()["divide"] == "raise" else x)
     with settings():
@@ -287,18 +290,16 @@ def error_state_of_numpy(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=3)
+@program(traces=1, reports=(FROZEN, FROZEN), frozen=(1,))
 def options_of_libraries(trace: Trace) -> Steps:
     f = trace(lambda x: x * np.get_printoptions()["precision"] * sys.getrecursionlimit())
     with settings():
         yield f(x)
         np.set_printoptions(precision=3)
         yield f(x)
-        sys.setrecursionlimit(sys.getrecursionlimit() + 1)
-        yield f(x)
 
 
-@program(traces=2)
+@program(traces=1, reports=(FROZEN,), frozen=(1,))
 def interval_of_threads(trace: Trace) -> Steps:
     f = trace(lambda x: x * sys.getswitchinterval())
     with settings():
@@ -307,7 +308,7 @@ def interval_of_threads(trace: Trace) -> Steps:
         yield f(x)
 
 
-@program(traces=2)
+@program(traces=1, reports=(FROZEN,), frozen=(1,))
 def whether_garbage_is_collected(trace: Trace) -> Steps:
     f = trace(lambda x: x * 2 if gc.isenabled() else x)
     yield f(x)

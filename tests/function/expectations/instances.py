@@ -378,3 +378,84 @@ def a_partial_of_a_partial_stays_flat(trace: Trace) -> Steps:
     f = trace(lambda y: scaled(y))
     yield f(x)
     yield functools.partial(scaled, 2.0).func is ef.multiply
+
+
+# --- traced functions have the attributes of their functions ----------------------------------
+
+
+def counted(f):
+    @functools.wraps(f)
+    def counting(*args):
+        counting.calls += 1
+        counting.last = args[0]
+        return f(*args)
+
+    counting.calls, counting.last = 0, None
+    return counting
+
+
+@program(traces=1)
+def attributes_that_a_decorator_gives(trace: Trace) -> Steps:
+    f = trace(counted(lambda u: u * 2))
+    for k in range(3):
+        yield f(x * k), f.calls, f.last
+    f.calls = 10
+    yield f(x), f.calls, f.last
+
+
+@program(traces=2)
+def attribute_of_a_traced_function_set_outside(trace: Trace) -> Steps:
+    @trace
+    def f(u):
+        return u * f.rate if hasattr(f, "rate") else u
+
+    yield f(x), hasattr(f, "rate")
+    f.rate = 2.0
+    yield f(x), f.rate
+    f.rate = 3.0
+    yield f(x), f.rate
+    del f.rate
+    yield f(x), hasattr(f, "rate")
+
+
+@program(traces=2)
+def attribute_of_a_traced_object(trace: Trace) -> Steps:
+    class Scale:
+        def __init__(self):
+            self.rate = 2.0
+
+        def __call__(self, u):
+            self.last = u * self.rate
+            return self.last
+
+    scale = Scale()
+    f = trace(scale)
+    for rate in (1.0, 2.0, 3.0):
+        f.rate = rate
+        yield f(x), scale.rate, f.rate, f.last is scale.last
+
+
+@program(traces=1)
+def attribute_by_the_name_before_the_trace(trace: Trace) -> Steps:
+    def plain(u):
+        plain.seen = u
+        return u + plain.shift
+
+    plain.shift = x
+    f = trace(plain)
+    for k in range(3):
+        f.shift = x * k
+        yield f(x), plain.seen, f.shift is plain.shift, f.seen is plain.seen
+
+
+@program(traces=2)
+def attribute_of_a_traced_method(trace: Trace) -> Steps:
+    class Model:
+        @trace
+        def step(self, u):
+            Model.step.count = getattr(Model.step, "count", 0) + 1
+            return u * 2
+
+    model = Model()
+    for _ in range(3):
+        yield model.step(x), Model.step.count, model.step.count

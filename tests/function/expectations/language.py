@@ -83,11 +83,54 @@ def no_result(trace: Trace) -> Steps:
         yield f(x), v
 
 
-@program(traces=0, error=TraceError, words=("returns a SimpleNamespace that it makes", "tensors"))
+class Holder:
+    def __init__(self, y):
+        self.y = y
+
+
+@program(traces=0, error=TraceError, words=("returns a Holder that it makes", "tensors"))
 def an_object_as_a_result(trace: Trace) -> Steps:
-    f = trace(lambda x: SimpleNamespace(y=x * 2))
+    f = trace(lambda x: Holder(x * 2))
     f(x)
     yield 1
+
+
+@program(traces=1)
+def a_namespace_as_a_result(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        parts = SimpleNamespace(mean=x.mean(), count=k + 1)
+        return SimpleNamespace(loss=x.sum(), parts=parts, name="f", same=parts)
+
+    for k in range(3):
+        result = f(x * k, k)
+        yield vars(result.parts), result.loss, result.name, result.same is result.parts
+
+
+@program(traces=1)
+def a_namespace_as_an_argument(trace: Trace) -> Steps:
+    @trace
+    def f(state, k):
+        state.w = state.w * k
+        state.last, state.count = state.w, state.count + 1
+        return state.w + state.count
+
+    for k in range(3):
+        state = SimpleNamespace(w=x * k, count=k, last=None)
+        yield f(state, k), vars(state), state.last is state.w
+
+
+@program(traces=1)
+def a_namespace_that_a_branch_chooses(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        state = SimpleNamespace(w=x * 3, n=2)
+        if x.sum() > 2:
+            state = SimpleNamespace(w=x * 2, n=1)
+        return state.w * state.n
+
+    for k in range(3):
+        yield f(x * k)
 
 
 @program(traces=0, error=TraceError, words=("generator",))
@@ -415,3 +458,29 @@ def a_key_is_asked_once_for_each_item(trace: Trace) -> Steps:
     yield f(x, [5, 4, 6]), asked
     g = trace(lambda xs: max(xs, key=key))
     yield g(list(ef.tensor([1.0, 3.0, 2.0]))), len(asked)
+
+
+@program(traces=1)
+def a_set_of_texts_as_a_result(trace: Trace) -> Steps:
+    kept = SimpleNamespace(names=None)
+
+    @trace
+    def f(x):
+        kept.names = {"a", "b"}
+        return x, {"a", ("b", 1)}
+
+    results = []
+    for _ in range(3):
+        results.append(f(x)[1])
+        yield results[-1], kept.names, len(set(map(id, results))) == len(results)
+
+
+@program(traces=0, error=TraceError, words=("returns a set that it makes",))
+def one_set_in_two_results(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        names = {"a", "b"}
+        return names, names
+
+    f(x)
+    yield 1

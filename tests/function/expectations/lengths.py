@@ -335,3 +335,37 @@ def a_size_beside_a_counted_number(trace: Trace) -> Steps:
         return len(x) - n, len(x) * n, len(x) / n, len(x) // n, min(n, len(x)), place
 
     yield from each(f, MANY)
+
+
+# --- the larger of sizes ----------------------------------------------------------------------
+
+
+@program(traces=2)
+def a_size_that_is_at_least_one(trace: Trace) -> Steps:
+    f = trace(lambda x: x.sum() / max(x.shape[0], 1) + min(len(x), 3, 5))
+    for n in (0, 1, 2, 4):
+        yield f(ef.ones(n))
+
+
+@program(traces=2)
+def the_larger_of_two_sizes(trace: Trace) -> Steps:
+    f = trace(lambda x, y: ef.zeros(max(2, x.shape[0])) + x.sum() + max(y.shape[0], 1))
+    for n in (1, 2, 4):
+        yield f(ef.ones(n), ef.ones(n + 1))
+
+
+# --- what only the graph knows to be true -----------------------------------------------------
+
+
+@program(traces=1)
+def a_flag_that_a_branch_sets(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        done = False
+        if x.sum() > 2:
+            done = True
+        y = x * 2 if done else x * 3
+        return y, ef.asarray(done)
+
+    for k in range(3):
+        yield f(ef.ones(2) * k)

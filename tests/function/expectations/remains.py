@@ -451,7 +451,7 @@ def static_argument_is_changed(trace: Trace) -> Steps:
         yield f(x * k, log), log
 
 
-@program(traces=2, reports=("traced at each call: box['set'] is set",))
+@program(traces=2)
 def numbers_in_one_set(trace: Trace) -> Steps:
     box: dict[str, Any] = {}
 
@@ -464,7 +464,7 @@ def numbers_in_one_set(trace: Trace) -> Steps:
         yield f(x, k), box
 
 
-@program(traces=2, reports=("traced at each call: items: items are appended",))
+@program(traces=2)
 def numbers_in_one_set_of_an_object(trace: Trace) -> Steps:
     items: list[Any] = []
 

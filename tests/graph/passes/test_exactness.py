@@ -73,7 +73,7 @@ def test_buffers_are_reused_safely(steps: Any, sizes: tuple[int, int], seed: int
     inputs = feeds(graph, {}, seed)
     want = _results(graph, inputs)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rewrite, "_LARGE", 0)
+        patch.setattr(rewrite, "LARGE", 0)
         result, _ = optimise(graph)
         assert donate(result)[0] is result
     verify(result)

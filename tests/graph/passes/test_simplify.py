@@ -6,9 +6,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.graph import Graph
-from eagerflow.graph.passes import simplify
-from eagerflow.graph.passes.simplify.shapes import refines
-from eagerflow.graph.passes.simplify.site import is_number
+from eagerflow.graph.passes.simplify import is_number, refines, simplify
 from eagerflow.graph.verify import verify
 from tests.graph.passes.evaluate import changed, unchanged
 

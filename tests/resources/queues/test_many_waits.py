@@ -6,51 +6,27 @@ There are more of them than Python has frames: nothing recurses.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, final
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import eagerflow as ef
 from eagerflow import errors
-from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.runtime.threads.timers import timers
 from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
+from tests.resources.queues.still_clock import LONG, StillClock, still_clock, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:many:eagerflow.errors.TraceWarning")  # so it is
 
 MANY = 3000 if EXPLORES else 1200
-LONG = 1000.0  # seconds
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Let other threads run until something holds; to look at so many takes a while."""
-    while not holds():
-        threading.Event().wait(0.01)
-
-
-@final
-class Clock(AbstractClock):
-    """It stands still until it is put forward."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
-        bell.acquire(timeout=0.01)  # it may be put forward meanwhile
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    made = Clock()
-    monkeypatch.setattr(timers, "_clock", made)
-    yield made
-    made.time = 2 * LONG
-    timers.join()
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
+    with still_clock(monkeypatch) as made:
+        yield made
 
 
 def waiting(timeout: float | None = None) -> tuple[ef.Queue, ef.Queue, ef.Runner]:
@@ -116,7 +92,7 @@ def test_they_are_served() -> None:
     assert numbers(queue.size()) == 0
 
 
-def test_their_time_is_over(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_their_time_is_over(clock: StillClock, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):  # what calls at later times works as before
         queue, other, runner = waiting(LONG)
         clock.time += 2 * LONG
@@ -126,7 +102,7 @@ def test_their_time_is_over(clock: Clock, capsys: pytest.CaptureFixture[str]) ->
         assert "WaitTimeoutError" in capsys.readouterr().err
 
 
-def test_in_a_call(clock: Clock) -> None:
+def test_in_a_call(clock: StillClock) -> None:
     """The thread that runs the step waits itself."""
     queue, found = ef.Queue(7, ef.tensor(0)), list[Any]()
 

@@ -22,47 +22,23 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors
 from eagerflow.runtime.scheduled import detached
-from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.runtime.threads.timers import timers
 from tests.ctrl_c import ctrl_c_raises
 from tests.exploring import EXPLORES
 from tests.resources.queues.modes import numbers
+from tests.resources.queues.still_clock import LONG, StillClock, still_clock, until
 
 EACH = 100
 RUNNERS = 100 if EXPLORES else 12
 ALL = RUNNERS * EACH
 _ROUNDS = 3
-LONG = 1000.0  # seconds
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Let other threads run until something holds; to look at so many takes a while."""
-    while not holds():
-        threading.Event().wait(0.01)
-
-
-@final
-class Clock(AbstractClock):
-    """It stands still until it is put forward."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def wait(self, bell: threading.Lock, seconds: float | None) -> None:
-        bell.acquire(timeout=0.01)  # it may be put forward meanwhile
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    made = Clock()
-    monkeypatch.setattr(timers, "_clock", made)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[StillClock]:
     monkeypatch.setattr(detached.serving, "_most", lambda: 2)
-    yield made
-    made.time = 2 * LONG
-    timers.join()
+    with still_clock(monkeypatch) as made:
+        yield made
 
 
 @final
@@ -174,7 +150,7 @@ def interrupted(waits: Waits) -> None:
 
 
 @pytest.mark.parametrize("end", [served, interrupted])
-def test_ten_thousand_waits(end: Callable[[Waits], None], clock: Clock) -> None:
+def test_ten_thousand_waits(end: Callable[[Waits], None], clock: StillClock) -> None:
     children = psutil.Process().children(recursive=True)
     assert left_by(Waits(None, nullcontext), end) < 2 * ALL
     assert psutil.Process().children(recursive=True) == children
@@ -189,7 +165,7 @@ def test_ten_thousand_waits(end: Callable[[Waits], None], clock: Clock) -> None:
     ids=["timeout", "deadline"],
 )
 def test_a_producer_that_never_comes(
-    timeout: float | None, around: Any, error: type, clock: Clock,
+    timeout: float | None, around: Any, error: type, clock: StillClock,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     def late(waits: Waits) -> None:

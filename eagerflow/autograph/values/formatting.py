@@ -12,9 +12,9 @@ from eagerflow.autograph.conversion.convert import operator, replacements, wrapp
 from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.control.subgraphs import own_handles
 from eagerflow.core import interpreter, tree
-from eagerflow.core.symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
+from eagerflow.core.placeholders import holds_placeholder, joined
 from eagerflow.core.tensor import AbstractArray, Tensor
-from eagerflow.core.texts import holds_placeholder, joined
 from eagerflow.dims import Dim, spelled
 from eagerflow.dims.asked import AbstractAsked
 from eagerflow.errors import TraceError

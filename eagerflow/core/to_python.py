@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from abc import abstractmethod
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -187,10 +188,7 @@ class AbstractConversions(AbstractMethods):
     @property
     def size(self) -> int:
         """The number of elements."""
-        size = 1
-        for dim in self.shape:
-            size *= dim
-        return size
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

@@ -24,7 +24,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size
 from eagerflow.errors import EagerflowError, GradientError
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.graph.kinds import ValueSpec
+from eagerflow.graph.value_types import ValueSpec
 from eagerflow.runtime.replay import Run, symbolic
 from eagerflow.tracing.symbols import composites
 from eagerflow.tracing.tracer import Tracer

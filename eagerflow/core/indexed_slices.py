@@ -9,10 +9,10 @@ import numpy as np
 from eagerflow.core.convert import TensorLike, tensor_of
 from eagerflow.core.op import functions
 from eagerflow.core.tensor import Tensor, type_of
-from eagerflow.dims import Dim, may_equal, same
+from eagerflow.dims import Dim, same
 from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device
-from eagerflow.types import DType, Shape, TensorSpec, TensorType, same_shape
+from eagerflow.types import DType, Shape, TensorSpec, TensorType, may_be_same_shape, same_shape
 
 
 @final
@@ -56,7 +56,7 @@ class IndexedSlices:
                 "IndexedSlices: the indices must be integers", given=str(self.indices.type)
             )
         whole = (*self.indices.shape, *self.shape[1:])
-        if not self.shape or not _may_be(self.values.shape, whole):
+        if not self.shape or not may_be_same_shape(self.values.shape, whole):
             raise ShapeError(
                 "IndexedSlices: values, indices and shape do not fit together",
                 given=f"values={self.values.type}, indices={self.indices.type}, shape={shape}",
@@ -167,8 +167,3 @@ class IndexedSlices:
             f"IndexedSlices(values={type_of(self.values)}, indices={type_of(self.indices)}, "
             f"shape={self.shape})"
         )
-
-
-def _may_be(a: Shape, b: Shape) -> bool:
-    """Whether two shapes may be the same."""
-    return len(a) == len(b) and all(map(may_equal, a, b))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow import files
+from eagerflow import atomic_files
 from eagerflow.errors import FileError
 from tests.messages import says
 
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_written(
     assert first.startswith(name.split(",")[0] + ": ")
     assert str(path) in first
     assert any("hint: files may not be that large here: see `ulimit -f`" in line for line in rest)
-    assert "test_files.py" in rest[-1]
+    assert "test_atomic_files.py" in rest[-1]
     if name != "write_records":  # which does not know how many there will be
         assert " bytes" in str(error)
     assert [p.name for p in tmp_path.iterdir()] == (["file"] if there else [])
@@ -118,7 +118,7 @@ def test_each_call_may_fail(
     monkeypatch.setattr(os, call, fail)
     with (
         pytest.raises(FileError, match=os.strerror(code)) as caught,
-        files.replaced("test", path, 5) as write,
+        atomic_files.replaced("test", path, 5) as write,
     ):
         write(b"after")
     monkeypatch.undo()
@@ -132,7 +132,7 @@ def test_each_call_may_fail(
 def test_errors_of_the_block_are_its_own(tmp_path: Path) -> None:
     with (
         pytest.raises(OSError, check=says("mine")) as caught,
-        files.replaced("test", tmp_path / "file"),
+        atomic_files.replaced("test", tmp_path / "file"),
     ):
         raise OSError("mine")
     assert type(caught.value) is OSError
@@ -143,7 +143,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"before")
     link.symlink_to(target)
-    with files.replaced("test", link) as write:
+    with atomic_files.replaced("test", link) as write:
         write(b"after")
     assert link.is_symlink()
     assert target.read_bytes() == b"after"

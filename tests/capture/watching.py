@@ -1,0 +1,19 @@
+"""A watch for the time of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from eagerflow.capture.changes import Watch
+from eagerflow.capture.reads import Reads
+
+
+@contextmanager
+def watching(reads: Reads) -> Iterator[Watch]:
+    """Watch what a function can reach; at the end of the block everything is put back."""
+    watch = Watch(reads)
+    try:
+        yield watch
+    finally:
+        watch.restore()
