@@ -70,7 +70,7 @@ doctest: $(READY) ## the examples in docstrings
 nbtest: $(READY) ## run the notebooks and compare their outputs
 	$(call heading,notebooks)
 	@if compgen -G 'notebooks/*.ipynb' >/dev/null; then \
-	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
+	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -p nbval --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
 widgets: $(READY) ## bundle the front-end of the notebook's views

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-__all__ = ["check_each"]
+__all__ = ["check_each", "in_groups", "names_of"]
 
 _SHOWN = 10  # errors with their tracebacks
+_TOGETHER = 8  # rows of a group
+
+T = TypeVar("T")
+
+
+def in_groups(rows: Iterable[T], count: int = _TOGETHER) -> list[list[T]]:
+    """Rows that share a test or a trace.
+
+    What pytest and its workers do for each test takes longer than most rows do: a test of many
+    short rows has a group of them.
+    """
+    every = list(rows)
+    return [every[i : i + count] for i in range(0, len(every), count)]
+
+
+def names_of(rows: Iterable[Any]) -> str:
+    """The name of a test of these rows, which has those of all: ``-k`` finds each."""
+    return " ".join(map(_name, rows))
 
 
 def check_each(rows: Iterable[Any], check: Callable[..., None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.each import check_each
+from tests.each import check_each, in_groups, names_of
 
 
 def _is_even(n: int) -> None:
@@ -38,3 +38,9 @@ def test_what_is_no_error_of_the_row_ends_the_test() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         check_each([0], interrupt)
+
+
+def test_groups_have_all_rows_and_the_names_of_each() -> None:
+    groups = in_groups(range(5), 2)
+    assert groups == [[0, 1], [2, 3], [4]]
+    assert [names_of(group) for group in groups] == ["0 1", "2 3", "4"]

@@ -12,6 +12,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import EagerflowError
+from tests.each import check_each, in_groups, names_of
 from tests.function.expectations import PROGRAMS
 from tests.function.expectations.program import Program, eagerly, run
 from tests.source_tree import ROOT
@@ -22,9 +23,12 @@ MODES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("row", PROGRAMS, ids=lambda row: row.name)
-def test_program(row: Program, mode: str) -> None:
+@pytest.mark.parametrize("rows", in_groups(PROGRAMS), ids=names_of)
+def test_program(rows: list[Program]) -> None:
+    check_each(((row, mode) for row in rows for mode in MODES), _is_as_users_expect)
+
+
+def _is_as_users_expect(row: Program, mode: str) -> None:
     with MODES[mode]():
         want = run(row.body, eagerly)
         got = run(row.body, ef.trace)

@@ -33,23 +33,16 @@ from tests.ops.table import (
 
 #: a case, a dtype and a layout
 Row = tuple[OpCase, str, str]
-#: cases that share a trace
-_SHARING = 8
-
-
-def in_groups(cases: Sequence[OpCase]) -> list[list[OpCase]]:
-    """Cases of which rows share a trace; what cannot be traced is left out."""
-    traceable = [case for case in cases if not case.untraceable]
-    return [traceable[i : i + _SHARING] for i in range(0, len(traceable), _SHARING)]
 
 
 def columns_in_one_trace(cases: Sequence[OpCase]) -> dict[str, list[Row]]:
     """By columns, the rows of cases that are run in one trace; all are run eagerly as well.
 
-    Those that show most are on several devices. The other dtypes in that layout, and the dtypes
-    that stand for their kinds in the other layouts, are traced.
+    Those that show most are run in every way, and on several devices. The other dtypes in that
+    layout, and the dtypes that stand for their kinds in the other layouts, are traced.
     """
     rows: dict[str, list[Row]] = {
+        "traced": [],
         "traced in a scope": [],
         "partitioned": [],
         LATE: [],
@@ -58,9 +51,10 @@ def columns_in_one_trace(cases: Sequence[OpCase]) -> dict[str, list[Row]]:
     for case in cases:
         kinds, most = one_of_each_kind(case), layout_of(case)
         best = [(case, dtype, most) for dtype in kinds]
+        rows["traced"] += best
         rows["traced in a scope"] += best
-        rows["partitioned"] += best
         rows[LATE] += best[:1]
+        rows["partitioned"] += best[1:]
         rows["called"] += [
             (case, dtype, layout)
             for dtype in case.dtypes

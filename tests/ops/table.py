@@ -105,7 +105,7 @@ WITHIN: dict[str, Callable[..., AbstractContextManager[Any]]] = {
     "partitioned": partial(_cut_over, *CPUS),
     LATE: partial(_cut_over, *MIXED),
 }
-ALONE = ("eager", "cpu:1", "scope", "traced")
+ALONE = ("eager", "cpu:1", "scope")
 #: columns that compare with eager mode themselves, where types are checked and gradients numeric
 COMPARED = frozenset({"traced", "traced in a scope", "called", *WITHIN})
 #: the dtypes that stand for their kinds, where a case has them; else the first of a kind does
@@ -185,8 +185,7 @@ def layout_of(case: OpCase) -> str:
 def columns_of(case: OpCase, dtype: str, layout: str) -> tuple[str, ...]:
     """The columns that run one row of the values of a case: all for what shows most."""
     shows_most = layout == layout_of(case) and dtype in one_of_each_kind(case)
-    columns = ALONE if shows_most else ALONE[:1]
-    return tuple([c for c in columns if c not in COMPARED or not case.untraceable])
+    return ALONE if shows_most else ALONE[:1]
 
 
 def arguments(case: OpCase, dtype: str, layout: str, *, special: bool = False) -> list[Any]:

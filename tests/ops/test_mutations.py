@@ -7,7 +7,7 @@ a size is symbolic, and a gradient that is off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from eagerflow.dims import Dim
 from eagerflow.errors import EagerflowError
 from eagerflow.types import TensorType
 from eagerflow_kernels import table as kernels
+from tests.each import check_each
 from tests.ops.bound import CASE_OPS, cases_by_op
 from tests.ops.case import OpCase
 from tests.ops.one_trace import Row, check_gradients_in_one_trace, check_values_in_one_trace
@@ -167,60 +168,65 @@ def _sees_red(cases: list[OpCase], check: Any, *args: Any) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", [n for n in CASE_OPS if not all_ops()[n].moves])
-def test_wrong_kernel_is_seen(name: str) -> None:
-    cases = cases_by_op()[name]
-    with wrong_kernel(name):
-        assert _sees_red(cases, _check_all_kinds), name
-
-
-# the rules of data-dependent ops give no type, so there is none to be wrong
-@pytest.mark.parametrize("name", [n for n in CASE_OPS if n not in DATA_DEPENDENT])
-def test_wrong_rule_is_seen(name: str) -> None:
-    cases = cases_by_op()[name]
-    with wrong_rule(all_ops()[name]):
-        assert _sees_red(cases, _check_all_kinds), name
-
-
 def _traceable(name: str) -> list[OpCase]:
     return [c for c in cases_by_op()[name] if not c.untraceable]
 
 
-@pytest.mark.parametrize("name", [n for n in CASE_OPS if n not in DATA_DEPENDENT])
-def test_wrong_rule_is_seen_in_traces(name: str) -> None:
-    cases = _traceable(name)
+def _kernel_is_seen(name: str) -> None:
+    with wrong_kernel(name):
+        assert _sees_red(cases_by_op()[name], _check_all_kinds)
+
+
+def _rule_is_seen(name: str) -> None:
     with wrong_rule(all_ops()[name]):
-        assert _sees_red(cases, _check_all_kinds, "traced"), name
+        assert _sees_red(cases_by_op()[name], _check_all_kinds)
+
+
+def _rule_is_seen_in_traces(name: str) -> None:
+    with wrong_rule(all_ops()[name]):
+        assert _sees_red(_traceable(name), _check_all_kinds, "traced")
+
+
+def _size_is_seen(name: str) -> None:
+    with wrong_sizes(all_ops()[name]) as spoilt:
+        red = _sees_red(_traceable(name), check_sizes)
+    assert red or not spoilt
+
+
+def _gradient_is_seen(name: str) -> None:
+    cases = [c for c in cases_by_op()[name] if c.grad]
+    with wrong_gradient(all_ops()[name]):
+        assert _sees_red(cases, _check_gradients)
+
+
+def _gradient_is_seen_in_traces(name: str) -> None:
+    cases = [c for c in _traceable(name) if c.grad]
+    with wrong_gradient(all_ops()[name], in_traces=True):
+        assert _sees_red(cases, _check_gradients_in_traces)
+
+
+def _differentiable(op: Op) -> bool:
+    return op.vjp is not None and not (isinstance(op.vjp, tuple) and not any(op.vjp))
+
+
+#: which defects an op can have
+DEFECTS: tuple[tuple[Callable[[str], None], Callable[[Op], bool]], ...] = (
+    (_kernel_is_seen, lambda op: not op.moves),
+    # the rules of data-dependent ops give no type, so there is none to be wrong
+    (_rule_is_seen, lambda op: op.name not in DATA_DEPENDENT),
+    (_rule_is_seen_in_traces, lambda op: op.name not in DATA_DEPENDENT),
+    (_size_is_seen, lambda op: True),
+    (_gradient_is_seen, _differentiable),
+    (_gradient_is_seen_in_traces, _differentiable),
+)
 
 
 @pytest.mark.parametrize("name", CASE_OPS)
-def test_wrong_size_is_seen(name: str) -> None:
-    cases = _traceable(name)
-    with wrong_sizes(all_ops()[name]) as spoilt:
-        red = _sees_red(cases, check_sizes)
-    assert red or not spoilt, name
-
-
-DIFFERENTIABLE = [
-    n
-    for n in CASE_OPS
-    if all_ops()[n].vjp is not None
-    and not (isinstance(all_ops()[n].vjp, tuple) and not any(all_ops()[n].vjp))
-]
-
-
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_wrong_gradient_is_seen(name: str) -> None:
-    cases = [c for c in cases_by_op()[name] if c.grad]
-    with wrong_gradient(all_ops()[name]):
-        assert _sees_red(cases, _check_gradients), name
-
-
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_wrong_gradient_is_seen_in_traces(name: str) -> None:
-    cases = [c for c in _traceable(name) if c.grad]
-    with wrong_gradient(all_ops()[name], in_traces=True):
-        assert _sees_red(cases, _check_gradients_in_traces), name
+def test_defects_are_seen(name: str) -> None:
+    op = all_ops()[name]
+    possible = [seen for seen, applies in DEFECTS if applies(op)]
+    assert possible
+    check_each(possible, lambda seen: seen(name))
 
 
 def test_of_rows_in_one_trace_the_wrong_ones_are_told() -> None:

@@ -2,12 +2,15 @@
 
 In the layout in which a case shows most, one dtype of each kind is run in every way: eagerly, on
 another device, traced, with each graph verified and run in every way that there is. Traced calls
-of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones,
-many of them in one trace.
+of the other dtypes there, and of these dtypes in the other layouts, are compared with eager ones.
 What is traced is the same bit for bit, also where its nodes are scattered over several devices;
 slow tests do that in all dtypes and layouts, and with other sizes. `test_other_sizes` calls each
-case, traced once, with further sizes: in one dtype (float64 where the case has it), gradients of
-first and second order included; those graphs are run in every way, too.
+case, in a trace of its own, with further sizes: in one dtype (float64 where the case has it),
+gradients included, those of second order for one case of each function; those graphs are run in
+every way, too. Slow tests do that with the second order of all cases.
+
+Each test has several cases: what many share, a trace or the work around a test, takes longer than
+to run most ops. An error names the rows that are wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import TraceError
-from tests.each import check_each
+from tests.each import check_each, in_groups, names_of
 from tests.ops.case import LAYOUTS, OpCase
 from tests.ops.cases import ALL_CASES
 from tests.ops.one_trace import (
@@ -26,7 +29,6 @@ from tests.ops.one_trace import (
     check_gradients_in_one_trace,
     check_values_in_one_trace,
     columns_in_one_trace,
-    in_groups,
 )
 from tests.ops.sizes import check_sizes
 from tests.ops.table import (
@@ -45,12 +47,16 @@ from tests.ops.tracing import traced
 SMOOTH = [c for c in ALL_CASES if c.grad]
 
 
-def _name(case: OpCase) -> str:
-    return case.id
+def _second_of_each_function() -> frozenset[str]:
+    """One case of each function, of those whose gradients have gradients."""
+    return frozenset({case.name: case.id for case in reversed(SMOOTH) if case.second}.values())
 
 
-def _names(cases: list[OpCase]) -> str:
-    return f"{cases[0].id} to {cases[-1].id}"
+SECOND = _second_of_each_function()
+
+
+def _traceable(cases: Sequence[OpCase]) -> list[OpCase]:
+    return [case for case in cases if not case.untraceable]
 
 
 def _smooth(case: OpCase) -> list[str]:
@@ -62,16 +68,16 @@ def _smooth_rows(cases: Sequence[OpCase]) -> list[Row]:
     return [(case, dtype, layout_of(case)) for case in cases for dtype in _smooth(case)]
 
 
-@pytest.mark.parametrize("case", ALL_CASES, ids=_name)
-def test_values(case: OpCase) -> None:
+@pytest.mark.parametrize("cases", in_groups(ALL_CASES), ids=names_of)
+def test_values(cases: list[OpCase]) -> None:
     check_each(
         ((case, dtype, layout, columns_of(case, dtype, layout))
-         for dtype in case.dtypes for layout in case.layouts),
+         for case in cases for dtype in case.dtypes for layout in case.layouts),
         check_values,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("cases", in_groups(ALL_CASES), ids=_names)
+@pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
 def test_values_in_one_trace(cases: list[OpCase]) -> None:
     for column, rows in columns_in_one_trace(cases).items():
         if rows:
@@ -90,38 +96,53 @@ def test_special_values() -> None:
     check_each(rows, lambda *args: check_values(*args, special=True))
 
 
-@pytest.mark.parametrize("cases", in_groups(SPECIAL), ids=_names)
+@pytest.mark.parametrize("cases", in_groups(_traceable(SPECIAL)), ids=names_of)
 def test_special_values_in_one_trace(cases: list[OpCase]) -> None:
     rows = [row for case in cases for row in _special(case)]
     check_values_in_one_trace(rows, "traced", special=True)
 
 
-@pytest.mark.parametrize("case", SMOOTH, ids=_name)
-def test_gradients(case: OpCase) -> None:
-    rows = [(case, dtype, layout) for layout in case.layouts for dtype in _smooth(case)]
-    second = _smooth_rows([case]) if case.second else []
-    check_each(((*row, "eager", order) for order, some in ((1, rows), (2, second)) for row in some),
-               check_gradient)  # fmt: skip
+@pytest.mark.parametrize("cases", in_groups(SMOOTH), ids=names_of)
+def test_gradients(cases: list[OpCase]) -> None:
+    first = [(c, dtype, layout) for c in cases for layout in c.layouts for dtype in _smooth(c)]
+    second = _smooth_rows([c for c in cases if c.second])
+    check_each(((*row, "eager", order) for order, some in ((1, first), (2, second))
+                for row in some), check_gradient)  # fmt: skip
 
 
-@pytest.mark.parametrize("cases", in_groups(SMOOTH), ids=_names)
+@pytest.mark.parametrize("cases", in_groups(_traceable(SMOOTH)), ids=names_of)
 def test_gradients_in_one_trace(cases: list[OpCase]) -> None:
-    for column in ("traced", "partitioned"):
-        check_gradients_in_one_trace(_smooth_rows(cases), column)
-    check_gradients_in_one_trace(_smooth_rows([c for c in cases if c.second]), "called", 2)
+    once = [case for case in cases if not case.second]
+    twice = [case for case in cases if case.second]
+    for order, some in ((1, once), (2, twice)):  # those of second order give the first ones, too
+        if some:
+            check_gradients_in_one_trace(_smooth_rows(some), "traced", order)
+    # how a graph is cut does not depend on dtypes
+    check_gradients_in_one_trace([_smooth_rows([case])[0] for case in cases], "partitioned")
 
 
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
-def test_other_sizes(case: OpCase) -> None:
-    check_sizes(case)
-    if case.grad:
-        check_sizes(case, 2 if case.second else 1)
+@pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
+def test_other_sizes(cases: list[OpCase]) -> None:
+    rows = [(case, 0) for case in cases]
+    rows += [(case, 2 if case.id in SECOND else 1) for case in cases if case.grad]
+    check_each(rows, check_sizes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cases", in_groups([c for c in SMOOTH if c.second]), ids=names_of)
+def test_other_sizes_of_second_order(cases: list[OpCase]) -> None:
+    rows = [(c, 2) for c in _traceable(cases) if c.id not in SECOND]
+    check_each(rows, check_sizes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("column", WITHIN)
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if not c.untraceable], ids=_name)
-def test_on_several_devices(case: OpCase, column: str) -> None:
+@pytest.mark.parametrize("cases", in_groups(_traceable(ALL_CASES)), ids=names_of)
+def test_on_several_devices(cases: list[OpCase], column: str) -> None:
+    check_each(cases, lambda case: _check_on_several_devices(case, column))
+
+
+def _check_on_several_devices(case: OpCase, column: str) -> None:
     rows = [(d, layout) for d in case.dtypes for layout in case.layouts]
     check_each(((case, *row, (column,)) for row in rows), check_values)
     layouts = case.layouts if case.grad else ()
@@ -133,7 +154,7 @@ def test_on_several_devices(case: OpCase, column: str) -> None:
             check_sizes(case, order)
 
 
-@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=_name)
+@pytest.mark.parametrize("case", [c for c in ALL_CASES if c.untraceable], ids=lambda case: case.id)
 def test_what_cannot_be_traced_says_so(case: OpCase) -> None:
     args = [map_arrays(ef.asarray, a) for a in arguments(case, case.dtypes[0], case.layouts[0])]
     with pytest.raises(TraceError) as info:

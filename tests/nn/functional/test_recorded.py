@@ -16,6 +16,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.nn import functional as F
+from tests.each import check_each, in_groups, names_of
 from tests.nn.functional.settings import TARGET, Setting, cotangent_of, rows
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -97,16 +98,27 @@ def assert_close(found: Arrays, expected: Arrays, tolerance: float) -> None:
         np.testing.assert_allclose(found[name], x, rtol=0, atol=tolerance * scale, err_msg=name)
 
 
+GROUPS = in_groups(rows())
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("setting", rows(), ids=str)
-def test_recorded(setting: Setting, dtype: Any) -> None:
+@pytest.mark.parametrize("settings", GROUPS, ids=names_of)
+def test_recorded(settings: list[Setting], dtype: Any) -> None:
+    check_each(((setting, dtype) for setting in settings), _is_as_recorded)
+
+
+def _is_as_recorded(setting: Setting, dtype: Any) -> None:
     loose = LOOSE if dtype is ef.float64 else LOOSE_FLOAT32
     tolerance = max(TOLERANCES[dtype], loose.get(setting.name, 0))
     assert_close(run(setting, dtype), recorded(setting), tolerance)
 
 
-@pytest.mark.parametrize("setting", rows(), ids=str)
-def test_traced_is_bit_for_bit_the_same(setting: Setting) -> None:
+@pytest.mark.parametrize("settings", GROUPS, ids=names_of)
+def test_traced_is_bit_for_bit_the_same(settings: list[Setting]) -> None:
+    check_each(settings, _traced_is_eager)
+
+
+def _traced_is_eager(setting: Setting) -> None:
     eager, traced = run(setting, ef.float32), run(setting, ef.float32, ef.trace)
     for name, x in eager.items():
         np.testing.assert_array_equal(traced[name], x, err_msg=name)

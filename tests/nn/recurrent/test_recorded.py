@@ -14,6 +14,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import nn
+from tests.each import check_each, in_groups, names_of
 from tests.nn.recurrent.settings import (
     HIDDEN,
     INPUTS,
@@ -78,14 +79,25 @@ def run(setting: Setting, dtype: Any, wrap: Callable[[Any], Any] = lambda f: f) 
     return {name: y.numpy() for name, y in step(x, starts, options, weights).items()}
 
 
+GROUPS = in_groups(rows())
+
+
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("setting", rows(), ids=str)
-def test_recorded(setting: Setting, dtype: Any) -> None:
+@pytest.mark.parametrize("settings", GROUPS, ids=names_of)
+def test_recorded(settings: list[Setting], dtype: Any) -> None:
+    check_each(((setting, dtype) for setting in settings), _is_as_recorded)
+
+
+def _is_as_recorded(setting: Setting, dtype: Any) -> None:
     assert_close(run(setting, dtype), recorded(setting), TOLERANCES[dtype])
 
 
-@pytest.mark.parametrize("setting", rows(), ids=str)
-def test_traced_is_bit_for_bit_the_same(setting: Setting) -> None:
+@pytest.mark.parametrize("settings", GROUPS, ids=names_of)
+def test_traced_is_bit_for_bit_the_same(settings: list[Setting]) -> None:
+    check_each(settings, _traced_is_eager)
+
+
+def _traced_is_eager(setting: Setting) -> None:
     eager, traced = run(setting, ef.float32), run(setting, ef.float32, ef.trace)
     for name, x in eager.items():
         np.testing.assert_array_equal(traced[name], x, err_msg=name)
