@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import doctest
 import re
 import shutil
 import subprocess
@@ -12,70 +10,40 @@ from pathlib import Path
 
 import pytest
 
-from tests import doctests
-from tests.each import check_each
+from tests.each import check_each, in_groups, names_of
+from tests.forked import Ended, run_modules
+from tests.pages import FENCE, blocks
 from tests.source_tree import ROOT
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 WITH_CODE = [p for p in PAGES if "```python" in p.read_text()]
-FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-
-_FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def blocks(text: str, language: str) -> list[tuple[int, str]]:
-    """The fenced blocks of one language: number of the first line, and content."""
-    return [
-        (text.count("\n", 0, match.start(2)) + 1, match[2])
-        for match in _FENCE.finditer(text)
-        if match[1] == language
-    ]
-
-
-def run(page: Path) -> tuple[int, int]:
-    """Run the Python blocks of a page in order, as one session; how many failed, and were run."""
-    lines: list[str] = []
-    for first, block in blocks(page.read_text(), "python"):
-        lines += [""] * (first - 1 - len(lines)) + block.splitlines()
-    names = {"__name__": "docs"}
-    test = doctest.DocTestParser().get_doctest("\n".join(lines), names, page.name, str(page), 0)
-    doctests.install()
-    result = doctest.DocTestRunner(optionflags=FLAGS).run(test)
-    return result.failed, result.attempted
-
-
-def run_apart(page: Path, folder: Path) -> tuple[tuple[int, int], str]:
-    """`run` in a process of its own: pages define ops, and set seeds. Also what it printed."""
-    path = [str(ROOT), *(p for p in sys.path if p)]
-    program = (
-        f"import sys; sys.path[:0] = {path!r}; from pathlib import Path\n"
-        f"from tests.test_docs import run; print(run(Path({str(page)!r})))"
-    )
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    *report, counts = done.stdout.splitlines()
-    return ast.literal_eval(counts), "\n".join(report)
 
 
 def test_there_are_pages() -> None:
     assert {"README.md", "tutorial.md"} <= {p.name for p in WITH_CODE}
 
 
-@pytest.mark.parametrize("page", WITH_CODE, ids=lambda p: p.name)
-def test_blocks_run(page: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("pages", in_groups(WITH_CODE), ids=names_of)
+def test_blocks_run(pages: list[Path], tmp_path: Path) -> None:
+    """Each in a process of its own: pages define ops, and set seeds."""
+    ended = run_modules([("tests.pages", str(page)) for page in pages], tmp_path)
+    check_each(zip(pages, ended, strict=True), _is_right)
+
+
+def _is_right(page: Path, ended: Ended) -> None:
     assert all(">>> " in block for _, block in blocks(page.read_text(), "python"))
-    (failed, attempted), report = run_apart(page, tmp_path)
-    assert attempted > 0
-    assert failed == 0, report
+    assert ended.status == 0, ended.stdout + ended.stderr
+    counts = ended.stdout.splitlines()[-1]
+    assert re.fullmatch(r"0 of [1-9]\d* failed", counts)
 
 
 def test_a_wrong_output_is_seen(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("words\n\n```python\n>>> x = 1\n```\n\n```python\n>>> x + 1\n3\n```\n")
-    counts, report = run_apart(page, tmp_path)
-    assert counts == (1, 2)
-    assert "line 8" in report
+    (ended,) = run_modules([("tests.pages", str(page))], tmp_path)
+    assert ended.status == 1
+    assert ended.stdout.splitlines()[-1] == "1 of 2 failed"
+    assert "line 8" in ended.stdout
 
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]+)(#[^)]*)?\)")
@@ -112,7 +80,7 @@ _NO_FILES = {
 
 def named_files(text: str) -> list[str]:
     """The files and folders that a page names in backticks, outside of its blocks of code."""
-    spans = (match[1].partition(": ")[0] for match in _SPAN.finditer(_FENCE.sub("", text)))
+    spans = (match[1].partition(": ")[0] for match in _SPAN.finditer(FENCE.sub("", text)))
     return [span for span in spans if _PATH.fullmatch(span)]
 
 
@@ -162,7 +130,7 @@ def test_modules_that_pages_name_exist() -> None:
 
 def _modules_exist(page: Path) -> None:
     """The first parts of a dotted name are folders and a file; what follows is in the file."""
-    text = _FENCE.sub("", page.read_text())
+    text = FENCE.sub("", page.read_text())
     names = {m[1] for m in _SPAN.finditer(text) if _MODULE.fullmatch(m[1])} - _GROUPS
     assert {n for n in names if not _is_module(n) and not _is_module(n.rpartition(".")[0])} == set()
 

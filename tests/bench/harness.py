@@ -182,7 +182,6 @@ def run(title: str, contests: list[Contest], options: argparse.Namespace) -> Non
         options: those of the command line.
     """
     rows = []
-    first = contests[0].contenders[0] if contests else None
     print(f"### {title}\n\n{environment()}\n")
     print("| work | who | median | min | ours / theirs | budget | |")
     print("|---|---|---|---|---|---|---|")
@@ -190,7 +189,7 @@ def run(title: str, contests: list[Contest], options: argparse.Namespace) -> Non
         times: dict[str, list[float]] = {c.name: [] for c in contest.contenders}
         for _ in range(1 if options.smallest else options.rounds):
             for contender in contest.contenders:
-                if options.smallest and contender is not first and not contender.needs:
+                if options.smallest and not contender.needs:
                     seconds = _once(contender)
                 else:
                     seconds = _measure(contender, options.seconds, options.threads)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.each import check_each, in_groups, names_of
+from tests.forked import Ended, run_modules
 from tests.source_tree import ROOT
 
 SCRIPTS = sorted(
@@ -21,16 +24,19 @@ def test_there_are_scripts() -> None:
     assert "tests.bench.eager" in SCRIPTS
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_it_runs(script, tmp_path) -> None:
-    command = [sys.executable, "-W", "error", "-m", script, "--smallest"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    assert len(rows) > 2, done.stdout
+@pytest.mark.parametrize("scripts", in_groups(SCRIPTS), ids=names_of)
+def test_they_run(scripts: list[str]) -> None:
+    ended = run_modules([(script, "--smallest") for script in scripts], ROOT)
+    check_each(zip(scripts, ended, strict=True), _has_printed_a_table)
 
 
-def test_a_peer_that_is_not_installed_is_left_out(tmp_path) -> None:
+def _has_printed_a_table(script: str, ended: Ended) -> None:
+    assert ended.status == 0, ended.stderr
+    rows = [line for line in ended.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) > 2, ended.stdout
+
+
+def test_a_peer_that_is_not_installed_is_left_out(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "from tests.bench.harness import Contender, Contest, arguments, installed, run\n"
@@ -38,7 +44,8 @@ def test_a_peer_that_is_not_installed_is_left_out(tmp_path) -> None:
         "options = arguments('Sums').parse_args()\n"
         "run('Sums', installed([Contest('a sum', both)], options), options)\n"
     )
-    command = [sys.executable, str(script), "--smallest", "--json", str(tmp_path / "figures.json")]
+    options = ["--rounds", "1", "--seconds", "1e-6", "--json", str(tmp_path / "figures.json")]
+    command = [sys.executable, str(script), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "left out, as they are not installed: absent\n" in done.stdout
     assert "| a sum | ours |" in done.stdout
