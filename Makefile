@@ -28,7 +28,7 @@ PACKED := widgets/node_modules/.package-lock.json
 READY := $(VENV)/.dev $(BUNDLE)
 NPM := env PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix widgets
 
-.PHONY: help demo test test-slow lab bench format lint types layers unit doctest nbtest clean \
+.PHONY: help demo test others test-slow lab bench format lint types layers unit doctest nbtest clean \
   widgets frontend browser screenshots
 
 help: ## list the targets
@@ -39,11 +39,12 @@ demo: $(VENV)/.dev ## train classifiers of handwritten digits; SEEDS=5 for a tab
 	@$(BIN)/eagerflow demo $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
 
 test: $(READY) ## everything that CI checks
-	@$(MAKE) -j $(WORKERS) -O lint types layers doctest frontend # each of these uses one core
-	@$(MAKE) unit
-	@$(MAKE) nbtest
-	@$(MAKE) browser
+	@$(MAKE) -j 2 -O lint layers
+	@$(MAKE) -j 2 -O unit others
 	$(call heading,all checks passed)
+
+# beside the unit tests: each waits for something now and then, and the others go on
+others: types frontend doctest browser nbtest
 
 lint: $(VENV)/.dev ## ruff: rules and format
 	$(call heading,ruff)
@@ -60,7 +61,7 @@ layers: $(VENV)/.dev ## import-linter: the layers of docs/design.md
 	@$(BIN)/lint-imports --no-logo
 
 unit: $(READY) ## the unit tests; choose some with ARGS="tests/core -k tensor"
-	$(call heading,unit tests (about nine minutes on two cores))
+	$(call heading,unit tests (some minutes on two cores))
 	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal $(or $(ARGS),tests)
 
 doctest: $(READY) ## the examples in docstrings
