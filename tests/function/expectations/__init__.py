@@ -16,16 +16,18 @@ from tests.function.expectations import (
     instances,
     language,
     lengths,
+    namespaces,
     numbers,
     objects,
     remains,
     sizes,
     state,
+    texts,
 )
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "errors",
     "escaping", "exact_numbers", "gradients", "hidden", "identity", "instances", "language",
-    "lengths", "numbers", "objects", "remains", "sizes", "state",
+    "lengths", "namespaces", "numbers", "objects", "remains", "sizes", "state", "texts",
 ]  # fmt: skip
