@@ -233,7 +233,7 @@ class Attributes:
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
             if names:
-                self._visitor.found.add(entries, "unshadowed", names)
+                self._visitor.found.add(entries, "lacking", names)
 
     def _finish_namespaces(self) -> None:
         """Classes and modules get no other names, of those that code may ask for."""
@@ -249,7 +249,7 @@ class Attributes:
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
-                self._visitor.found.add(entries, "unshadowed", names)
+                self._visitor.found.add(entries, "lacking", names)
 
     def _bases(self) -> Iterator[Holder]:
         """The user's classes that were found, and what they inherit from."""

@@ -77,6 +77,7 @@ class Load:
         attributes: or the attributes that follow at once, as in ``np.random.normal``; after
             subscripts the first one.
         stored: the key of the item that is stored there, so that nothing is read.
+        tested: the key that it is asked for, as in ``"lr" in cfg`` and ``cfg.get("lr")``.
         callee: the name with its attributes of what gets the value as an argument.
         called: whether the value is called without arguments.
         direct: whether it is called, and does not get anywhere else.
@@ -90,6 +91,7 @@ class Load:
     keys: tuple[Any, ...] = ()
     attributes: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
+    tested: tuple[Any, ...] = ()
     callee: Load | None = None
     called: bool = False
     direct: bool = False
@@ -394,11 +396,15 @@ class _Reader:
         base = next((x for x in callee.loads if x.kind != "attribute"), None)
         for load in callee.loads[-1:]:
             load.direct = True
+        asks = name == "get" and given[:1] and given[0].constant
+        if asks:
+            self._note_test(callee, ("get",), given[0].arg)
         for value in given:
             for load in value.loads[-1:]:
                 load.callee = base
             parts = [value] if value.parts is None else value.parts
-            self.facts.given += [(x.name, base, name) for x in parts if not x.constant]
+            if not asks:
+                self.facts.given += [(x.name, base, name) for x in parts if not x.constant]
         if not given:
             for load in callee.loads:
                 load.called = True
@@ -422,12 +428,21 @@ class _Reader:
                     load.keys += (key.arg,)
                 made.chain = tuple([(load, len(load.keys)) for load in goes_on])
             taken = [key]
+        elif op == "CONTAINS_OP" and taken[0].constant:
+            self._note_test(taken[1], (), taken[0].arg)
+            taken = []
         elif op in _BUILDS:
             made.parts = taken
         self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
         # what is compared with a constant says that it is another thing
         if op != "COMPARE_OP" or not any(value.constant for value in taken):
             self._inspect(taken)
+
+    def _note_test(self, value: _Value, attributes: tuple[str, ...], key: Any) -> None:
+        """Note that a dict, or a method of it, is asked for a key."""
+        for load, length in value.chain:
+            if load.attributes == attributes and len(load.keys) + len(attributes) == length:
+                load.tested = (key,)
 
     def _inspect(self, values: Sequence[_Value]) -> None:
         """Note what may be inspected, with the parts of what was built here."""

@@ -13,7 +13,9 @@ from tests.function.expectations import (
     gradients,
     hidden,
     identity,
+    indices,
     instances,
+    keys,
     language,
     lengths,
     namespaces,
@@ -28,6 +30,7 @@ from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "errors",
-    "escaping", "exact_numbers", "gradients", "hidden", "identity", "instances", "language",
-    "lengths", "namespaces", "numbers", "objects", "remains", "sizes", "state", "texts",
+    "escaping", "exact_numbers", "gradients", "hidden", "identity", "indices", "instances",
+    "keys", "language", "lengths", "namespaces", "numbers", "objects", "remains", "sizes",
+    "state", "texts",
 ]  # fmt: skip
