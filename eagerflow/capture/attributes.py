@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
 from eagerflow.capture.library import is_bare_class, is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder
 from eagerflow.capture.snapshot import attributes_of
 from eagerflow.source import Source
@@ -29,6 +29,8 @@ _IGNORED: Final = frozenset({
 })  # fmt: skip
 
 #: but where code makes texts
+#: beside the bases of a class, what was looked at of it
+_SUBCLASSES: Final = -1
 _TEXTS: Final = frozenset({"__format__", "__repr__", "__str__"})
 
 
@@ -100,6 +102,8 @@ class Attributes:
             self._scan_object(holder)
         classes, self._new = list(self._classes.values()) if whole else self._new, []
         for one in classes:
+            if "__subclasses__" in self._visitor.names:
+                self._look_at_subclasses(one)
             seen: set[str] = set()
             for i, base in enumerate(one.value.__mro__):
                 if is_library_class(base):
@@ -149,6 +153,20 @@ class Attributes:
             visit(path, member)
         if name == "__getattribute__":
             self._doubt(member, text)
+
+    def _look_at_subclasses(self, one: _Class) -> None:
+        """Look at the classes that a class tells of, of which there may be others later."""
+        if (_SUBCLASSES, "") in one.done:
+            return
+        one.done.add((_SUBCLASSES, ""))
+        name = "__subclasses__"
+        text = f"{one.value.__qualname__.rpartition('.')[2]}.{name}"
+        method = AccessPath(one.path, "attribute", name, text, True)
+        path = AccessPath(method, "call", NO_ARGUMENTS, text, True)
+        values: list[type] = one.value.__subclasses__()
+        self._visitor.found.add(path, "length", values)
+        for i, value in enumerate(values):
+            self._visitor.visit(AccessPath(path, "item", i, f"{text}()[{i}]", True), value)
 
     def _doubt(self, member: Any, text: str) -> None:
         source = Source(member.__code__, 0) if isinstance(member, FunctionType) else None
@@ -215,20 +233,34 @@ class Attributes:
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
             if names:
-                self._visitor.found.add(entries, "unshadowed", names)
+                self._visitor.found.add(entries, "lacking", names)
 
     def _finish_namespaces(self) -> None:
-        """Of the names that `hasattr` may be asked for, classes and modules get no others."""
+        """Classes and modules get no other names, of those that code may ask for."""
         modules = [h for h in self._visitor.found.objects if issubclass(type(h.value), ModuleType)]
-        for path, value in (*modules, *self._visitor.found.classes):
+        for path, value in (*modules, *self._bases()):
+            entries = AccessPath(path, "attribute", "__dict__", path.text, True)
+            if self._visitor.every:
+                self._visitor.found.add(entries, "keys", value.__dict__)
+                continue
             names = frozenset(
                 n
                 for n in (self._visitor.names if _computes(value) else self._visitor.asked)
                 if not n.startswith("__") and getattr_static(value, n, GONE) is GONE
             )
             if names:
-                entries = AccessPath(path, "attribute", "__dict__", path.text, True)
-                self._visitor.found.add(entries, "unshadowed", names)
+                self._visitor.found.add(entries, "lacking", names)
+
+    def _bases(self) -> Iterator[Holder]:
+        """The user's classes that were found, and what they inherit from."""
+        known: set[int] = set()
+        for path, cls in self._visitor.found.classes:
+            for i, base in enumerate(cls.__mro__):
+                if id(base) not in known and not is_library_class(base):
+                    known.add(id(base))
+                    text = base.__qualname__.rpartition(".")[2]
+                    bases = AccessPath(path, "attribute", "__mro__", text, True)
+                    yield Holder(AccessPath(bases, "item", i, text, True) if i else path, base)
 
     def _takes_every(self, value: Any) -> bool:
         """Whether attributes of an object may be read by names made at run time."""

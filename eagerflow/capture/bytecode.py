@@ -35,8 +35,17 @@ _OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
 #: functions of an object and the name of an attribute, or of all of them
 _ACCESSORS: Final = frozenset({"getattr", "hasattr", "setattr", "delattr", "vars"})
-_FORMATTERS: Final = frozenset({"ascii", "format", "print", "repr", "str"})
-_WHOLE: Final = frozenset({"vars", "dir", "__dict__", "__getattribute__", "getattr_static"})
+#: functions and methods that make texts of values
+FORMATTERS: Final = frozenset({
+    "ascii", "encode", "format", "format_map", "imod", "mod", "pformat", "print", "repr",
+    "safe_substitute", "str", "substitute", "__format__", "__mod__", "__repr__", "__str__",
+})  # fmt: skip
+_WHOLE: Final = frozenset({
+    "vars", "dir", "getattr_static", "getmembers", "getmembers_static",
+    "__dict__", "__dir__", "__getattribute__",
+})  # fmt: skip
+#: the arguments of BINARY_OP for ``%`` and ``%=``
+_REMAINDERS: Final = frozenset({6, 19})
 #: names with which code sets attributes by names that do not show in it
 _COMPUTED: Final = frozenset({"vars", "exec", "eval", "globals", "__dict__", "__globals__"})
 #: and by names that are arguments
@@ -68,8 +77,10 @@ class Load:
         attributes: or the attributes that follow at once, as in ``np.random.normal``; after
             subscripts the first one.
         stored: the key of the item that is stored there, so that nothing is read.
+        tested: the key that it is asked for, as in ``"lr" in cfg`` and ``cfg.get("lr")``.
         callee: the name with its attributes of what gets the value as an argument.
         called: whether the value is called without arguments.
+        direct: whether it is called, and does not get anywhere else.
         operand: whether it is an operand of ``+``, ``@``, ….
         later: whether `ef.py_call` gets it, which calls it in each run.
     """
@@ -80,8 +91,10 @@ class Load:
     keys: tuple[Any, ...] = ()
     attributes: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
+    tested: tuple[Any, ...] = ()
     callee: Load | None = None
     called: bool = False
+    direct: bool = False
     operand: bool = False
     later: bool = False
 
@@ -242,6 +255,11 @@ class _Value:
         return self.op == "LOAD_CONST"
 
     @property
+    def number(self) -> bool:
+        """Whether it is a constant number."""
+        return self.constant and isinstance(self.arg, int | float)
+
+    @property
     def text(self) -> bool:
         """Whether it is a constant text."""
         return self.constant and isinstance(self.arg, str)
@@ -336,7 +354,8 @@ class _Reader:
         elif op == "BINARY_OP":
             for load in (load for value in taken for load in value.loads):
                 load.operand = True
-            if taken[0].text:  # "%s" % value
+            if made.arg in _REMAINDERS and not (taken[1].constant or taken[0].number):
+                self.facts.formats = True  # "%s" % value
                 self._inspect(taken[1:])
         elif op in _INSPECTS:
             self._note_inspection(made, taken)
@@ -375,11 +394,17 @@ class _Reader:
     def _note_call(self, callee: _Value, *given: _Value) -> None:
         name = callee.arg
         base = next((x for x in callee.loads if x.kind != "attribute"), None)
+        for load in callee.loads[-1:]:
+            load.direct = True
+        asks = name == "get" and given[:1] and given[0].constant
+        if asks:
+            self._note_test(callee, ("get",), given[0].arg)
         for value in given:
             for load in value.loads[-1:]:
                 load.callee = base
             parts = [value] if value.parts is None else value.parts
-            self.facts.given += [(x.name, base, name) for x in parts if not x.constant]
+            if not asks:
+                self.facts.given += [(x.name, base, name) for x in parts if not x.constant]
         if not given:
             for load in callee.loads:
                 load.called = True
@@ -403,12 +428,21 @@ class _Reader:
                     load.keys += (key.arg,)
                 made.chain = tuple([(load, len(load.keys)) for load in goes_on])
             taken = [key]
+        elif op == "CONTAINS_OP" and taken[0].constant:
+            self._note_test(taken[1], (), taken[0].arg)
+            taken = []
         elif op in _BUILDS:
             made.parts = taken
         self.facts.formats |= op.startswith(("FORMAT", "CONVERT"))
         # what is compared with a constant says that it is another thing
         if op != "COMPARE_OP" or not any(value.constant for value in taken):
             self._inspect(taken)
+
+    def _note_test(self, value: _Value, attributes: tuple[str, ...], key: Any) -> None:
+        """Note that a dict, or a method of it, is asked for a key."""
+        for load, length in value.chain:
+            if load.attributes == attributes and len(load.keys) + len(attributes) == length:
+                load.tested = (key,)
 
     def _inspect(self, values: Sequence[_Value]) -> None:
         """Note what may be inspected, with the parts of what was built here."""
@@ -424,7 +458,7 @@ class _Reader:
         facts = self.facts
         facts.globals = {load.name for load in facts.loads if load.kind == "global"}
         used = facts.globals | facts.attributes
-        facts.formats |= not _FORMATTERS.isdisjoint(used)
+        facts.formats |= not FORMATTERS.isdisjoint(used)
         facts.asks_addresses = "id" in facts.globals
         facts.asks_identity |= facts.asks_addresses
         facts.branches |= not _BRANCHING_BUILTINS.isdisjoint(code.co_names)
@@ -450,6 +484,7 @@ class _Reader:
                 facts.stores.setdefault(("attribute", name), 0)
         if not used.isdisjoint(_REFLECTING):
             facts.strings = constants
+            facts.formats |= not FORMATTERS.isdisjoint(constants)
             asked = sum(x.kind == "global" and x.name in _REFLECTING for x in facts.loads)
             facts.every_attribute |= asked > self._constant_names
         elif any(one.opname == "MATCH_CLASS" for one in dis.get_instructions(code)):

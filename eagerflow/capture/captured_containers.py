@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, final
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from eagerflow.capture.bytecode import Load
 from eagerflow.capture.equality import ATOMS, is_plain
 from eagerflow.capture.library import is_bare_class, is_library_class
-from eagerflow.capture.paths import AccessPath, Root, joined
+from eagerflow.capture.paths import AccessPath, Root, joined, read_item
 from eagerflow.capture.reads import Finding, Reads
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ LIMIT: Final = 1000
 _LONG: Final = 32
 _SETS: Final = (set, frozenset)
 
+#: dicts that say themselves which keys they have
+_TESTED: Final = (dict, OrderedDict, defaultdict)
 #: methods that change a container, read nothing of it, and do the same to any list
 _BLIND: Final = frozenset({"append", "extend"})
 
@@ -48,6 +50,7 @@ class _Container:
         whole: whether it may be iterated, passed on, or indexed by what is not constant.
         visited: the keys of which the items were looked at.
         missed: whether an item that code names was not there.
+        tested: the keys of a dict for which code asks whether they are there.
     """
 
     path: AccessPath | Root
@@ -58,6 +61,7 @@ class _Container:
     whole: bool = False
     visited: set[Any] = field(default_factory=set)
     missed: bool = False
+    tested: set[Any] = field(default_factory=set)
 
     @property
     def as_one(self) -> bool:
@@ -161,7 +165,13 @@ class CapturedContainers:
                 if keys[:n] == steps and len(keys) > n:
                     named.append(keys[n])
                 elif steps[: len(keys)] == keys:
-                    if not _is_blind(one, load, steps):
+                    if load.tested and keys == steps and type(one.value) in _TESTED:
+                        one.tested.update(load.tested)
+                        if load.attributes and load.tested[0] in one.value:  # of get()
+                            named.append(load.tested[0])
+                    elif load.tested and keys != steps and not _gets(load, steps[len(keys)]):
+                        continue
+                    elif not _is_blind(one, load, steps):
                         one.whole = True
                     elif keys == steps:
                         is_set, grows = is_set or bool(load.stored), grows or not load.stored
@@ -172,6 +182,11 @@ class CapturedContainers:
         """Note how containers that are used as a whole are compared."""
         for one in self._containers.values():
             if not one.whole and not one.missed:
+                held = one.tested & one.value.keys() if one.tested else one.tested
+                if held:
+                    reads.add(one.path, "holding", frozenset(held))
+                if one.tested - held:
+                    reads.add(one.path, "lacking", frozenset(one.tested - held))
                 continue
             if len(one.value) > LIMIT:
                 reads.findings.append(_too_long(one, reads))
@@ -201,13 +216,21 @@ def _is_blind(one: _Container, load: Load, steps: tuple[Any, ...]) -> bool:
     return grows and load.keys == steps and not _BLIND.isdisjoint(load.attributes[:1])
 
 
+def _gets(load: Load, key: Any) -> bool:
+    """Whether what is read there is an item, and not only whether that is there."""
+    return bool(load.attributes) and (type(key) not in ATOMS or load.tested[0] == key)
+
+
 def _item(one: _Container, key: Any) -> Iterator[tuple[AccessPath, Any]]:
     fixed = isinstance(one.value, tuple)
     path = AccessPath(one.path, "item", key, joined(one.path.text, f"[{key!r}]"), fixed)
     try:
-        value = dict.__getitem__(one.value, key) if isinstance(one.value, dict) else one.value[key]
+        value = read_item(one.value, key) if isinstance(one.value, dict) else one.value[key]
     except LookupError:
-        one.missed = True
+        if type(one.value) in _TESTED:
+            one.tested.add(key)
+        else:
+            one.missed = True
         return
     except TypeError:
         return

@@ -7,10 +7,17 @@ Such code is what Python itself writes (comparisons, hashes and texts of datacla
 from __future__ import annotations
 
 from collections import deque
-from types import FunctionType, ModuleType
+from operator import methodcaller
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.bytecode import UNNAMED, Load, facts_of
+from eagerflow.capture.bytecode import FORMATTERS, UNNAMED, Load, facts_of
 from eagerflow.capture.findings import CODE, is_of_library, value_of
 from eagerflow.capture.library import (
     calls_methods,
@@ -35,10 +42,17 @@ NEVER_ESCAPING: Final = (ModuleType, FunctionType, Tensor)
 #: containers of the standard library that are written in Python
 _WRAPPERS: Final = frozenset({"UserDict", "UserList", "ChainMap"})
 #: builtins and methods of containers and texts that compare, hash or format what they get
-_INSPECTING: Final = frozenset({
-    "add", "ascii", "count", "dict", "discard", "format", "frozenset", "get", "groupby", "hash",
-    "index", "max", "min", "pop", "print", "remove", "repr", "set", "setdefault", "sorted", "str",
+_INSPECTING: Final = FORMATTERS | {
+    "add", "count", "dict", "discard", "frozenset", "get", "groupby", "hash", "index", "max", "min",
+    "pop", "remove", "set", "setdefault", "sorted",
+}  # fmt: skip
+#: methods by which Python does so
+_PROTOCOL: Final = frozenset({
+    "__eq__", "__format__", "__ge__", "__gt__", "__hash__", "__le__", "__lt__", "__mod__", "__ne__",
+    "__reduce__", "__reduce_ex__", "__replace__", "__repr__", "__str__",
 })  # fmt: skip
+#: functions written in C, which have names but no code
+_IN_C: Final = (BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType, type)
 #: modules whose functions read no attributes of objects that they get
 _BLIND: Final = frozenset({
     "bisect", "builtins", "cmath", "collections", "contextlib", "eagerflow", "functools", "gc",
@@ -80,20 +94,33 @@ class Escapes:
         facts = facts_of(site.code)
         self.formats |= facts.formats
         self._inspected |= facts.inspected
-        for name, load, end in facts.given:
-            if name[1] in _INSPECTING:  # as in map(str, values)
+        for load in facts.loads:
+            if load.name in _INSPECTING and not load.direct:  # as in show = str
                 self._inspected.add(UNNAMED)
-            value = GONE if load is None else value_of(site, load)
+            if not _PROTOCOL.isdisjoint(load.attributes[:1]):  # as in x.__repr__()
+                self._inspected.add((load.kind, load.name))
+        if not _PROTOCOL.isdisjoint(facts.attributes | facts.strings):
+            self._inspected.add(UNNAMED)
+        for name, function, end in facts.given:
+            value = GONE if function is None else value_of(site, function)
             module = getattr(value, "__module__", None) if type(value) in CODE else ""
             top = str(module or "builtins").partition(".")[0].lstrip("_")
             if value is GONE or top in _BLIND:
                 if end in _INSPECTING or top in _COMPARING:
-                    self._inspected |= {name, _receiver(load)}
+                    self._inspected |= {name, _receiver(function)}
             elif is_of_library(value):
                 self._handed.add(name)
+                self.formats = True
 
     def add_path(self, path: AccessPath | Root, value: Any) -> None:
-        """Note a way to an object."""
+        """Note a way to an object, which may be a function that makes texts under another name."""
+        if isinstance(value, methodcaller):
+            name: Any = value.__reduce__()[1][0]
+        else:
+            name = value.__name__ if type(value) in _IN_C else ""
+        if name in _INSPECTING or name in _PROTOCOL:
+            self._inspected.add(UNNAMED)
+            self.formats |= name in FORMATTERS
         self._paths.setdefault(id(value), []).append(path)
 
     def take(self, value: Any) -> bool:

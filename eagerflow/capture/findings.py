@@ -276,11 +276,13 @@ def asks_types(reads: Reads) -> bool:
         named = called is not None and ops[called + 1].opname in ("LOAD_ATTR", "LOAD_METHOD")
         if called is not None and (not named or code.co_name.startswith("__")):
             return True
-    return any(_asks_silently(site) for site in reads.sites)
+    return any(site.code.co_name in _EXACT or _asks_silently(site) for site in reads.sites)
 
 
 #: modules whose functions tell types apart without an error: `json` by ``default=``
 _SILENT: Final = frozenset({"json", "random"})
+#: methods whose results Python refuses where they are no numbers of its own
+_EXACT: Final = frozenset({"__complex__", "__float__", "__index__", "__int__"})
 _OPTIMIZED: Final = 1  # the flag of code that is not the body of a class
 _GENERATOR: Final = 32
 

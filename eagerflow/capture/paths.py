@@ -111,7 +111,13 @@ def kind_of(owner: Any) -> Any:
 
 
 def read_item(owner: Any, key: Any) -> Any:
-    """An item of a container, whatever its class makes of items."""
+    """An item of a container, whatever its class makes of items.
+
+    Raises:
+        LookupError: it is not there; a `defaultdict` does not make it.
+    """
+    if isinstance(owner, dict) and not dict.__contains__(owner, key):
+        raise KeyError(key)
     return kind_of(owner).__getitem__(owner, key)
 
 

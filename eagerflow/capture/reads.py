@@ -25,7 +25,7 @@ class Read(NamedTuple):
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
             `eagerflow.capture.guards.kinds`.
         value: what is there; for ``"alias"`` the path or root that holds the same object, for
-            ``"unshadowed"`` the names that the instance itself does not have.
+            ``"holding"`` and ``"lacking"`` the keys or names.
     """
 
     path: AccessPath

@@ -109,6 +109,8 @@ _TABLE: Final[Sequence[NumberOp]] = (
     NumberOp("neg", "-", operator.neg, "-{0}", _widest, involution=True),
     NumberOp("pos", "+", operator.pos, "+{0}", _widest, same=True),
     NumberOp("abs", "abs()", abs, "abs({0})", _magnitude, idempotent=True),
+    NumberOp("max", "max()", max, "max({0}, {1})", _widest),
+    NumberOp("min", "min()", min, "min({0}, {1})", _widest),
     _infix("add", "+", commutative=True, neutral=neutral(None, 0, -0.0, left=True)),
     _infix("sub", "-", neutral=neutral(None, 0, 0.0)),
     _infix("mul", "*", commutative=True, neutral=neutral(None, 1, 1.0, left=True)),

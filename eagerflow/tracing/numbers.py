@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from numbers import Number
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 from weakref import ref
 
 from eagerflow.core.abstract_symbols import AbstractNumber
@@ -334,6 +335,27 @@ class TracedNumber(AbstractNumber):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self.kind, (self.ask("pickling"),)
+
+
+def extreme(function: Callable[..., Any], values: Sequence[Any]) -> TracedNumber | None:
+    """`max` or `min` of numbers of a trace, as a number of the trace.
+
+    None if there are none, or if they are not of one kind: which of them it is would say the kind.
+    """
+    values = [number_of(x) if type(x) is Dim else x for x in values]
+    traced = next((x for x in values if type(x) is TracedNumber), None)
+    if traced is None or traced.elsewhere or traced.kind is complex or len(values) < 2:
+        return None
+    if any(type(_number(x)) is not traced.kind for x in values):
+        return None
+
+    def better(a: Any, b: Any) -> Any:
+        result = function(_number(a), _number(b))
+        if type(a) is type(b) is traced.kind:
+            return result
+        return traced.innermost.number(f"python_{function.__name__}", result, a, b)
+
+    return cast("TracedNumber", reduce(better, values))
 
 
 def _number(x: Any) -> Any:

@@ -27,7 +27,7 @@ long = list(range(5000))
 
 
 def kinds(reads: Reads) -> dict[str, str]:
-    return {r.path.text: r.kind for r in reads.reads if r.kind != "unshadowed"}
+    return {r.path.text: r.kind for r in reads.reads if r.kind != "lacking"}
 
 
 def found(function: Callable[..., Any]) -> dict[str, str]:

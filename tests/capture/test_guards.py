@@ -112,7 +112,7 @@ CHANGES = {
     ),
     "an item that was not there": (
         "c = {'a': 's'}\ndef h():\n  try: return c['b']\n  except KeyError: return 0", "h()",
-        "c['b'] = 1", "c: was {'a': 's'}, now",
+        "c['b'] = 1", "c has b now",
     ),
     "a key": ("c = {'a': 1}", "[k for k in c]", "c['b'] = 2", "global c: was {'a': 1}, now"),
     "the order of keys": (

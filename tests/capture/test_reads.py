@@ -28,7 +28,7 @@ config: dict[str, Any] = {"lr": 0.1, "opt": {"momentum": 0.9, "name": "sgd"}, "l
 
 
 def kinds(reads: Reads) -> dict[str, str]:
-    return {r.path.text: r.kind for r in reads.reads if r.kind != "unshadowed"}
+    return {r.path.text: r.kind for r in reads.reads if r.kind != "lacking"}
 
 
 def found(function: Callable[..., Any], *roots: tuple[str, Any]) -> dict[str, str]:

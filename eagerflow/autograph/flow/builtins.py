@@ -37,6 +37,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.ops.state import callbacks
 from eagerflow.source import Source, capture
 from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.numbers import extreme
 from eagerflow.tracing.tracer import Tracer
 
 _KNOWN: Final = tuple(getattr(builtins, name) for name in sorted(REDUCTIONS))
@@ -135,6 +136,10 @@ def _extreme(
     """
     if not options and set(map(type, items)) == {Dim, int}:
         return reduce(minimum if plain is builtins.min else maximum, items)
+    if not options and issubclass(type(items[0] if len(items) == 1 else items), list | tuple):
+        number = extreme(plain, items[0] if len(items) == 1 else items)
+        if number is not None:
+            return number
     key = options.get("key")
     key = call(key) if key is not None else lambda x: x
     source = _rows_of(items[0]) if len(items) == 1 else None

@@ -21,7 +21,8 @@ A guard is an access path, a kind and what is expected there:
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, or an enclosing name that is not bound
-``unshadowed``  no names of these in an instance
+``holding``     a dict with these keys among others
+``lacking``     a dict, or the names of an instance, without these keys
 ==============  ===============================================================================
 """
 
@@ -73,9 +74,13 @@ class Guard:
             return f"{self.path.described} is there now{hides}"
         if self.kind == "function" and isinstance(value, FunctionType):
             return f"{self.path.text} was redefined"
-        if self.kind == "unshadowed":
-            names = ", ".join(sorted(self.expected & value.keys()))
-            return f"{self.path.text} has its own {names} now"
+        if self.kind == "lacking":
+            names = ", ".join(sorted(map(str, self.expected & value.keys())))
+            own = "its own " if self.path.key == "__dict__" else ""
+            return f"{self.path.text} has {own}{names} now"
+        if self.kind == "holding":
+            names = ", ".join(sorted(map(str, self.expected - value.keys())))
+            return f"{self.path.text} has no {names} any more"
         if self.kind == "distinct":
             return f"{self.path.described} or another one of its type is one object under two names"
         if self.kind == "alias":
@@ -146,7 +151,8 @@ KINDS: Final = {
     ),
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
-    "unshadowed": _Kind("not {x}.keys().isdisjoint({e})"),
+    "holding": _Kind("not {e} <= {x}.keys()"),
+    "lacking": _Kind("not {x}.keys().isdisjoint({e})"),
 }  # fmt: skip
 
 

@@ -13,19 +13,24 @@ from tests.function.expectations import (
     gradients,
     hidden,
     identity,
+    indices,
     instances,
+    keys,
     language,
     lengths,
+    namespaces,
     numbers,
     objects,
     remains,
     sizes,
     state,
+    texts,
 )
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
     "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "errors",
-    "escaping", "exact_numbers", "gradients", "hidden", "identity", "instances", "language",
-    "lengths", "numbers", "objects", "remains", "sizes", "state",
+    "escaping", "exact_numbers", "gradients", "hidden", "identity", "indices", "instances",
+    "keys", "language", "lengths", "namespaces", "numbers", "objects", "remains", "sizes",
+    "state", "texts",
 ]  # fmt: skip

@@ -439,7 +439,7 @@ def attributes_of_an_object_that_are_returned(trace: Trace) -> Steps:
         yield result, result[1] is vars(config)
 
 
-@program(traces=3)
+@program(traces=2)
 def default_dict_that_is_looked_at(trace: Trace) -> Steps:
     found = defaultdict(list)
 

@@ -302,7 +302,7 @@ def sum_max_of_numbers(trace: Trace) -> Steps:
     yield f(x, 3.0, 4.0)
 
 
-@program(traces=2)
+@program(traces=1)
 def max_of_numbers(trace: Trace) -> Steps:
     @trace
     def f(x, a, b):

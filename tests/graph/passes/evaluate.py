@@ -19,6 +19,7 @@ from eagerflow_kernels import table
 
 NUMBERS: dict[str, Callable[..., Any]] = {
     "python_abs": abs, "python_complex": complex, "python_float": float, "python_int": int,
+    "python_max": max, "python_min": min,
     **{f"python_{n}": getattr(operator, n) for n in (
         "add", "floordiv", "mod", "mul", "neg", "pos", "pow", "sub", "truediv")},
 }  # fmt: skip
