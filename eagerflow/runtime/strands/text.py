@@ -24,6 +24,7 @@ from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
     Guard,
+    Late,
     Leave,
     LoopStatement,
     PassOver,
@@ -116,6 +117,7 @@ class _Writer:
         self.guards: dict[str, Guard] = {}  # of the variables that the block makes
         self.kept = {*translated.outputs}
         self.read = Counter(_leaves(translated.statements))
+        self.objects: dict[int, str] = {}
 
     def write(self) -> None:
         translated = self.translated
@@ -204,6 +206,7 @@ class _Writer:
         elif isinstance(one, PassOver):
             self.crossing(one, depth)
         elif isinstance(one, Assign):
+            self.late(one.late, one.node, depth)
             self.line(depth, f"{one.makes[0]} = {one.text}", one.node)
         return dying
 
@@ -214,6 +217,7 @@ class _Writer:
     def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
         gone = self.gone(one, dying)
         given = f"[{', '.join(one.reads[::-1])}]"
+        self.late(one.late, one.nodes[0], depth)
         self.at(depth)
         if gone:
             self.line(depth, f"given = {given}")
@@ -246,6 +250,19 @@ class _Writer:
         self.wrote(name, [one.node], depth)
         return [name for name in dying if name not in gone]
 
+    def late(self, late: Late, node: Node, depth: int) -> None:
+        """Wait for what the host reads next."""
+        for name, backend in late:
+            reader, of = self.named("n", node), self.named("d", backend)
+            self.line(depth, f"awaited = run.late({reader}, {name}, {of})", node)
+            self.line(depth, "while not awaited.over: yield awaited")
+
+    def named(self, letter: str, value: Any) -> str:
+        """A name for an object."""
+        name = self.objects.setdefault(id(value), f"_{letter}{len(self.objects)}")
+        self.names[name] = value
+        return name
+
     def taken(self, makes: Sequence[str], node: Node, depth: int) -> None:
         """Wait for what another thread may bring, and take it."""
         self.line(depth, "while not awaited.over: yield awaited")
@@ -262,7 +279,11 @@ class _Writer:
         edge = f"e{self.edges[one.node.attrs['edge']]}"
         if lead_of(one.node.op) == "receive":
             self.line(depth, f"while not {edge}.values: yield {edge}")
-            self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
+            if one.late is not None:
+                self.line(depth, f"awaited = {edge}.take()", one.node)
+                self.taken(one.makes, one.late, depth)
+            else:
+                self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
             return
         text = one.reads[0] if one.reads else "None"
         made = self.send(one.node)
@@ -270,6 +291,8 @@ class _Writer:
             self.at(depth)
             self.names[f"m{edge}"] = made
             text = f"m{edge}({text})"
+            if one.late is not None:
+                text = f"run.moved({self.named('n', one.node)}, {one.reads[0]}, {text})"
         self.line(depth, f"{edge}.send({text})", one.node)
 
     def at(self, depth: int) -> None:

@@ -87,6 +87,11 @@ class Work:
         if self.failure is not None:
             raise self.failure.tell()
 
+    def bring_on(self) -> None:
+        """Do the next piece of its stream, so that it ends sooner."""
+        if not self.ended and self.stream is not None:
+            self.stream.bring_on()
+
     def sleep(self) -> None:
         """Wait for whoever does it."""
         self._ended.wait()
@@ -179,8 +184,12 @@ class Stream:
             work.sleep()
             return
         while not work.ended:
-            self._unblock()
-            self.step()
+            self.bring_on()
+
+    def bring_on(self) -> None:
+        """Do one piece, and before it all that the first of the queue needs of other streams."""
+        self._unblock()
+        self.step()
 
     def step(self) -> bool:
         """Do one piece; False if there is none that could be done now."""
