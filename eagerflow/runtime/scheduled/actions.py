@@ -24,6 +24,9 @@ HERE: Final = 2
 #: what starts ops that wait without holding a thread, by op: ``start(node, inputs, completion)``,
 #: which may give a function to be called when the result is no longer wanted
 asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
+#: gives for a node of such an op what runs it as long as it need not wait, or None. That takes the
+#: inputs, and gives a tuple of the results or what ``start`` takes as its fourth argument
+at_once: Final[dict[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]] = {}
 
 
 @final

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Protocol, final
@@ -44,7 +44,9 @@ class RunsGraph(Protocol):
 
 
 #: what starts an op that waits, as `eagerflow.runtime.scheduled.actions.asynchronous` has them
-Begin = Callable[[Node, Sequence[Any], Any], "Callable[[], object] | None"]
+Begin = Callable[..., Callable[[], object] | None]
+#: gives for a node what runs it as long as it need not wait, as ``at_once`` there does
+AtOnce = Mapping[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]
 
 
 @final
@@ -156,10 +158,10 @@ class StrandRun:
 
     # --- for the code of strands ---
 
-    def begin(self, start: Begin, node: Node, given: list[Any]) -> Awaited:
-        """Begin an op that may have to wait."""
+    def begin(self, start: Begin, node: Node, given: list[Any], begun: Any = None) -> Awaited:
+        """Begin an op that may have to wait, or go on with what has ``begun``."""
         awaited = Awaited(self, node)
-        stop = start(node, given, awaited)
+        stop = start(node, given, awaited, *([] if begun is None else [begun]))
         if not awaited.over:
             awaited.stop = stop
         return awaited

@@ -26,7 +26,7 @@ from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.sent_values import SentValues
 from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.runtime.strands.order import OrderedCut
-from eagerflow.runtime.strands.run import Begin, RunsGraph, StrandRun
+from eagerflow.runtime.strands.run import AtOnce, Begin, RunsGraph, StrandRun
 from eagerflow.runtime.strands.text import StrandCode
 from eagerflow.runtime.strands.translation import TranslatedPartition
 from eagerflow.types import TensorType
@@ -51,18 +51,19 @@ class Strands:
         routes: for each edge from which device to which it goes.
         sent: moves what is sent.
         begins: for each op that may have to wait what begins it.
+        at_once: gives what runs a node of such an op as long as it need not wait.
         is_heavy: whether nodes are worth a thread of their own.
 
     Raises:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
-    __slots__ = ("_begins", "_edges", "_outputs", "_routes", "_sent", "_tier", "_translated",
+    __slots__ = ("_at_once", "_begins", "_edges", "_outputs", "_routes", "_sent", "_tier", "_translated",
                  "_versions")  # fmt: skip
 
     def __init__(
         self, tier: CutGraph, routes: Mapping[str, Route], sent: SentValues,
-        begins: Mapping[str, Begin], is_heavy: Callable[[Sequence[Node]], bool],
+        begins: Mapping[str, Begin], at_once: AtOnce, is_heavy: Callable[[Sequence[Node]], bool],
     ) -> None:  # fmt: skip
         cut = tier.cut
         assert cut is not None
@@ -70,6 +71,7 @@ class Strands:
         self._tier = tier
         self._sent = sent
         self._begins = begins
+        self._at_once = at_once
         self._translated: list[TranslatedPartition] = []
         for partition in cut.partitions:
             first = sum(len(translated.regions) for translated in self._translated)
@@ -107,6 +109,7 @@ class Strands:
                     told=told,
                     send=self._send,
                     begins=self._begins,
+                    at_once=self._at_once,
                 )
                 for translated in self._translated
             ]

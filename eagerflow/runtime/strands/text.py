@@ -19,7 +19,7 @@ from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_graphs import region_graph
-from eagerflow.runtime.strands.run import Begin
+from eagerflow.runtime.strands.run import AtOnce, Begin
 from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
@@ -51,6 +51,7 @@ class StrandCode:
         told: whether it says in which iterations it is, for events.
         send: gives for a Send what makes of a value the one that is sent.
         begins: for each op that may have to wait what begins it.
+        at_once: gives what runs a node of such an op as long as it need not wait.
 
     Attributes:
         start: the generator function: of edges, routes, the run, and the inputs. It gives the
@@ -65,9 +66,9 @@ class StrandCode:
     def __init__(
         self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int], *,
         told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
-        begins: Mapping[str, Begin],
+        begins: Mapping[str, Begin], at_once: AtOnce,
     ) -> None:  # fmt: skip
-        writer = _Writer(translated, edges, routes, told, send, begins)
+        writer = _Writer(translated, edges, routes, told, send, begins, at_once)
         writer.write()
         self.lines = writer.where
         self.text = "\n".join(writer.lines)
@@ -98,10 +99,11 @@ class _Writer:
     def __init__(
         self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int],
         told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
-        begins: Mapping[str, Begin],
+        begins: Mapping[str, Begin], at_once: AtOnce,
     ) -> None:  # fmt: skip
         self.translated = translated
         self.begins = begins
+        self.at_once = at_once
         self.edges = edges
         self.routes = routes
         self.told = told
@@ -238,15 +240,30 @@ class _Writer:
         return [name for name in dying if name not in gone]
 
     def wait(self, one: Await, dying: list[str], depth: int) -> list[str]:
-        name = f"b{one.number}"
+        name, given = f"b{one.number}", f"[{', '.join(one.reads)}]"
         self.names[name], self.names[f"n{name}"] = self.begins[one.node.op], one.node
-        self.at(depth)
-        given = ", ".join(one.reads)
-        self.line(depth, f"awaited = run.begin({name}, n{name}, [{given}])", one.node)
+        quick = self.at_once.get(one.node.op, lambda node: None)(one.node)
+        made = "".join(f"{name}, " for name in one.makes)
         gone = self.gone(one, dying)
-        if gone:
-            self.line(depth, f"{' = '.join(gone)} = None")
-        self.taken(one.makes, one.node, depth)
+        drop = f"{' = '.join(gone)} = None" if gone else ""
+        self.at(depth)
+        begun = ""
+        if quick is not None:
+            self.names[f"q{one.number}"] = quick
+            begun = ", awaited"
+            self.line(depth, f"awaited = q{one.number}({given})", one.node)
+            self.line(depth, "if type(awaited) is not tuple:")
+        inner = depth + bool(begun)
+        self.line(inner, f"awaited = run.begin({name}, n{name}, {given}{begun})", one.node)
+        if drop:
+            self.line(inner, drop)
+        self.line(inner, "while not awaited.over: yield awaited")
+        self.line(inner, "awaited = awaited.take()", one.node)
+        if drop and begun:
+            self.line(depth, drop)
+        if made:
+            self.line(depth, f"{made}= awaited")
+            self.line(depth, "awaited = None")
         self.wrote(name, [one.node], depth)
         return [name for name in dying if name not in gone]
 
