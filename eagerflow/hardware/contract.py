@@ -8,8 +8,8 @@ other (order, completion, late failures, buffers) stands here and nowhere else.
 kernels. A value may be used as soon as it was issued: the backend makes later work wait for it.
 
 **Completion.** A launcher and a copy may return before the work is done. `copy_out`, `synchronize`
-and what Python asks of an array (``bool(x)``) wait; `when_ready` does not. A device whose work is done by
-those that wait gives them, there, what does the next piece of it.
+and what Python asks of an array (``bool(x)``) wait; `when_ready` does not. There, a device whose
+work is done by those that wait gives what does the next piece of it.
 
 **Late failures.** A launcher that returns before its kernel has run asks `KernelCall.issued` for
 what makes an error of whatever the kernel raises then: it names the line that issued the work.

@@ -440,14 +440,15 @@ class ScheduledStep:
             self._written.take(error)
             self._tell(cancel(LATE))
             return
-        action = self._values[tag].actions[node]
-        if action.region is None:
-            if isinstance(error, EagerflowError):
-                relocate(error, action.node.source)
-            note_place(error, node_note(action.node))
-        for iteration in self._held.around(tag):
-            note_place(error, iteration.iteration_note())
         self._error = error
+        action = self._values[tag].actions[node]
+        with suppress(Exception):  # of an error that cannot be worded: it is raised all the same
+            if action.region is None:
+                if isinstance(error, EagerflowError):
+                    relocate(error, action.node.source)
+                note_place(error, node_note(action.node))
+            for iteration in self._held.around(tag):
+                note_place(error, iteration.iteration_note())
 
     def _give_up(self, tag: int, node: int) -> None:
         """The deadline has passed before a node was run."""

@@ -48,7 +48,7 @@ def _send_ready(
     try:
         moved = completion.tier.sent.move(data, node, asked)
         completion.rendezvous.send(_key(node, completion), moved, sent=completion.end)
-    except Exception as failure:
+    except BaseException as failure:  # else the step would wait for ever
         completion.end(failure)
 
 

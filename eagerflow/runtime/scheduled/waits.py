@@ -27,7 +27,6 @@ from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.portable.queues import Finish, begin, waiting
 
-
 #: an attempt that was begun and has not ended, what makes arrays of its value, and how many seconds
 #: it may wait
 Begun = tuple[AbstractAttempt, Finish, float | None]
@@ -38,7 +37,8 @@ class _Wait:
     """One op that waits."""
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_inputs",
-                 "_is_begun", "_node", "_runner", "_seconds", "_start", "_step", "_timer")  # fmt: skip
+                 "_is_begun", "_node", "_runner", "_seconds", "_start", "_step",
+                 "_timer")  # fmt: skip
 
     def __init__(
         self, node: Node, inputs: Sequence[Any], completion: AbstractCompletion, device: Device,
@@ -105,11 +105,13 @@ class _Wait:
         if self._timer is not None:
             self._timer.cancel()
         values: Sequence[Any] = ()
-        failed: Exception | None = None
+        failed: BaseException | None = None
         try:
             values = self._finish(self._attempt.result())
         except Exception as error:
             failed = _explained(self._node, self._inputs, self._device, error)
+        except BaseException as error:  # else the step would wait for ever
+            failed = error
         try:
             if failed is None and NodeEvent.listeners:
                 self._tell(values)

@@ -191,8 +191,9 @@ class StrandRun:
                 try:
                     awaited.done(move())
                     return
-                except Exception as failure:
-                    error = failure
+                except BaseException as failure:  # else its strand would wait for ever
+                    awaited.failed(failure)
+                    return
             awaited.failed(error)
 
         self._call_when_ready(awaited, value, as_device(node.device).backend, ready)

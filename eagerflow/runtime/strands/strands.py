@@ -31,6 +31,7 @@ from eagerflow.runtime.strands.text import StrandCode
 from eagerflow.runtime.strands.translation import TranslatedPartition
 from eagerflow.types import TensorType
 
+
 class CutGraph(RunsGraph, Protocol):
     """What runs a graph that was cut.
 
@@ -58,8 +59,8 @@ class Strands:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
-    __slots__ = ("_at_once", "_begins", "_edges", "_outputs", "_routes", "_sent", "_tier", "_translated",
-                 "_versions")  # fmt: skip
+    __slots__ = ("_at_once", "_begins", "_edges", "_outputs", "_routes", "_sent", "_tier",
+                 "_translated", "_versions")  # fmt: skip
 
     def __init__(
         self, tier: CutGraph, routes: Mapping[str, Route], sent: SentValues,
