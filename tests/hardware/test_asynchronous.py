@@ -242,7 +242,7 @@ def test_faults_can_be_put_in_before_any_piece() -> None:
     assert outcomes == [copying] * 5 + [adding] * 2 + [copying] * 10 + ["[2.0, 4.0]"]
 
 
-class Unspeakable(Exception):
+class UnspeakableError(Exception):
     """An error that cannot be put into words."""
 
     def __str__(self) -> str:
@@ -252,7 +252,7 @@ class Unspeakable(Exception):
 
 
 @pytest.mark.parametrize("device", ["hand:0", "async:0"])
-@pytest.mark.parametrize("raised", [Unspeakable, SystemExit, GeneratorExit])
+@pytest.mark.parametrize("raised", [UnspeakableError, SystemExit, GeneratorExit])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_no_reader_waits_for_ever_whatever_is_raised(hand, device: str, raised: Any) -> None:
     def kernel(x: Any) -> Any:
@@ -264,7 +264,7 @@ def test_no_reader_waits_for_ever_whatever_is_raised(hand, device: str, raised: 
     kind = device.partition(":")[0]
     table.special("cos", kind)(kernel)
     try:
-        for read in (lambda: ef.cos(x).tolist(), lambda: (ef.cos(x) + x).sum().item(), lambda: f(x)):
+        for read in (lambda: ef.cos(x).tolist(), lambda: bool((ef.cos(x) + x)[0]), lambda: f(x)):
             with pytest.raises((errors.EagerflowError, raised)):
                 read()
             with pytest.raises((errors.EagerflowError, raised)), ef.deadline(60):
