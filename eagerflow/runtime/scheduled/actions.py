@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from eagerflow.errors import EagerflowError, note_place, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import Lead, lead_of
+from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
@@ -65,6 +67,13 @@ class Action:
     writes: Written | None = None
     late: Sequence[tuple[int, Backend]] = ()
     region: RegionCode | None = None
+
+    def blame(self, error: Exception) -> None:
+        """Let an error say where it was raised; the code of a region does so itself."""
+        if self.region is None:
+            if isinstance(error, EagerflowError):
+                relocate(error, self.node.source)
+            note_place(error, node_note(self.node))
 
     def read(self, slots: Sequence[int]) -> None:
         """Say where it reads."""

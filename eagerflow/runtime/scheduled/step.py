@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate
+from eagerflow.errors import CancelledError, note_place, relocate
 from eagerflow.events import AbstractEvent, next_step, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
@@ -441,12 +441,8 @@ class ScheduledStep:
             self._tell(cancel(LATE))
             return
         self._error = error
-        action = self._values[tag].actions[node]
         with suppress(Exception):  # of an error that cannot be worded: it is raised all the same
-            if action.region is None:
-                if isinstance(error, EagerflowError):
-                    relocate(error, action.node.source)
-                note_place(error, node_note(action.node))
+            self._values[tag].actions[node].blame(error)
             for iteration in self._held.around(tag):
                 note_place(error, iteration.iteration_note())
 

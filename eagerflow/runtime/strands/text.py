@@ -242,7 +242,8 @@ class _Writer:
     def wait(self, one: Await, dying: list[str], depth: int) -> list[str]:
         name, given = f"b{one.number}", f"[{', '.join(one.reads)}]"
         self.names[name], self.names[f"n{name}"] = self.begins[one.node.op], one.node
-        quick = self.at_once.get(one.node.op, lambda node: None)(one.node)
+        prepare = self.at_once.get(one.node.op)
+        quick = None if prepare is None else prepare(one.node)
         made = "".join(f"{name}, " for name in one.makes)
         gone = self.gone(one, dying)
         drop = f"{' = '.join(gone)} = None" if gone else ""

@@ -207,8 +207,8 @@ class _Block:
         elif lead == "receive":
             made = tuple(map(self.whole.new, node.outputs))
             sent = self.whole.order.senders[node]
-            late = sent if is_sent_late(sent) else None
-            self.put(PassOver(self.guard(path), node, makes=made, late=late), path)
+            maker = sent if is_sent_late(sent) else None
+            self.put(PassOver(self.guard(path), node, makes=made, late=maker), path)
         else:
             raise GraphError(f"&{node.name} has no statement")
 
