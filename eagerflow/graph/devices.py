@@ -244,9 +244,12 @@ class _Moves:
         def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
             there = []
             for value, device in zip_longest(values, wanted[: len(values)]):
-                if device is not None and value.device is not None:
-                    value = _moved_from(value, device)
-                if None not in (value.device, device) and value.device != device:
+                now = value.device
+                if device is None or now is None or now is device:
+                    there.append(value)  # the usual case
+                    continue
+                value = _moved_from(value, device)
+                if value.device != device:
                     if (value, device) not in moved:
                         moved[value, device] = _transfer(graph, value, device, taker)
                         self.count += 1
