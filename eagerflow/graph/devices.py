@@ -201,6 +201,9 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     origin = decision(value, around)
     if origin.node is not None:
         by = f", by {origin.node.because or origin.node.source or f'&{origin.node.name}'}"
+        made = getattr(origin.node.attrs.get("resource"), "made", None)
+        if made is not None and not origin.node.because:
+            by += f"\n      of state made at {made}"
     else:
         by = "" if origin is value else f", by the input %{origin.name}"
     return f"%{value.name} on {value.device}{by}"
