@@ -7,12 +7,14 @@ and a line only when it is read.
 
 from __future__ import annotations
 
+import dis
 import linecache
 import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import CodeType, FrameType, ModuleType
 from typing import Any, Final, final
 
@@ -22,6 +24,7 @@ _EXAMPLES: Final = "eagerflow.demo"  # written as users write
 _LIBRARY: Final = os.path.dirname(os.__file__) + os.sep  # that of Python
 _INSTALLED: Final = os.path.join(_LIBRARY, "site-packages")
 _OPTIMIZED: Final = 1  # the flag of code whose variables have slots of their own
+_STORES: Final = frozenset({"STORE_FAST", "STORE_NAME", "STORE_GLOBAL", "STORE_DEREF"})
 _CACHE_LIMIT: Final = 10_000  # every run of a notebook cell is a file name of its own
 
 #: file name of a code object -> whether it belongs to eagerflow; for a module that runs nodes of
@@ -181,6 +184,31 @@ def users_variables() -> Iterator[tuple[FrameType, dict[str, Any]]]:
         if not is_framework_frame(frame):
             yield frame, variables_of(frame)
         frame = frame.f_back
+
+
+def assignment_of(x: Any) -> tuple[str, Source] | None:
+    """The name that the user has for an object, and where it was assigned.
+
+    Nothing is noted for that while programs run. An argument is looked for in the frame that passed
+    it. None if no frame has a name for it.
+    """
+    for frame, variables in users_variables():
+        for name in [name for name, value in variables.items() if value is x]:
+            offset = _stored(frame.f_code, name, frame.f_lasti)
+            if offset is not None:
+                return name, Source(frame.f_code, offset)
+    return None
+
+
+def _stored(code: CodeType, name: str, now: int) -> int | None:
+    """Where a name was set last before the instruction ``now``; in a loop, perhaps behind it."""
+    found = None
+    for before, after in pairwise(dis.get_instructions(code)):
+        if after.opname not in _STORES or after.argval != name or before.argrepr.endswith("="):
+            continue  # `+=` and its like leave a tensor where it is
+        if found is None or after.offset < now:
+            found = after.offset
+    return found
 
 
 def users_context(error: BaseException) -> BaseException | None:

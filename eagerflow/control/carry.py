@@ -316,6 +316,14 @@ class Carry:
             raise self._first or error
         self.leaves, self._first = held, error
 
+    def moved(self, leaves: Sequence[Any]) -> list[Any]:
+        """The leaves of an initial carry on the devices where iterations leave them."""
+        pairs = zip(leaves, [leaf.kind for leaf in self.leaves], strict=True)
+        return [
+            x.to(kind.device) if type(x) is Tensor and isinstance(kind, TensorSpec) else x
+            for x, kind in pairs
+        ]
+
     def leave(self, outputs: Sequence[Any]) -> list[Any]:
         """The leaves after the loop, from the outputs of the node."""
         rest = iter(outputs)

@@ -26,9 +26,9 @@ from eagerflow.core.op import functions
 from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
-from eagerflow.errors import ShapeError, TraceError, hides_frames
+from eagerflow.errors import EagerflowError, ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value
-from eagerflow.hardware import as_device, home_of
+from eagerflow.hardware import as_device, current_device_scope, home_of
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.runtime.python_control import go_along, repeat
 from eagerflow.tracing.tracer import Tracer, current_tracer
@@ -126,11 +126,28 @@ class _Loop:
             carry = self.iteration(*self.arguments(leaves))
             return next_leaves("while_loop", leaves, self.treedef, carry, self.body)
 
-        return tree.unflatten(self.treedef, repeat(goes_on, iteration, self.leaves, most))
+        leaves = repeat(goes_on, iteration, self.leaves, most)
+        if leaves is self.leaves and current_device_scope() is not None:  # there was no iteration
+            leaves = self.moved_by_iterations()
+        return tree.unflatten(self.treedef, leaves)
+
+    def moved_by_iterations(self) -> list[Any]:
+        """The initial carry where iterations would have left it, as in a graph.
+
+        An iteration is traced for that. One that cannot be leaves the carry where it is.
+        """
+        outer = Tracer("while_loop")
+        try:
+            with outer:
+                carry, _, _ = self.traced(outer)
+        except EagerflowError:
+            return self.leaves
+        return carry.moved(self.leaves)
 
     # --- in a trace ---
 
-    def trace(self, tracer: Tracer, attrs: dict[str, Any]) -> Any:
+    def traced(self, tracer: Tracer) -> tuple[Carry, Subgraph, Subgraph]:
+        """The carry, the traced test and the traced body."""
         names = argument_names(self.body, self.treedef, spread=self.spread)
         carry = Carry("while_loop", tracer, self.leaves, self.treedef, names, self.body)
 
@@ -142,7 +159,10 @@ class _Loop:
             body = trace_subgraph(self.iteration, "body", tracer, arguments, self.body, loop)
             return test, body
 
-        test, body = carry.settle(parts)
+        return carry, *carry.settle(parts)
+
+    def trace(self, tracer: Tracer, attrs: dict[str, Any]) -> Any:
+        carry, test, body = self.traced(tracer)
         (goes_on,) = test.leaves
         assert goes_on.value is not None
         test.graph.outputs = [goes_on.value]
@@ -304,13 +324,13 @@ class _Scan:
         """The result of no iteration: an iteration is traced for the types of its results."""
         outer = Tracer(self.op)
         with outer:
-            _, body, y_tree, _ = self.body(outer)
+            carry, body, y_tree, _ = self.body(outer)
             kinds = [v.spec for v in self.rows(body)]
         ys = [
             functions["zeros"]((0, *k.shape), dtype=k.dtype, device=home_of(k.device))
             for k in kinds
         ]
-        return tree.unflatten(self.treedef, self.leaves), tree.unflatten(y_tree, ys)
+        return tree.unflatten(self.treedef, carry.moved(self.leaves)), tree.unflatten(y_tree, ys)
 
     # --- in a trace ---
 

@@ -16,7 +16,7 @@ from eagerflow.errors import DeviceError, DTypeError, EagerflowError, strip
 from eagerflow.events import TransferEvent, step_of, told
 from eagerflow.hardware import Device, as_device, copied, note_put
 from eagerflow.running_node import running_node
-from eagerflow.source import Source, is_framework_code
+from eagerflow.source import Source, assignment_of, is_framework_code
 from eagerflow.types import TensorSpec, TensorType
 from eagerflow_kernels.lists import ListData
 
@@ -158,18 +158,27 @@ def resolve(op: Op, inputs: Sequence[Tensor], attrs: dict[str, Any], key: Any) -
 
 
 def _with_lines(error: DeviceError, inputs: Sequence[Tensor]) -> DeviceError:
-    """The error for operands on wrong devices, with the other lines that put tensors there."""
-    devices = dict.fromkeys(x._lane.device for x in inputs)
-    known = [(device, device.put) for device in devices if device.put is not None]
-    puts = {device: Source(*put) for device, put in known if not is_framework_code(put[0])}
-    lines = [
-        f"{device}: tensors were put there last at {put}"
-        for device, put in puts.items() if str(put) != str(error.source)
-    ]  # fmt: skip
+    """The error for operands on wrong devices, with the lines that the operands are from."""
+    first: dict[Device, Tensor] = {}
+    for x in inputs:
+        first.setdefault(x._lane.device, x)
+    lines = [line for x in first.values() if (line := _line_of(x, str(error.source)))]
     return DeviceError(
         error.wrong, given="\n    ".join([str(error.given), *lines]), expected=error.expected,
         hint=error.hint,
     )  # fmt: skip
+
+
+def _line_of(x: Tensor, here: str) -> str:
+    """The line that an operand is from, or that put a tensor on its device last; not ``here``."""
+    device, assigned = x._lane.device, assignment_of(x)
+    if assigned is not None:
+        name, source = assigned
+        return "" if str(source) == here else f"{device}: {name} was assigned at {source}"
+    put = device.put
+    if put is None or is_framework_code(put[0]) or str(Source(*put)) == here:
+        return ""
+    return f"{device}: tensors were put there last at {Source(*put)}"
 
 
 def resolve_kernel(
@@ -211,24 +220,21 @@ def _check_dtypes(op: Op, specs: tuple[TensorSpec, ...], attrs: dict[str, Any]) 
         pass
 
 
-def _mover(source: Device) -> Callable[..., Any]:
-    """Copies from ``source`` to the device named by the attribute."""
+def _mover(start: Device) -> Callable[..., Any]:
+    """Copies from ``start`` to the device named by the attribute."""
 
-    def move(array: Any, *, device: Device, **attrs: Any) -> Tensor:
+    def move(array: Any, *, device: Device, source: Any = None) -> Tensor:
         if not TransferEvent.listeners:
-            return copy(array, device)
+            return make_tensor(copied(array, start, device), device.lanes[array.dtype])
         at = running_node()
-        nbytes = TensorType(source.lanes[array.dtype].dtype, array.shape).nbytes
+        nbytes = TensorType(start.lanes[array.dtype].dtype, array.shape).nbytes
         event = TransferEvent(
-            name="transfer", device=str(device), origin=str(source), nbytes=nbytes,
+            name="transfer", device=str(device), origin=str(start), nbytes=nbytes,
             executable=at.executable, node=at.node, source=at.source,
             frames=(*step_of.frames, *at.frames),
         )  # fmt: skip
         with told(event):
-            return copy(array, device)
-
-    def copy(array: Any, device: Device) -> Tensor:
-        return make_tensor(copied(array, source, device), device.lanes[array.dtype])
+            return make_tensor(copied(array, start, device), device.lanes[array.dtype])
 
     return move
 

@@ -302,12 +302,25 @@ def explain(
         attrs: the attributes, for an op without inputs the device among them.
         error: what the kernel raised.
     """
-    explained = _explained(op, specs, attrs, error)
+    try:
+        explained = _explained(op, specs, attrs, error)
+    except Exception as failure:  # of a type rule, or of what puts attributes into words
+        explained = KernelError(f"{op.name}: the kernel raised {_named(error)}")
+        explained.__cause__ = error
+        explained.add_note(f"  and what words the error raised {_named(failure)}")
     line = None if isinstance(error, EagerflowError) else user_line(error)
     if line is not None and explained is not error:
         explained.__cause__ = error
         explained.add_note(f"  kernel: {line}")
     return explained
+
+
+def _named(error: Exception) -> str:
+    """An error in words, also if it has none itself."""
+    try:
+        return repr(error)
+    except Exception:
+        return type(error).__name__
 
 
 def _explained(

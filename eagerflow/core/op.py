@@ -215,6 +215,8 @@ OPS_OF_BYTES: Final = (
 )
 
 _ops: Final[dict[str, Op]] = {}
+#: the names of those that take a device to a device, as graphs ask for each node
+moving: Final[set[str]] = set()
 
 #: public functions by name: what Tensor's methods and operators call. `eagerflow/__init__.py` fills
 #: it with what it exports.
@@ -297,6 +299,7 @@ def define(
         )
     op.infer, op.vjp, op.jvp, op.nondifferentiable = infer, vjp, jvp, nondifferentiable
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
+    (moving.add if moves else moving.discard)(name)
     op.cuts = isinstance(vjp, tuple) and None in vjp
     impure: OpFacts = {"on_host": True, "batch": None if effect == "reads" else STATE}
     op.state({**GENERAL, **({} if effect == "pure" else impure), **family_of(infer)})

@@ -201,6 +201,9 @@ def device_text(value: Value, around: Mapping[Value, Value] = _NOWHERE) -> str:
     origin = decision(value, around)
     if origin.node is not None:
         by = f", by {origin.node.because or origin.node.source or f'&{origin.node.name}'}"
+        made = getattr(origin.node.attrs.get("resource"), "made", None)
+        if made is not None and not origin.node.because:
+            by += f"\n      of state made at {made}"
     else:
         by = "" if origin is value else f", by the input %{origin.name}"
     return f"%{value.name} on {value.device}{by}"
@@ -244,9 +247,12 @@ class _Moves:
         def move(values: Sequence[Value], wanted: Sequence[Any], taker: Node) -> tuple[Value, ...]:
             there = []
             for value, device in zip_longest(values, wanted[: len(values)]):
-                if device is not None and value.device is not None:
-                    value = _moved_from(value, device)
-                if None not in (value.device, device) and value.device != device:
+                now = value.device
+                if device is None or now is None or now is device:
+                    there.append(value)  # the usual case
+                    continue
+                value = _moved_from(value, device)
+                if value.device != device:
                     if (value, device) not in moved:
                         moved[value, device] = _transfer(graph, value, device, taker)
                         self.count += 1

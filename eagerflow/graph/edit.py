@@ -52,11 +52,11 @@ def needed(graph: Graph, fetches: Iterable[Value | Node], fed: Iterable[Value] =
 def inner_graphs(nodes: Iterable[Node]) -> set[Graph]:
     """The graphs within nodes, at any depth."""
     known = set[Graph]()
-    waiting = [*nodes]
+    waiting = [node for node in nodes if node.attrs]
     for node in waiting:  # it grows
-        inner = {graph for _, graph in node.subgraphs()} - known if node.attrs else set[Graph]()
+        inner = {graph for _, graph in node.subgraphs()} - known
         known |= inner
-        waiting += [n for graph in inner for n in graph.nodes]
+        waiting += [n for graph in inner for n in graph.nodes if n.attrs]
     return known
 
 

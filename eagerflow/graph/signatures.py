@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from eagerflow.core.op import find_op
+from eagerflow.core.op import find_op, moving
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, Size, same, symbols
 from eagerflow.errors import DeviceError, DTypeError, GraphError, ShapeError
@@ -103,8 +103,7 @@ def is_read(op: str) -> bool:
 
 def is_transfer(op: str) -> bool:
     """Whether nodes of ``op`` give on another device what they take on one."""
-    known = find_op(op)
-    return known is not None and known.moves
+    return op in moving
 
 
 def is_number(op: str) -> bool:

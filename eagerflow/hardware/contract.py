@@ -8,7 +8,8 @@ other (order, completion, late failures, buffers) stands here and nowhere else.
 kernels. A value may be used as soon as it was issued: the backend makes later work wait for it.
 
 **Completion.** A launcher and a copy may return before the work is done. `copy_out`, `synchronize`
-and what Python asks of an array (``bool(x)``) wait; `when_ready` does not.
+and what Python asks of an array (``bool(x)``) wait; `when_ready` does not. There, a device whose
+work is done by those that wait gives what does the next piece of it.
 
 **Late failures.** A launcher that returns before its kernel has run asks `KernelCall.issued` for
 what makes an error of whatever the kernel raises then: it names the line that issued the work.
@@ -195,8 +196,12 @@ class Backend(Protocol):
     def ready(self, data: Any) -> bool:
         """Whether all that makes ``data`` is done or has failed."""
 
-    def when_ready(self, data: Any, done: Ready) -> None:
-        """Call ``done(error)`` when ``data`` is ready: at once, or later from any thread."""
+    def when_ready(self, data: Any, done: Ready) -> Callable[[], object] | None:
+        """Call ``done(error)`` when ``data`` is ready: at once, or later from any thread.
+
+        It gives None, or, where nothing is done unless somebody waits, a function that does a
+        piece of the work: a thread that has nothing else to do calls it until ``done`` was called.
+        """
 
     def synchronize(self, index: int) -> None:
         """Wait until all work that was issued is done.

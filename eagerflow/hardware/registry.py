@@ -275,6 +275,11 @@ def known_name(text: object) -> DeviceName:
     return name
 
 
+def _is_like(kind: str, known: str) -> bool:
+    """Whether a kind is another one with letters that changed places, or with more or less."""
+    return sorted(kind) == sorted(known) or kind.startswith(known) or known.startswith(kind)
+
+
 def find(name: DeviceName) -> Device:
     """The device of that name, made if there is none yet; of a pattern the first one.
 
@@ -291,8 +296,12 @@ def find(name: DeviceName) -> Device:
         hint = _HINTS.get(kind)
         if hint is None and (match := re.fullmatch(r"([a-z]+?)(\d+)", kind)):
             hint = f"did you mean '{match[1]}:{match[2]}'?"
-        kinds = ", ".join(sorted({*_backends, *_BY_NAME}))
-        raise DeviceError(f"there is no device of kind {kind!r}", expected=kinds, hint=hint)
+        kinds = sorted({*_backends, *_BY_NAME})
+        if hint is None and (near := [known for known in kinds if _is_like(kind, known)]):
+            hint = f"did you mean '{near[0]}:{index}'?"
+        raise DeviceError(
+            f"there is no device of kind {kind!r}", expected=", ".join(kinds), hint=hint
+        )
     full = f"{kind}:{index}"
     with _lock:
         entry = _devices.get(full)

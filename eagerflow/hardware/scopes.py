@@ -452,7 +452,7 @@ class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
         if not isinstance(where, Device):
             raise DeviceError(
                 "colocate: this is on no device",
-                given=repr(x) if isinstance(x, str) else f"a {type(x).__name__}",
+                given=repr(x) if isinstance(x, str) else f"an object of type {type(x).__name__}",
                 expected="a tensor, a variable, or something else that has a device",
                 hint="ef.device(name) names a device" if isinstance(x, str) else None,
             )

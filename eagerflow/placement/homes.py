@@ -161,8 +161,10 @@ def is_gate(node: Node) -> bool:
 
 def source_of(value: Value) -> Value:
     """What a value is a copy of, on whatever device."""
-    while value.node is not None and is_transfer(value.node.op):
-        value = value.node.inputs[0]
+    maker = value.node
+    while maker is not None and is_transfer(maker.op):
+        value = maker.inputs[0]
+        maker = value.node
     return value
 
 
@@ -170,9 +172,10 @@ def waits_of(node: Node) -> Iterator[Node]:
     """What a node waits for besides its operands, and what the transfers of these wait for."""
     yield from node.control_inputs
     for value in node.inputs:
-        while value.node is not None and is_transfer(value.node.op):
-            yield from value.node.control_inputs
-            value = value.node.inputs[0]
+        maker = value.node
+        while maker is not None and is_transfer(maker.op):
+            yield from maker.control_inputs
+            maker = maker.inputs[0].node
 
 
 def _is_about_numbers(node: Node) -> bool:

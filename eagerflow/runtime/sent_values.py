@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from threading import get_ident
 from time import perf_counter
 from typing import Any, final
@@ -41,6 +42,10 @@ class SentValues:
             return self.move(data, node, asked())
 
         return move
+
+    def later(self, node: Node) -> Callable[[Any], Callable[[], Any]]:
+        """The same for a value that is still being made: gives what moves it, in any thread."""
+        return lambda data: partial(self.move, data, node, asked())
 
     def move(self, data: Any, node: Node, asked: Mapping[str, Any]) -> Any:
         """The value on the device that it is sent to; told as a transfer and, as eagerly, an op.

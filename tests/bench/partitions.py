@@ -2,7 +2,8 @@
 
 - a Send with its Recv: chains of ops that go to and fro between two virtual CPUs, against the same
   ops with a control edge in place of each crossing, so that both have as many scheduled nodes;
-- a loop over two virtual CPUs, for each iteration, with its three crossings;
+- a loop over two virtual CPUs, for each iteration, with its three crossings; the same with an
+  element of a queue taken and one put in, and over two devices whose work is done later;
 - two independent chains of four products of 512x512 matrices, each on a virtual CPU of its own,
   against both on one, with one BLAS thread each.
 
@@ -11,6 +12,7 @@ Run: ``python -m tests.bench.partitions``. Placing and cutting is in `tests.benc
 
 from __future__ import annotations
 
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,47 @@ def halve(x: Any, iterations: Any, device: str) -> Any:
     )[1]
 
 
+def queues(iterations: int, repeat: int) -> float:
+    """Seconds of the loop with a dequeue and an enqueue in each iteration."""
+    taken, given = (ef.Queue(iterations, "f32[2]") for _ in range(2))
+
+    @ef.trace
+    def f(x: Any, n: Any) -> Any:
+        i = n * 0
+        while i < n:
+            x = (x.to("cpu:1") * 0.5).to("cpu:0") + taken.dequeue()
+            given.enqueue(x)
+            i = i + 1
+        return x
+
+    x, n, many = ef.ones(2), ef.tensor(iterations), ef.ones((iterations, 2))
+
+    def seconds() -> float:
+        taken.enqueue_many(many)
+        start = process_time()
+        f(x, n)
+        spent = process_time() - start
+        given.dequeue_many(iterations)
+        return spent
+
+    return min(seconds() for _ in range(repeat + 1))
+
+
+def late(iterations: int, repeat: int, here: str, there: str) -> float:
+    """Seconds of a loop over devices whose work is done later, until its result is there."""
+
+    def run(x: Any, n: Any) -> Any:
+        return ef.while_loop(
+            lambda i, y: i < n,
+            lambda i, y: (i + 1, (y.to(there) * 0.5).to(here) + 1.0),
+            (ef.tensor(0, device=here), x),
+        )[1]
+
+    f, x, n = ef.trace(run), ef.ones(2, device=here), ef.tensor(iterations, device=here)
+    f(x, n)
+    return best(lambda: f(x, n).numpy(), repeat)
+
+
 def chains(devices: int, size: int, length: int = 4) -> Graph:
     """Two chains of products, on one device or two."""
     kinds = [f"f32[{size},{size}]@cpu:{i}" for i in (0, devices - 1)]
@@ -79,6 +122,13 @@ def main() -> None:
             seconds = best(lambda f=f, args=args: f(*args), repeat)
             name = "one device" if device == "cpu:0" else "two devices"
             print(f"| an iteration over {name} | {seconds / iterations * 1e6:.1f} us |")
+        seconds = queues(iterations, repeat)
+        print(
+            f"| an iteration over two devices with queues | {seconds / iterations * 1e6:.1f} us |"
+        )
+        for devices in (("async:0", "async:0"), ("async:0", "async:1")):
+            each = late(iterations, repeat, *devices) / iterations * 1e6
+            print(f"| an iteration over {' and '.join(devices)} | {each:.1f} us |")
         graph = ef.trace(halve).graph(ef.ones(2), ef.tensor(iterations), "cpu:0")
         opened = by_scheduler(graph, lambda node: False)
         inputs = [x, np.asarray(iterations)]

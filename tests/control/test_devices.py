@@ -9,6 +9,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.control.structured import all_nodes
+from eagerflow.core import tree
 from eagerflow.errors import GraphError
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.signatures import kind_of
@@ -383,3 +384,27 @@ def test_the_line_that_decided_a_device_is_named_by_checks(f: Callable[..., Any]
             else:
                 assert decided in ("the input %x", "&constant") or "operand %x on" in wrong
         node.device = before
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_a_loop_in_a_scope_leaves_its_carry_there_with_iterations_and_without(n: int) -> None:
+    def loop(x: Any) -> Any:
+        return ef.while_loop(lambda i, y, z: i < n, lambda i, y, z: (i + 1, y * 2.0, z), (0, x, x))
+
+    def along(x: Any) -> Any:
+        return ef.scan(lambda c, row: (c + row, c), x, ef.zeros((n, 2)))
+
+    def where(results: Any) -> list[str]:
+        return [str(x.device) for x in tree.leaves(results) if isinstance(x, ef.Tensor)]
+
+    x = ef.ones(2)
+    for f, want in ((loop, ["cpu:1", "cpu:0"]), (along, ["cpu:1", "cpu:1"])):
+        with ef.device("cpu:1"):
+            assert where(f(x)) == where(ef.trace(f)(x)) == want
+        assert where(f(x)) == where(ef.trace(f)(x)) == ["cpu:0", "cpu:0"]
+
+
+def test_an_iteration_that_cannot_be_traced_moves_nothing() -> None:
+    with ef.device("cpu:1"):
+        x = ef.while_loop(lambda y: False, lambda y: y * y.item(), ef.ones((), device="cpu:0"))
+    assert str(x.device) == "cpu:0"

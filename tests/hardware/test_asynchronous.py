@@ -13,6 +13,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow import errors, hardware
+from eagerflow.core import kernels
 from eagerflow.hardware import as_device, registry
 from eagerflow.ops.random.draws import key_of
 from eagerflow.ops.state.lists import list_new, list_push, list_read, list_size
@@ -239,6 +240,56 @@ def test_faults_can_be_put_in_before_any_piece() -> None:
     copying = "DeviceError: OSError('the cable is out')"
     adding = "FileError: x1=f32[2]@frail:0, x2=f32[2]@frail:0"
     assert outcomes == [copying] * 5 + [adding] * 2 + [copying] * 10 + ["[2.0, 4.0]"]
+
+
+class UnspeakableError(Exception):
+    """An error that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("device", ["hand:0", "async:0"])
+@pytest.mark.parametrize("raised", [UnspeakableError, SystemExit, GeneratorExit])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_no_reader_waits_for_ever_whatever_is_raised(hand, device: str, raised: Any) -> None:
+    def kernel(x: Any) -> Any:
+        raise raised
+
+    f = ef.trace(lambda x: (ef.cos(x) * 2.0).to("cpu:0") + 1.0)
+    x = ef.ones(2, device=device)
+    assert f(x).shape == (2,)
+    kind = device.partition(":")[0]
+    table.special("cos", kind)(kernel)
+    try:
+        for read in (lambda: ef.cos(x).tolist(), lambda: bool((ef.cos(x) + x)[0]), lambda: f(x)):
+            with pytest.raises((errors.EagerflowError, raised)):
+                read()
+            with pytest.raises((errors.EagerflowError, raised)), ef.deadline(60):
+                read()
+    finally:
+        table.remove("cos", kind)
+    assert ef.cos(x).tolist() == ef.cos(ef.ones(2)).tolist()  # the device goes on
+
+
+def test_a_rule_that_raises_when_it_words_an_error_is_told_late(hand, monkeypatch) -> None:
+    def kernel(x: Any) -> Any:
+        raise ValueError("too hot")
+
+    def rule(*given: Any) -> Any:
+        raise ZeroDivisionError("in the rule")
+
+    table.special("cos", "hand")(kernel)
+    try:
+        y = ef.cos(ef.ones(2, device="hand:0"))
+        monkeypatch.setattr(kernels, "infer_specs", rule)
+        with pytest.raises(errors.KernelError, match="the kernel raised ValueError") as caught:
+            y.tolist()
+    finally:
+        table.remove("cos", "hand")
+    assert any("ZeroDivisionError('in the rule')" in note for note in caught.value.__notes__)
 
 
 def test_who_raises_when_told_of_an_end_keeps_nobody_else_from_it(hand) -> None:

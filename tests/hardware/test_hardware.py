@@ -207,11 +207,34 @@ def test_mixed_devices_are_an_error(combine) -> None:
     a, b = ef.ones(2, device="cpu:1"), ef.ones(2)  # the line that put it there
     with pytest.raises(errors.DeviceError, match="operands sit on different devices") as caught:
         combine(a, b)
-    assert "cpu:1: tensors were put there last at" in str(caught.value)
+    assert "cpu:1: a was assigned at" in str(caught.value)
     assert "# the line that put it there" in str(caught.value)
     assert "f32[2]@cpu:1" in str(caught.value)
     assert "f32[2]@cpu:0" in str(caught.value)
     assert ".to('cpu:1')" in str(caught.value)
+
+
+@pytest.mark.usefixtures("_four_cpus")
+def test_mixed_operands_name_the_lines_of_these_operands() -> None:
+    def combine(a, b):
+        return a + b  # the line of the op
+
+    a = ef.ones(2)  # the line of a
+    with ef.device("cpu:1"):
+        b = ef.ones(2) * 3.0  # the line of b
+        b += 1.0
+    c = ef.zeros(3, device="cpu:1")  # which puts something there later
+    with pytest.raises(errors.DeviceError) as caught:
+        combine(a, b)
+    shown = str(caught.value)
+    assert "cpu:0: a was assigned at" in shown
+    assert "cpu:1: b was assigned at" in shown
+    for line in ("# the line of a", "# the line of b", "# the line of the op"):
+        assert line in shown
+    with pytest.raises(errors.DeviceError) as caught:
+        _ = [a][0] + {"b": c}["b"][:2]  # which has no name
+    assert "cpu:1: tensors were put there last at" in str(caught.value)
+    assert "# which puts something there later" in str(caught.value)
 
 
 def test_values_outlive_their_virtual_cpu() -> None:

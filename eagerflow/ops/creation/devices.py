@@ -12,7 +12,7 @@ from eagerflow.core.op import bind, define
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError
 from eagerflow.hardware import Device, as_device
-from eagerflow.types import TensorType
+from eagerflow.types import BYTES, TensorType
 
 __all__ = ["to_device"]
 
@@ -55,13 +55,14 @@ def to_device(x: TensorLike, device: Device | str, /) -> Tensor:
     >>> ef.to_device(ef.tensor([1.0]), "cpu:0").device
     Device('cpu:0')
     """
-    before = tensor_of(x)
-    target = as_device(device)
-    if before.device is target:
+    before = x if type(x) is Tensor else tensor_of(x)
+    target, lane = as_device(device), before._lane
+    if lane.device is target:
         return before
-    check_holds(target, before.dtype)
+    if lane.dtype is BYTES:
+        check_holds(target, BYTES)
     caller = sys._getframe(1)  # a walk to the user's line would take half as long as the move
     if caller.f_code.co_name in _METHODS:
         caller = caller.f_back or caller
     target.put = caller.f_code, caller.f_lasti
-    return bind(_transfer, before, device=target, source=before.device)
+    return bind(_transfer, before, device=target, source=lane.device)

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from eagerflow.errors import EagerflowError, note_place, relocate
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import Lead, lead_of
+from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
@@ -24,6 +26,9 @@ HERE: Final = 2
 #: what starts ops that wait without holding a thread, by op: ``start(node, inputs, completion)``,
 #: which may give a function to be called when the result is no longer wanted
 asynchronous: Final[dict[str, Callable[..., Callable[[], object] | None]]] = {}
+#: gives for a node of such an op what runs it as long as it need not wait, or None. That takes the
+#: inputs, and gives a tuple of the results or what ``start`` takes as its fourth argument
+at_once: Final[dict[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]] = {}
 
 
 @final
@@ -62,6 +67,13 @@ class Action:
     writes: Written | None = None
     late: Sequence[tuple[int, Backend]] = ()
     region: RegionCode | None = None
+
+    def blame(self, error: Exception) -> None:
+        """Let an error say where it was raised; the code of a region does so itself."""
+        if self.region is None:
+            if isinstance(error, EagerflowError):
+                relocate(error, self.node.source)
+            note_place(error, node_note(self.node))
 
     def read(self, slots: Sequence[int]) -> None:
         """Say where it reads."""

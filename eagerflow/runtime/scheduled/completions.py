@@ -61,6 +61,12 @@ class Completion:
         """Whether there was an answer."""
         return self._step is None
 
+    def brought_on(self, work: Callable[[], object] | None) -> None:
+        """A thread of the step that has nothing else to do may call ``work``, if that is given."""
+        step = self._step
+        if step is not None and work is not None:
+            step.bring_on(self._tag, self._node, work)
+
     def done(self, *values: Any) -> None:
         """The results are there: raw arrays and numbers."""
         self._answer(values, None)

@@ -18,6 +18,7 @@ from eagerflow.dims import Dim, evaluate
 from eagerflow.errors import EagerflowError
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import kind_of
+from eagerflow.hardware import Device
 from eagerflow.types import TensorType
 
 #: seconds from which on a part of a graph is worth a thread of its own
@@ -71,6 +72,8 @@ class _Estimate:
         kind = kind_of(node.op)
         if kind == "constant" or kind == "number":
             return 0.0
+        if isinstance(node.device, Device) and not node.device.is_ready_at_once:
+            return 0.0  # that device computes
         inside = [self.graph(graph) for _, graph in node.subgraphs()]
         if inside:
             return self.iterations(node) * (max if kind == "branches" else sum)(inside)

@@ -19,10 +19,10 @@ from eagerflow.graph.lowering.frame_paths import (
     is_pivot,
 )
 from eagerflow.graph.passes.rewrite import effect_of
-from eagerflow.graph.signatures import is_constant, late_reads, lead_of
-from eagerflow.hardware import Backend, as_device
+from eagerflow.graph.signatures import is_constant, lead_of
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.late_values import late_inputs
 from eagerflow.runtime.region_graphs import readers_of, region_graph
 from eagerflow.runtime.scheduled.actions import (
     HEAVY,
@@ -243,7 +243,7 @@ class ScheduledNodes:
         action = Action(nodes[0], code.run, [self.slot(v) for v in outputs])
         action.region = code
         action.writes = Written.by(nodes)
-        action.late = _late(nodes, inputs)
+        action.late = late_inputs(nodes, inputs)
         if any(effect_of(n) in _FENCES for n in nodes):
             action.queue = HERE
         elif code.checked and sum(map(self.seconds, nodes)) >= HEAVY_SECONDS:
@@ -268,7 +268,7 @@ class ScheduledNodes:
                 outputs = [slot for slot in outputs if slot >= 0]
             action = Action(node, call, outputs)
             action.chooses = kind == SWITCH
-            action.late = _late([node], node.inputs)
+            action.late = late_inputs([node], node.inputs)
             action.stays = bool(node.attrs.get("invariant"))
             if node.attrs.get("backwards") and outputs[0] >= 0:
                 frame = self.frames[self.frame(self.paths.values[node.outputs[0]])]
@@ -382,12 +382,6 @@ class ScheduledNodes:
             node.edges = [(port, number[id(r)], there) for port, r, there in record.edges]
             nodes.append(node)
             self.frames[frame].actions.append(record.action)
-
-
-def _late(nodes: Sequence[Node], inputs: Sequence[Value]) -> list[tuple[int, Backend]]:
-    """Which inputs nodes have to wait for, as the host reads them, and whose arrays they are."""
-    read = dict.fromkeys(n.inputs[i] for n in nodes for i in late_reads(n))
-    return [(inputs.index(v), as_device(v.device).backend) for v in read if v in inputs]
 
 
 def _with_sizes(begin: Callable[..., Any], types: Sequence[Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.errors import CancelledError, EagerflowError, note_place, relocate
+from eagerflow.errors import CancelledError, note_place, relocate
 from eagerflow.events import AbstractEvent, next_step, step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
@@ -24,11 +24,11 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.late_values import LateValue
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.completions import Completion
-from eagerflow.runtime.scheduled.late_values import LateValue
 from eagerflow.runtime.scheduled.scheduler import (
     Scheduler,
     SchedulerEvent,
@@ -111,6 +111,8 @@ class ScheduledStep:
         self._held = StepValues(tier.frames)
         self._values = self._held.by_tag
         self._waits: dict[tuple[int, int], Callable[[], object] | None] = {}  # without a thread
+        #: of those for which a device only works when somebody waits, a piece of that work
+        self._work_for: dict[tuple[int, int], Callable[[], object]] = {}
         self._stops: list[Callable[[], object]] = []  # to be called without the lock
         self._stuck: list[Node] = []  # those that waited when the step was stopped
         self._inside = Interruptible()  # waits within a node: for a queue, say
@@ -270,11 +272,14 @@ class ScheduledStep:
                     return self._light.popleft()
                 if self._heavy:
                     return self._heavy.popleft()
-                if not main:
+                work = next(iter(self._work_for.values()), None)
+                if not main and (work is None or self._wake is None):
                     return None
                 seconds = self._until_deadline()
-                self._sleeping = True
-            if seconds is None or seconds > 0:
+                self._sleeping = work is None
+            if work is not None and (seconds is None or seconds > 0):
+                work()
+            elif seconds is None or seconds > 0:
                 self._clock.wait(self._bell, seconds)
             else:
                 self.cancel(LATE)
@@ -324,6 +329,7 @@ class ScheduledStep:
         """Let go of all that the step held; stop what still waits. It can be done again."""
         with self._lock:
             self._ended = True
+            self._work_for.clear()
             for queue in self._queues:
                 queue.clear()
         self._wait_for_helpers()
@@ -434,14 +440,11 @@ class ScheduledStep:
             self._written.take(error)
             self._tell(cancel(LATE))
             return
-        action = self._values[tag].actions[node]
-        if action.region is None:
-            if isinstance(error, EagerflowError):
-                relocate(error, action.node.source)
-            note_place(error, node_note(action.node))
-        for iteration in self._held.around(tag):
-            note_place(error, iteration.iteration_note())
         self._error = error
+        with suppress(Exception):  # of an error that cannot be worded: it is raised all the same
+            self._values[tag].actions[node].blame(error)
+            for iteration in self._held.around(tag):
+                note_place(error, iteration.iteration_note())
 
     def _give_up(self, tag: int, node: int) -> None:
         """The deadline has passed before a node was run."""
@@ -480,6 +483,7 @@ class ScheduledStep:
         except BaseException as error:
             with self._lock:
                 waited = self._waits.pop(key, key) is not key
+                self._work_for.pop(key, None)
             if not isinstance(error, Exception):
                 raise  # Ctrl-C, perhaps in the middle of an answer: the step cannot go on
             if waited:
@@ -499,21 +503,32 @@ class ScheduledStep:
                 break
         else:
             return False
-        late = LateValue(self, (tag, node, given))
+        job = tag, node, given
+        late = LateValue(lambda error: self._go_on(job))  # the node finds out, and says its line
         with self._lock:
             if self._scheduler.reason:  # stopped on its way here, unseen by `_stop`
                 self._tell(failed(tag, node))
                 return True
             self._waits[tag, node] = late.stop
-        backend.when_ready(value, late.ready)
+        work = backend.when_ready(value, late.ready)
+        if work is not None:
+            self.bring_on(tag, node, work)
         return True
 
-    def go_on(self, job: Job) -> None:
-        """A node can be run, as what it reads is there."""
+    def bring_on(self, tag: int, node: int, work: Callable[[], object]) -> None:
+        """A thread that has nothing else to do may call ``work`` until a node has its value."""
+        with self._lock:
+            if not self._ended and (tag, node) in self._waits:
+                self._work_for[tag, node] = work
+                self._ring()
+
+    def _go_on(self, job: Job) -> None:
+        """A node can be run, as what it reads is there, or never will be."""
         tag, node, _ = job
         with self._lock:
             if self._ended or self._waits.pop((tag, node), None) is None:
                 return
+            self._work_for.pop((tag, node), None)
             self._queues[self._values[tag].actions[node].queue].append(job)
             if self._heavy:
                 self._call_help()
@@ -528,6 +543,7 @@ class ScheduledStep:
             if self._ended or (tag, node) not in self._waits:
                 return False
             del self._waits[tag, node]
+            self._work_for.pop((tag, node), None)
             if error is None:
                 iteration = self._values[tag]
                 self._done(tag, node, iteration, iteration.actions[node], values)
@@ -574,6 +590,7 @@ class ScheduledStep:
                     return
         if (tag, node) in self._waits:
             stop = self._waits.pop((tag, node))
+            self._work_for.pop((tag, node), None)
             self._stuck.append(self._values[tag].actions[node].node)
             if stop is not None:
                 self._stops.append(stop)

@@ -18,7 +18,7 @@ from eagerflow.runtime.generated.tier import run_in_time
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
-from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous
+from eagerflow.runtime.scheduled.actions import HEAVY, asynchronous, at_once
 from eagerflow.runtime.scheduled.detached import DetachedStep, Result
 from eagerflow.runtime.scheduled.node_seconds import (
     HEAVY_SECONDS,
@@ -65,8 +65,6 @@ def strands_of(
     assert tier.routes is not None
     waits = False
     for partition in tier.cut.partitions:
-        if not partition.device.is_ready_at_once:
-            return None
         blocking = [n for n in partition.graph.nodes if effect_of(n) == "blocks"]
         if any(n.op not in asynchronous for n in blocking if not is_steering(n.op)):
             return None
@@ -80,7 +78,7 @@ def strands_of(
 
     begins = {op: begin for op, begin in asynchronous.items() if not is_steering(op)}
     try:
-        strands = Strands(tier, tier.routes, tier.sent.mover, begins, is_heavy)
+        strands = Strands(tier, tier.routes, tier.sent, begins, at_once, is_heavy)
     except GraphError:  # a graph from text may have loops of other forms
         return None
     return None if tier.parallel and not strands.has_loops else strands

@@ -18,13 +18,18 @@ from eagerflow.events import NodeEvent, QueueEvent, WaitEvent, step_of
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.hardware import Device, NullArray, as_device
 from eagerflow.resources.attempt_events import begin_told
+from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.runtime.generated.instructions import line_of
 from eagerflow.runtime.generated.observer import described
-from eagerflow.runtime.scheduled.actions import asynchronous
+from eagerflow.runtime.scheduled.actions import asynchronous, at_once
 from eagerflow.runtime.scheduled.completions import AbstractCompletion
 from eagerflow.runtime.threads.timers import Timer, timers
 from eagerflow.types import TensorSpec, TensorType
-from eagerflow_kernels.portable.queues import begin, waiting
+from eagerflow_kernels.portable.queues import Finish, begin, waiting
+
+#: an attempt that was begun and has not ended, what makes arrays of its value, and how many seconds
+#: it may wait
+Begun = tuple[AbstractAttempt, Finish, float | None]
 
 
 @final
@@ -32,10 +37,12 @@ class _Wait:
     """One op that waits."""
 
     __slots__ = ("_attempt", "_caller", "_completion", "_device", "_finish", "_frames", "_inputs",
-                 "_node", "_runner", "_seconds", "_start", "_step", "_timer")  # fmt: skip
+                 "_is_begun", "_node", "_runner", "_seconds", "_start", "_step",
+                 "_timer")  # fmt: skip
 
     def __init__(
-        self, node: Node, inputs: Sequence[Any], completion: AbstractCompletion, device: Device
+        self, node: Node, inputs: Sequence[Any], completion: AbstractCompletion, device: Device,
+        begun: Begun | None = None,
     ) -> None:  # fmt: skip
         self._start = perf_counter()
         self._device = device
@@ -45,23 +52,31 @@ class _Wait:
         self._completion = completion
         self._inputs = inputs
         self._timer: Timer | None = None
+        self._is_begun = begun is not None
+        if begun is not None:
+            self._attempt, self._finish, self._seconds = begun
+            return
         attrs = {k: v for k, v in node.attrs.items() if k != "device"}
         try:
             self._attempt, self._finish, self._seconds = begin(
                 waiting[node.op], device.xp, inputs, **attrs
             )
         except Exception as error:
-            raise self._explained(error) from None
+            raise _explained(node, inputs, device, error) from None
 
     def begin(self) -> Callable[[], object]:
         """Begin it; gives what ends it when its result is no longer wanted."""
         attempt, seconds = self._attempt, self._seconds
-        attempt.before_wait(sleeps=False)
+        if not self._is_begun:
+            attempt.before_wait(sleeps=False)
         attempt.waiter = self._described
         if get_op(self._node.op).holds:
             self._completion.at_end(attempt.abandon)  # no matter if it was released before
         try:
-            if QueueEvent.listeners or WaitEvent.listeners:
+            if self._is_begun:
+                if attempt.calls_back(self._ended):
+                    self._ended()
+            elif QueueEvent.listeners or WaitEvent.listeners:
                 begin_told(attempt, self._ended, self._described)
             else:
                 attempt.begin()
@@ -90,11 +105,13 @@ class _Wait:
         if self._timer is not None:
             self._timer.cancel()
         values: Sequence[Any] = ()
-        failed: Exception | None = None
+        failed: BaseException | None = None
         try:
             values = self._finish(self._attempt.result())
         except Exception as error:
-            failed = self._explained(error)
+            failed = _explained(self._node, self._inputs, self._device, error)
+        except BaseException as error:  # else the step would wait for ever
+            failed = error
         try:
             if failed is None and NodeEvent.listeners:
                 self._tell(values)
@@ -131,9 +148,9 @@ class _Wait:
         )  # fmt: skip
         events.end(event)
 
-    def _explained(self, error: Exception) -> Exception:
-        node = self._node
-        return explain(get_op(node.op), _specs(node, self._inputs, self._device), node.attrs, error)
+
+def _explained(node: Node, inputs: Sequence[Any], device: Device, error: Exception) -> Exception:
+    return explain(get_op(node.op), _specs(node, inputs, device), node.attrs, error)
 
 
 def _device_of(node: Node) -> Device:
@@ -153,17 +170,49 @@ def _tensor_type(value: Value) -> TensorType:
 
 
 def _begin(
-    node: Node, inputs: Sequence[Any], completion: AbstractCompletion
+    node: Node, inputs: Sequence[Any], completion: AbstractCompletion, begun: Begun | None = None
 ) -> Callable[[], object]:  # fmt: skip
     device = _device_of(node)
     if not device.holds_data:  # no wait
         specs = infer_specs(get_op(node.op), _specs(node, inputs, device), dict(node.attrs))
         completion.done(*[NullArray(t.dtype.dtype, t.shape) for t in specs])
         return lambda: None
-    return _Wait(node, inputs, completion, device).begin()
+    return _Wait(node, inputs, completion, device, begun).begin()
+
+
+def without_wait(node: Node) -> Callable[[Sequence[Any]], Any] | None:
+    """What runs an op that may have to wait as long as it need not; None for one that holds a lock.
+
+    It gives a tuple of the results, or, where the op has to wait, what `_begin` goes on with: the
+    attempt that was begun, or None if there is somebody to be told of it from its beginning on.
+    """
+    device, attrs = _device_of(node), {k: v for k, v in node.attrs.items() if k != "device"}
+    if get_op(node.op).holds or not device.holds_data or attrs.pop("timed", False):
+        return None
+    start, xp, seconds = waiting[node.op], device.xp, attrs.pop("timeout", None)
+
+    def run(inputs: Sequence[Any]) -> tuple[Any, ...] | list[Any] | None:
+        if QueueEvent.listeners or WaitEvent.listeners or NodeEvent.listeners:
+            return None
+        attempt: AbstractAttempt | None = None
+        try:
+            attempt, finish = start(xp, *inputs, **attrs)
+            attempt.begin()
+            if not attempt.done:
+                return [attempt, finish, seconds]
+            return finish(attempt.result())
+        except BaseException as error:
+            if attempt is not None:
+                attempt.abandon()  # what it took goes back
+            if isinstance(error, Exception):
+                raise _explained(node, inputs, device, error) from None
+            raise
+
+    return run
 
 
 asynchronous.update(dict.fromkeys(waiting, _begin))
+at_once.update(dict.fromkeys(waiting, without_wait))
 
 
 # --- graphs with such ops -----------------------------------------------------------------------

@@ -54,6 +54,7 @@ class OrderedCut:
         partition: of each node its partition.
         paths: the frame paths of each partition.
         size_values: of each node the values off which it reads sizes, besides its inputs.
+        senders: of each Recv its Send.
         tests: by partition and frame the value that says whether there is another iteration.
         items: what is in no loop, and the outermost loops.
 
@@ -67,7 +68,7 @@ class OrderedCut:
         self.paths: dict[Partition, FramePaths] = {}
         self.size_values: dict[Node, list[Value]] = {}
         self.tests: dict[tuple[Partition, str], Value] = {}
-        self._senders = {received: sent for sent, received in cut.pairs.values()}
+        self.senders = {received: sent for sent, received in cut.pairs.values()}
         for partition in cut.partitions:
             paths = self.paths[partition] = FramePaths(partition.graph)
             self.size_values |= find_size_values(partition.graph, paths)
@@ -157,8 +158,8 @@ class OrderedCut:
             if value.node is not None:
                 yield value.node
         yield from node.control_inputs
-        if node in self._senders:
-            yield self._senders[node]
+        if node in self.senders:
+            yield self.senders[node]
 
 
 def _frame_places(path: FramePath) -> list[int]:

@@ -1,15 +1,15 @@
 """A run of strands: who goes on next, and what they wait for that no strand brings.
 
-That is an op that waits, such as one of a queue, and a heavy region, which another thread may run
-while strands of other devices go on. The strand gives up control; what it waits for is called back
-from any thread.
+That is an op that waits, such as one of a queue, a heavy region, which another thread may run while
+strands of other devices go on, and a value that its device is still making. The strand gives up
+control; what it waits for is called back from any thread.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, Protocol, final
@@ -18,9 +18,12 @@ from eagerflow.errors import CancelledError, SchedulerError, relocate
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
+from eagerflow.hardware import Backend, as_device
 from eagerflow.resources.attempts import interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.late_values import LateValue, Then
+from eagerflow.runtime.rendezvous.credits import nbytes_of
 from eagerflow.runtime.strands.edges import Strand
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.workers import shared
@@ -41,7 +44,9 @@ class RunsGraph(Protocol):
 
 
 #: what starts an op that waits, as `eagerflow.runtime.scheduled.actions.asynchronous` has them
-Begin = Callable[[Node, Sequence[Any], Any], "Callable[[], object] | None"]
+Begin = Callable[..., Callable[[], object] | None]
+#: gives for a node what runs it as long as it need not wait, as ``at_once`` there does
+AtOnce = Mapping[str, Callable[[Node], Callable[[Sequence[Any]], Any] | None]]
 
 
 @final
@@ -54,12 +59,17 @@ class Awaited:
         over: whether it has come to its end.
         waiting: the strand that waits for it.
         stop: called when its result is no longer wanted.
+        work: a piece of what a device does for it only if somebody waits.
+        nbytes: what the value counts for that it brings.
     """
 
-    __slots__ = ("_error", "_run", "_values", "node", "over", "stop", "tier", "waiting")
+    __slots__ = ("_error", "_run", "_values", "nbytes", "node", "over", "stop", "tier", "waiting",
+                 "work")  # fmt: skip
 
-    def __init__(self, run: StrandRun, node: Node) -> None:
+    def __init__(self, run: StrandRun, node: Node, nbytes: int = 0) -> None:
         self.tier = run.tier
+        self.nbytes = nbytes
+        self.work: Callable[[], object] | None = None
         self.node = node
         self.over = False
         self.waiting: Strand | None = None
@@ -87,6 +97,7 @@ class Awaited:
                 return False
             self._values, self._error = values, error
             self.over = True
+            run.pending.pop(self, None)
             run.arrived.append(self)
             run.ring()
         return True
@@ -121,6 +132,7 @@ class StrandRun:
         arrived: what has come to its end and was waited for, or soon will be.
         written: what the step has written.
         at_end: what is to be called when the step ends.
+        pending: what waits for values that devices are still making.
         lock: for all that other threads touch.
         ended: whether answers are no longer wanted.
     """
@@ -131,6 +143,7 @@ class StrandRun:
         self.arrived: deque[Awaited] = deque()
         self.written = written
         self.at_end: list[Callable[[], object]] = []
+        self.pending: dict[Awaited, None] = {}
         self.lock = threading.Lock()
         self.ended = False
         self._waits: dict[Awaited, None] = {}  # that strands wait for
@@ -145,10 +158,10 @@ class StrandRun:
 
     # --- for the code of strands ---
 
-    def begin(self, start: Begin, node: Node, given: list[Any]) -> Awaited:
-        """Begin an op that may have to wait."""
+    def begin(self, start: Begin, node: Node, given: list[Any], begun: Any = None) -> Awaited:
+        """Begin an op that may have to wait, or go on with what has ``begun``."""
         awaited = Awaited(self, node)
-        stop = start(node, given, awaited)
+        stop = start(node, given, awaited, *([] if begun is None else [begun]))
         if not awaited.over:
             awaited.stop = stop
         return awaited
@@ -159,6 +172,40 @@ class StrandRun:
         with self.lock:
             self._heavy.append((awaited, region, given, step_of.frames))
         return awaited
+
+    def late(self, node: Node, value: Any, backend: Backend) -> Awaited:
+        """Wait until a value is there, or never will be, which the host reads for a node."""
+        awaited = Awaited(self, node)
+        if type(value) is not backend.array_type or backend.ready(value):
+            awaited.over = True
+        else:
+            self._call_when_ready(awaited, value, backend, lambda error: awaited.done())
+        return awaited
+
+    def moved(self, node: Node, value: Any, move: Callable[[], Any]) -> Awaited:
+        """Move the value of a Send as soon as it is there, in the thread that learns of that."""
+        awaited = Awaited(self, node, nbytes_of(value))
+
+        def ready(error: Exception | None) -> None:
+            if error is None:
+                try:
+                    awaited.done(move())
+                    return
+                except BaseException as failure:  # else its strand would wait for ever
+                    awaited.failed(failure)
+                    return
+            awaited.failed(error)
+
+        self._call_when_ready(awaited, value, as_device(node.device).backend, ready)
+        return awaited
+
+    def _call_when_ready(
+        self, awaited: Awaited, value: Any, backend: Backend, then: Then
+    ) -> None:  # fmt: skip
+        late = LateValue(then)
+        awaited.stop = late.stop
+        self.pending[awaited] = None
+        awaited.work = backend.when_ready(value, late.ready)
 
     # --- the thread that runs the step ---
 
@@ -193,7 +240,8 @@ class StrandRun:
                 self._call_help()
                 self._run_heavy()
             elif self._waits:
-                self._sleep()
+                work = next((one.work for one in self._waits if one.work is not None), None)
+                (self._sleep if work is None else work)()
             else:
                 break
         if len(ended) < len(strands):
@@ -263,6 +311,8 @@ class StrandRun:
         with self.lock:
             self.ended = True
             self._heavy.clear()
+            self.at_end += [one.stop for one in self.pending if one.stop is not None]
+            self.pending.clear()
         while self._helping:
             with self.lock:
                 self._sleeping = bool(self._helping)

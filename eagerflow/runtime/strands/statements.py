@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from typing import final
 
 from eagerflow.graph.ir import Node
+from eagerflow.hardware import Backend
 from eagerflow.runtime.generated.tier import RegionCode
 
 Guard = tuple[tuple[str, int], ...]
+#: variables, each with the backend of its array
+Late = Sequence[tuple[str, Backend]]
 
 
 @final
@@ -30,6 +33,7 @@ class RunRegion:
         reads: what it takes.
         makes: what it gives.
         is_heavy: whether another thread may run it, while other strands go on.
+        late: what it reads in the memory of the host, and may have to wait for.
     """
 
     guard: Guard
@@ -39,6 +43,7 @@ class RunRegion:
     reads: tuple[str, ...]
     makes: tuple[str, ...]
     is_heavy: bool = False
+    late: Late = ()
 
 
 @final
@@ -71,12 +76,14 @@ class PassOver:
         node: the Send or the Recv.
         reads: what is sent.
         makes: what is received.
+        late: the Send, if its device may still be making the value then.
     """
 
     guard: Guard
     node: Node
     reads: tuple[str, ...] = ()
     makes: tuple[str, ...] = ()
+    late: Node | None = None
 
 
 @final
@@ -90,6 +97,7 @@ class Assign:
         text: an expression.
         reads: the variables in it.
         makes: the one variable.
+        late: those of them that the host reads, and may have to wait for.
     """
 
     guard: Guard
@@ -97,6 +105,7 @@ class Assign:
     text: str
     reads: tuple[str, ...]
     makes: tuple[str, ...]
+    late: Late = ()
 
 
 @final

@@ -1,7 +1,7 @@
 """Strands: the partitions of a cut as generators, which one thread runs, one at a time.
 
-Where no part of a graph is worth a thread of its own, and every value is there as soon as its op
-has returned, there is nothing to schedule: partitions only have to wait for each other. So each is
+Where no part of a device is worth a thread beside another one, there is nothing to schedule:
+partitions only have to wait for each other, and for what devices take their time for. So each is
 a generator that runs its nodes in order, branches and loops as Python's own, until it needs what
 was not sent yet (``docs/decisions/0034-strands.md``).
 """
@@ -21,16 +21,15 @@ from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
 from eagerflow.runtime.generated.written_before_failure import Written
+from eagerflow.runtime.late_values import is_sent_late
 from eagerflow.runtime.rendezvous.keys import Route
+from eagerflow.runtime.sent_values import SentValues
 from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.runtime.strands.order import OrderedCut
-from eagerflow.runtime.strands.run import Begin, RunsGraph, StrandRun
+from eagerflow.runtime.strands.run import AtOnce, Begin, RunsGraph, StrandRun
 from eagerflow.runtime.strands.text import StrandCode
 from eagerflow.runtime.strands.translation import TranslatedPartition
 from eagerflow.types import TensorType
-
-#: gives for a Send of a value what makes of it that of the other device, and tells of that
-Mover = Callable[[Node], Callable[[Any], Any]]
 
 
 class CutGraph(RunsGraph, Protocol):
@@ -49,29 +48,31 @@ class Strands:
     """The partitions of a cut, each as a strand.
 
     Args:
-        tier: whose cut it is: the partitions, of devices whose values are ready at once.
+        tier: whose cut it is: the partitions.
         routes: for each edge from which device to which it goes.
-        mover: for Sends.
+        sent: moves what is sent.
         begins: for each op that may have to wait what begins it.
+        at_once: gives what runs a node of such an op as long as it need not wait.
         is_heavy: whether nodes are worth a thread of their own.
 
     Raises:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
-    __slots__ = ("_begins", "_edges", "_mover", "_outputs", "_routes", "_tier", "_translated",
-                 "_versions")  # fmt: skip
+    __slots__ = ("_at_once", "_begins", "_edges", "_outputs", "_routes", "_sent", "_tier",
+                 "_translated", "_versions")  # fmt: skip
 
     def __init__(
-        self, tier: CutGraph, routes: Mapping[str, Route], mover: Mover,
-        begins: Mapping[str, Begin], is_heavy: Callable[[Sequence[Node]], bool],
+        self, tier: CutGraph, routes: Mapping[str, Route], sent: SentValues,
+        begins: Mapping[str, Begin], at_once: AtOnce, is_heavy: Callable[[Sequence[Node]], bool],
     ) -> None:  # fmt: skip
         cut = tier.cut
         assert cut is not None
         order = OrderedCut(cut)
         self._tier = tier
-        self._mover = mover
+        self._sent = sent
         self._begins = begins
+        self._at_once = at_once
         self._translated: list[TranslatedPartition] = []
         for partition in cut.partitions:
             first = sum(len(translated.regions) for translated in self._translated)
@@ -109,6 +110,7 @@ class Strands:
                     told=told,
                     send=self._send,
                     begins=self._begins,
+                    at_once=self._at_once,
                 )
                 for translated in self._translated
             ]
@@ -122,7 +124,7 @@ class Strands:
             return lambda data: NullArray(data.dtype, data.shape)
         if not isinstance(node.inputs[0].type, TensorType):
             return None
-        return self._mover(node)
+        return (self._sent.later if is_sent_late(node) else self._sent.mover)(node)
 
     @property
     def has_loops(self) -> bool:

@@ -19,11 +19,12 @@ from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_graphs import region_graph
-from eagerflow.runtime.strands.run import Begin
+from eagerflow.runtime.strands.run import AtOnce, Begin
 from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
     Guard,
+    Late,
     Leave,
     LoopStatement,
     PassOver,
@@ -50,6 +51,7 @@ class StrandCode:
         told: whether it says in which iterations it is, for events.
         send: gives for a Send what makes of a value the one that is sent.
         begins: for each op that may have to wait what begins it.
+        at_once: gives what runs a node of such an op as long as it need not wait.
 
     Attributes:
         start: the generator function: of edges, routes, the run, and the inputs. It gives the
@@ -64,9 +66,9 @@ class StrandCode:
     def __init__(
         self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int], *,
         told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
-        begins: Mapping[str, Begin],
+        begins: Mapping[str, Begin], at_once: AtOnce,
     ) -> None:  # fmt: skip
-        writer = _Writer(translated, edges, routes, told, send, begins)
+        writer = _Writer(translated, edges, routes, told, send, begins, at_once)
         writer.write()
         self.lines = writer.where
         self.text = "\n".join(writer.lines)
@@ -97,10 +99,11 @@ class _Writer:
     def __init__(
         self, translated: TranslatedPartition, edges: dict[str, int], routes: dict[str, int],
         told: bool, send: Callable[[Node], Callable[[Any], Any] | None],
-        begins: Mapping[str, Begin],
+        begins: Mapping[str, Begin], at_once: AtOnce,
     ) -> None:  # fmt: skip
         self.translated = translated
         self.begins = begins
+        self.at_once = at_once
         self.edges = edges
         self.routes = routes
         self.told = told
@@ -116,6 +119,7 @@ class _Writer:
         self.guards: dict[str, Guard] = {}  # of the variables that the block makes
         self.kept = {*translated.outputs}
         self.read = Counter(_leaves(translated.statements))
+        self.objects: dict[int, str] = {}
 
     def write(self) -> None:
         translated = self.translated
@@ -204,6 +208,7 @@ class _Writer:
         elif isinstance(one, PassOver):
             self.crossing(one, depth)
         elif isinstance(one, Assign):
+            self.late(one.late, one.node, depth)
             self.line(depth, f"{one.makes[0]} = {one.text}", one.node)
         return dying
 
@@ -214,6 +219,7 @@ class _Writer:
     def run(self, one: RunRegion, dying: list[str], depth: int) -> list[str]:
         gone = self.gone(one, dying)
         given = f"[{', '.join(one.reads[::-1])}]"
+        self.late(one.late, one.nodes[0], depth)
         self.at(depth)
         if gone:
             self.line(depth, f"given = {given}")
@@ -234,17 +240,46 @@ class _Writer:
         return [name for name in dying if name not in gone]
 
     def wait(self, one: Await, dying: list[str], depth: int) -> list[str]:
-        name = f"b{one.number}"
+        name, given = f"b{one.number}", f"[{', '.join(one.reads)}]"
         self.names[name], self.names[f"n{name}"] = self.begins[one.node.op], one.node
-        self.at(depth)
-        given = ", ".join(one.reads)
-        self.line(depth, f"awaited = run.begin({name}, n{name}, [{given}])", one.node)
+        prepare = self.at_once.get(one.node.op)
+        quick = None if prepare is None else prepare(one.node)
+        made = "".join(f"{name}, " for name in one.makes)
         gone = self.gone(one, dying)
-        if gone:
-            self.line(depth, f"{' = '.join(gone)} = None")
-        self.taken(one.makes, one.node, depth)
+        drop = f"{' = '.join(gone)} = None" if gone else ""
+        self.at(depth)
+        begun = ""
+        if quick is not None:
+            self.names[f"q{one.number}"] = quick
+            begun = ", awaited"
+            self.line(depth, f"awaited = q{one.number}({given})", one.node)
+            self.line(depth, "if type(awaited) is not tuple:")
+        inner = depth + bool(begun)
+        self.line(inner, f"awaited = run.begin({name}, n{name}, {given}{begun})", one.node)
+        if drop:
+            self.line(inner, drop)
+        self.line(inner, "while not awaited.over: yield awaited")
+        self.line(inner, "awaited = awaited.take()", one.node)
+        if drop and begun:
+            self.line(depth, drop)
+        if made:
+            self.line(depth, f"{made}= awaited")
+            self.line(depth, "awaited = None")
         self.wrote(name, [one.node], depth)
         return [name for name in dying if name not in gone]
+
+    def late(self, late: Late, node: Node, depth: int) -> None:
+        """Wait for what the host reads next."""
+        for name, backend in late:
+            reader, of = self.named("n", node), self.named("d", backend)
+            self.line(depth, f"awaited = run.late({reader}, {name}, {of})", node)
+            self.line(depth, "while not awaited.over: yield awaited")
+
+    def named(self, letter: str, value: Any) -> str:
+        """A name for an object."""
+        name = self.objects.setdefault(id(value), f"_{letter}{len(self.objects)}")
+        self.names[name] = value
+        return name
 
     def taken(self, makes: Sequence[str], node: Node, depth: int) -> None:
         """Wait for what another thread may bring, and take it."""
@@ -262,7 +297,11 @@ class _Writer:
         edge = f"e{self.edges[one.node.attrs['edge']]}"
         if lead_of(one.node.op) == "receive":
             self.line(depth, f"while not {edge}.values: yield {edge}")
-            self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
+            if one.late is not None:
+                self.line(depth, f"awaited = {edge}.take()", one.node)
+                self.taken(one.makes, one.late, depth)
+            else:
+                self.line(depth, f"{''.join(f'{n} = ' for n in one.makes)}{edge}.take()", one.node)
             return
         text = one.reads[0] if one.reads else "None"
         made = self.send(one.node)
@@ -270,6 +309,8 @@ class _Writer:
             self.at(depth)
             self.names[f"m{edge}"] = made
             text = f"m{edge}({text})"
+            if one.late is not None:
+                text = f"run.moved({self.named('n', one.node)}, {one.reads[0]}, {text})"
         self.line(depth, f"{edge}.send({text})", one.node)
 
     def at(self, depth: int) -> None:

@@ -9,15 +9,17 @@ from eagerflow.errors import GraphError
 from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath
 from eagerflow.graph.lowering.steering import is_steering
-from eagerflow.graph.signatures import is_constant, lead_of
+from eagerflow.graph.signatures import is_constant, late_reads, lead_of
 from eagerflow.placement.cut import Partition
 from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.late_values import is_sent_late, late_inputs
 from eagerflow.runtime.region_graphs import readers_of, region_graph
 from eagerflow.runtime.strands.order import LEAVE, Item, LoopItem, OrderedCut
 from eagerflow.runtime.strands.statements import (
     Assign,
     Await,
     Guard,
+    Late,
     Leave,
     LoopStatement,
     PassOver,
@@ -167,10 +169,14 @@ class _Block:
             self.flush()
             self.wait(node, path)
         else:
-            if self.sends:
+            if self.sends or self.reads_what_is_collected(node):
                 self.flush()
             self.collect(path)
             self.nodes.append(node)
+
+    def reads_what_is_collected(self, node: Node) -> bool:
+        """Whether the host reads for it, and may have to wait for, what the same region makes."""
+        return bool(self.nodes) and any(node.inputs[i].node in self.nodes for i in late_reads(node))
 
     @property
     def depth(self) -> int:
@@ -196,10 +202,13 @@ class _Block:
             values, at = map(self.whole.name, node.inputs)
             name = self.whole.new(node.outputs[0])
             text = f"{values}[{at}, ...]"
-            self.put(Assign(self.guard(path), node, text, (values, at), (name,)), path)
+            late = self.reads_late([node], node.inputs)
+            self.put(Assign(self.guard(path), node, text, (values, at), (name,), late), path)
         elif lead == "receive":
             made = tuple(map(self.whole.new, node.outputs))
-            self.put(PassOver(self.guard(path), node, makes=made), path)
+            sent = self.whole.order.senders[node]
+            maker = sent if is_sent_late(sent) else None
+            self.put(PassOver(self.guard(path), node, makes=made, late=maker), path)
         else:
             raise GraphError(f"&{node.name} has no statement")
 
@@ -224,7 +233,8 @@ class _Block:
         text = f"choose({asked}, {len(node.outputs)})"
         if isinstance(kind, TensorType) and kind.dtype.kind == "bool":
             text = f"0 if {asked} else 1"
-        self.put(Assign(self.guard(path), node, text, (asked,), (chosen,)), path)
+        late = self.reads_late([node], node.inputs)
+        self.put(Assign(self.guard(path), node, text, (asked,), (chosen,), late), path)
         if predicate is self.test and path == self.frame:
             self.goes_on = chosen
 
@@ -255,7 +265,8 @@ class _Block:
             self.put(self.region(nodes, self.guard(path)), path)
         for node in sends:
             given = tuple(map(self.whole.name, node.inputs))
-            self.put(PassOver(self.guard(path), node, reads=given), path)
+            late = node if is_sent_late(node) else None
+            self.put(PassOver(self.guard(path), node, reads=given, late=late), path)
 
     def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
         whole = self.whole
@@ -267,9 +278,13 @@ class _Block:
         made = RunRegion(
             guard, count, code, nodes, tuple(map(whole.name, inputs)),
             tuple(map(whole.new, outputs)), code.checked and whole.is_heavy(nodes),
+            self.reads_late(nodes, inputs),
         )  # fmt: skip
         whole.regions.append(made)
         return made
+
+    def reads_late(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> Late:
+        return [(self.whole.name(inputs[i]), of) for i, of in late_inputs(nodes, inputs)]
 
     # --- loops ---
 

@@ -274,12 +274,16 @@ class AsyncBackend:
         """Whether the elements are there, or never will be."""
         return type(data) is np.ndarray or data.work.ended
 
-    def when_ready(self, data: Any, done: Done) -> None:
-        """Call ``done`` when they are, in the thread that does the work; it must not wait."""
+    def when_ready(self, data: Any, done: Done) -> Callable[[], object] | None:
+        """Call ``done`` when they are, in the thread that does the work; it must not wait.
+
+        Without threads it gives what does the next piece of work, for a caller that waits.
+        """
         if type(data) is np.ndarray:
             done(None)
-        else:
-            data.work.when_ended(done)
+            return None
+        data.work.when_ended(done)
+        return None if self._threads else data.work.bring_on
 
     def synchronize(self, index: int) -> None:
         """Wait until all work of a device has ended.

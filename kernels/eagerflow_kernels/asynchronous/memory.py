@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, NamedTuple, final
+from typing import Any, Final, NamedTuple, final
+from weakref import ref
 
 import numpy as np
+
+_MANY: Final = 64  # blocks
 
 
 class MemoryUse(NamedTuple):
@@ -34,32 +37,37 @@ class NotEnoughError(MemoryError):
 class MemoryBlock:
     """Memory that one array holds, and its views; it is given back when the last of them dies."""
 
-    __slots__ = ("_memory", "dtype", "nbytes", "shape")
+    __slots__ = ("__weakref__", "dtype", "nbytes", "shape")
 
-    def __init__(
-        self, memory: DeviceMemory, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...]
-    ) -> None:
-        self._memory, self.nbytes, self.dtype, self.shape = memory, nbytes, dtype, shape
-
-    def __del__(self) -> None:
-        self._memory.give_back(self)
+    def __init__(self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.nbytes, self.dtype, self.shape = nbytes, dtype, shape
 
 
 @final
 class DeviceMemory:
     """What one device holds.
 
+    It is found by a look at what lives. A count that blocks change when they die would be wrong
+    after a Ctrl-C that comes in the midst of that.
+
     Attributes:
-        in_use: how many bytes.
-        limit: how many there may be; None for any number.
+        limit: how many bytes there may be; None for any number.
     """
 
     def __init__(self) -> None:
-        self.in_use = 0
         self.limit: int | None = None
-        self._blocks: dict[int, tuple[int, np.dtype[Any], tuple[int, ...]]] = {}
+        self._blocks: list[ref[MemoryBlock]] = []
+        self._most = _MANY  # of these, until the dead ones among them are dropped
         # a block may die while another one is taken in the same thread
         self._lock = threading.RLock()
+
+    @property
+    def in_use(self) -> int:
+        """How many bytes are held."""
+        return sum(block.nbytes for block in self._living())
+
+    def _living(self) -> list[MemoryBlock]:
+        return [block for one in list(self._blocks) if (block := one()) is not None]
 
     def fits(self, nbytes: int) -> bool:
         """Whether there is so much left."""
@@ -76,19 +84,14 @@ class DeviceMemory:
         with self._lock:
             if limited and not self.fits(nbytes):
                 raise NotEnoughError(nbytes)
-            self.in_use += nbytes
-            block = MemoryBlock(self, nbytes, dtype, shape)
-            self._blocks[id(block)] = (nbytes, dtype, shape)
+            block = MemoryBlock(nbytes, dtype, shape)
+            self._blocks.append(ref(block))
+            if len(self._blocks) > self._most:
+                self._blocks = [one for one in self._blocks if one() is not None]
+                self._most = 2 * len(self._blocks) + _MANY
             return block
-
-    def give_back(self, block: MemoryBlock) -> None:
-        """It is not held any more."""
-        with self._lock:
-            self.in_use -= block.nbytes
-            self._blocks.pop(id(block), None)
 
     def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
         """The arrays that hold it, the largest first."""
-        with self._lock:
-            blocks = sorted(self._blocks.values(), key=lambda block: -block[0])
-        return [(dtype, shape) for _, dtype, shape in blocks]
+        blocks = sorted(self._living(), key=lambda block: -block.nbytes)
+        return [(block.dtype, block.shape) for block in blocks]

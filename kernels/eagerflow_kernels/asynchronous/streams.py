@@ -87,6 +87,11 @@ class Work:
         if self.failure is not None:
             raise self.failure.tell()
 
+    def bring_on(self) -> None:
+        """Do the next piece of its stream, so that it ends sooner."""
+        if not self.ended and self.stream is not None:
+            self.stream.bring_on()
+
     def sleep(self) -> None:
         """Wait for whoever does it."""
         self._ended.wait()
@@ -99,8 +104,8 @@ class Work:
                 return
         self._tell(done)
 
-    def step(self, before: Piece | None) -> bool:
-        """Do the next piece, after what comes ``before`` it; whether that was the end."""
+    def step(self, before: Piece | None) -> None:
+        """Do the next piece, after what comes ``before`` it."""
         failed = next((n.failure for n in self.needs if n.failure is not None), None)
         if failed is None and self.pieces:
             try:
@@ -109,16 +114,28 @@ class Work:
                 with np.errstate(all="ignore"):  # as devices compute, which cannot warn
                     self.pieces.popleft()()
             except Exception as error:
-                failed = Failure(error if self._explain is None else self._explain(error))
-                failed.error.__traceback__ = None  # its frames hold arrays
-        if failed is None and self.pieces:
-            return False
+                failed = self._failed(error)
+            except BaseException as error:  # Ctrl-C, say: it goes on, and the work has failed
+                self._end(self._failed(RuntimeError(f"it was broken off by {error!r}")))
+                raise
+        if failed is not None or not self.pieces:
+            self._end(failed)
+
+    def _failed(self, error: Exception) -> Failure:
+        """Why it has failed: what makes an error of another one may raise itself."""
+        try:
+            explained = error if self._explain is None else self._explain(error)
+        except Exception as failure:
+            explained = failure
+        explained.__traceback__ = None  # its frames hold arrays
+        return Failure(explained)
+
+    def _end(self, failed: Failure | None) -> None:
         self.failure = failed
         self.pieces.clear()  # they hold arrays
         self.needs = []
         self._explain = None
         self._ended.set()
-        return True
 
     def tell(self) -> None:
         """Call who wanted to know that it has ended."""
@@ -179,23 +196,37 @@ class Stream:
             work.sleep()
             return
         while not work.ended:
-            self._unblock()
-            self.step()
+            self.bring_on()
+
+    def bring_on(self) -> None:
+        """Do one piece, and before it all that the first of the queue needs of other streams."""
+        self._unblock()
+        self.step()
 
     def step(self) -> bool:
         """Do one piece; False if there is none that could be done now."""
-        with self._stepping:
-            work = self._first()
-            if work is None or any(not need.ended for need in work.needs):
-                return False
-            if not work.step(self._before_piece):
-                return True
-            with self._lock:
-                self._queue.popleft()
-            if work.failure is not None:
-                self.failures.append(work.failure)
-        work.tell()
-        return True
+        work: Work | None = None
+        try:
+            with self._stepping:
+                work = self._first()
+                if work is None or any(not need.ended for need in work.needs):
+                    return False
+                try:
+                    work.step(self._before_piece)
+                finally:
+                    if work.ended:
+                        self._drop(work)
+            return True
+        finally:
+            if work is not None and work.ended:
+                work.tell()
+
+    def _drop(self, work: Work) -> None:
+        """The first of the queue has ended."""
+        with self._lock:
+            self._queue.popleft()
+        if work.failure is not None:
+            self.failures.append(work.failure)
 
     def _first(self) -> Work | None:
         with self._lock:

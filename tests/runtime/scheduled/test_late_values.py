@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,20 @@ import eagerflow as ef
 from eagerflow.errors import DeadlineError
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
-from eagerflow.runtime.scheduled import tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.strands.run import StrandRun
 from eagerflow_kernels.asynchronous import AsyncBackend
 from eagerflow_kernels.asynchronous.streams import Work
 from tests.fakes.by_hand import device_by_hand
 from tests.messages import says
+from tests.placement.scattered import by_scheduler
 
 
 @pytest.fixture
 def slow() -> Iterator[AsyncBackend]:
     """A device that works only when it is told to."""
-    with device_by_hand() as made, ef.config(cpu_devices=2):
+    with device_by_hand(answers=False) as made, ef.config(cpu_devices=2):
         yield made
 
 
@@ -111,20 +113,16 @@ def test_no_thread_waits(slow: AsyncBackend, name: str, monkeypatch: pytest.Monk
     assert np.array_equal(found, want)
 
 
+@pytest.mark.parametrize("around", [nullcontext, by_scheduler])
 @pytest.mark.parametrize("name", ["a loop", "a branch", "a number", "a mask"])
 def test_a_device_that_stops_answering_ends_by_the_deadline(
-    slow: AsyncBackend, name: str, monkeypatch: pytest.MonkeyPatch
+    slow: AsyncBackend, name: str, around: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps: list[weakref.ref[ScheduledStep]] = []
-    init = ScheduledStep.__init__
-
-    class Noted(ScheduledStep):  # type: ignore[misc]  # final for others
-        def __init__(self, *args: Any, **options: Any) -> None:
-            init(self, *args, **options)
-            steps.append(weakref.ref(self))
-
-    monkeypatch.setattr(tier, "ScheduledStep", Noted)
-    run = Executable(graph_of(name, f"{slow.kind}:0"))
+    steps: list[weakref.ref[Any]] = []
+    for kind in (ScheduledStep, StrandRun):
+        monkeypatch.setattr(kind, "__init__", noting(kind, steps))
+    with around():
+        run = Executable(graph_of(name, f"{slow.kind}:0"))
     threads = set(threading.enumerate())
     with pytest.raises(DeadlineError) as caught, ef.deadline(0.05):
         run(np.ones(3, np.float32))
@@ -133,8 +131,41 @@ def test_a_device_that_stops_answering_ends_by_the_deadline(
     assert set(threading.enumerate()) <= threads
     del caught
     gc.collect()
-    assert steps
-    assert [one for one in steps if one() is not None] == []  # though the device has not answered
+    assert len(steps) == 1
+    assert steps[0]() is None  # though the device has not answered
+
+
+def noting(kind: type[Any], made: list[weakref.ref[Any]]) -> Callable[..., None]:
+    """The constructor of a class, which notes what it makes."""
+    init = kind.__init__
+
+    def noted(one: Any, *args: Any, **options: Any) -> None:
+        made.append(weakref.ref(one))
+        init(one, *args, **options)
+
+    return noted
+
+
+@pytest.mark.parametrize("around", [nullcontext, by_scheduler])
+@pytest.mark.parametrize("name", ["a loop", "a branch", "a number", "a mask"])
+def test_a_step_that_waits_does_the_work_of_a_device_that_works_for_those_who_wait(
+    name: str, around: Any
+) -> None:
+    with device_by_hand() as made, ef.config(cpu_devices=2), around():
+        run = Executable(graph_of(name, f"{made.kind}:0"))
+        for limit in (nullcontext(), ef.deadline(60)):
+            with limit:
+                (found,) = run(np.ones(3, np.float32))
+            (want,) = Executable(graph_of(name, "cpu:1"))(np.ones(3, np.float32))
+            assert np.array_equal(found, want)
+
+
+def test_a_step_that_no_caller_waits_for_does_that_work_too() -> None:
+    with device_by_hand() as made:
+        masked, queue = mask_there(f"{made.kind}:0"), ef.Queue(2, "f32[3]")
+        with ef.spawn(ef.trace(lambda x: queue.enqueue(masked(x))), ef.ones(3)):
+            found = [queue.dequeue().tolist() for _ in range(2)]
+        assert found == [masked(ef.ones(3)).tolist()] * 2
 
 
 def test_a_loop_on_one_such_device_alone(slow: AsyncBackend) -> None:

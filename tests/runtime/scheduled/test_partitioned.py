@@ -196,7 +196,7 @@ def test_a_runner_over_two_devices() -> None:
 
 
 def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
-    with device_by_hand() as slow:
+    with device_by_hand(answers=False) as slow:
         there = f"{slow.kind}:0"
 
         @ef.trace
