@@ -215,7 +215,7 @@ def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
     if node.op == "cast":
         return {"kind": made}
     rule = OPS[node.op]
-    return {name: node.attrs[name] for name in rule.takes}
+    return {name: node.attrs[name] for name in (*rule.takes, *rule.numbers)}
 
 
 #: see `layout_of`

@@ -55,19 +55,26 @@ def in_force() -> str:
 def described() -> str:
     """The library in force, and whether there is the native one: for people."""
     try:
-        there = f"native ones for {_best_target()}"
+        there = f"native ones for {_target()}"
+        if not has_compiler():
+            there += ", but none of graphs: that needs llvmlite (pip install 'eagerflow[native]')"
     except ImportError as error:
         there = str(error)
     return f"{in_force()}; {there}"
 
 
-def _best_target() -> str:
-    """What native kernels would be made for.
+def has_compiler() -> bool:
+    """Whether graphs can be compiled to native kernels."""
+    return bool(import_module("eagerflow_kernels.native.shipped").has_compiler())
+
+
+def _target() -> str:
+    """What native kernels are for.
 
     Raises:
         ImportError: there are none here.
     """
-    target: str = import_module("eagerflow_kernels.native.compiler").best_target()
+    target: str = import_module("eagerflow_kernels.native.shipped").library_target()
     return target
 
 
@@ -88,7 +95,7 @@ def _change(old: Settings, new: Settings) -> None:
         )
     if new.kernels == "native":
         try:
-            _best_target()
+            _target()
         except ImportError as error:
             raise SettingError(f"config: {error}") from None
 

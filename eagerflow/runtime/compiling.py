@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from eagerflow.errors import CompileWarning
-from eagerflow.hardware.kernel_library import in_force
+from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native import NativeProgram
 from eagerflow.runtime.generated.tier import GeneratedTier
@@ -36,7 +36,7 @@ def _load() -> None:
     with _loading:
         import_module("eagerflow.compilation.regions")
         import_module("eagerflow_kernels.native.regions")
-        import_module("eagerflow_kernels.native.compiler").best_target()
+        import_module("eagerflow_kernels.native.processors").best_target()
 
 
 @final
@@ -67,7 +67,7 @@ class Compilation:
         Args:
             changed: a method to be called when native code is there, as long as it lives.
         """
-        if self.mode == "off" or in_force() != "native":
+        if self.mode == "off" or in_force() != "native" or not has_compiler():
             self._done.set()
         elif self.mode == "now":
             self._compile(changed)
@@ -130,6 +130,8 @@ class Compilation:
             return ["nothing: ef.config(kernels='portable') is in force"]
         if self.mode == "off":
             return ["nothing: compile='off'"]
+        if not has_compiler():
+            return ["nothing: that needs llvmlite (pip install 'eagerflow[native]')"]
         if self.failure:
             return [f"nothing: {self.failure}"]
         if not self.ended:
@@ -181,7 +183,7 @@ def _written(loops: Any, stage: str) -> str:
     if stage == "loops":
         text: str = import_module("eagerflow_kernels.native.text").show(loops)
         return text
-    compiler = import_module("eagerflow_kernels.native.compiler")
-    target = compiler.best_target()
+    compiler = import_module("eagerflow_kernels.native.llvm.compiler")
+    target = import_module("eagerflow_kernels.native.processors").best_target()
     text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
     return text if stage == "llvm" else str(compiler.assembly(text, target))

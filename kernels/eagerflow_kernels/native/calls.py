@@ -12,17 +12,27 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
 from eagerflow_kernels import table
 from eagerflow_kernels.native import disk
-from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
 from eagerflow_kernels.native.form import Kind, Loops
-from eagerflow_kernels.native.library import OPS, NativeOp, loops_of
-from eagerflow_kernels.native.llvm.module import TargetName, render
+from eagerflow_kernels.native.images import Image
+from eagerflow_kernels.native.mapping import MachineCode
+from eagerflow_kernels.native.library import (
+    OPS,
+    PORTABLE,
+    NativeOp,
+    loops_of,
+    loss_loops,
+    name_of,
+)
 from eagerflow_kernels.native.losses import losses_by
+from eagerflow_kernels.native.processors import TargetName, best_target
+from eagerflow_kernels.native.shipped import shipped
 from eagerflow_kernels.native.text import show
 from eagerflow_kernels.native.ufuncs import ufunc_of
 
@@ -30,17 +40,12 @@ Array = np.ndarray[Any, Any]
 
 #: dtypes whose ops have a callable form of ours
 _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
-#: ops that only choose among bits, and casts, which NumPy's `astype` does
-_PORTABLE: Final = frozenset({
-    "where", "cast", "logical_and", "logical_or", "logical_not",
-    *(op.name for op in OPS.values() if op.hands_on),
-})  # fmt: skip
 
 _lock: Final = threading.Lock()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
 )
-_made: Final[dict[tuple[Loops, TargetName], np.ufunc]] = {}
+_made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
 
 
 def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = False) -> np.ufunc:
@@ -55,14 +60,22 @@ def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = Fal
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
+    code = MachineCode(_image_of(loops, target, keep))
+    return ufunc_of(loops.signature, code.address(loops.name), code)
+
+
+def _image_of(loops: Loops, target: TargetName, keep: bool) -> Image:
+    """The machine code of loops; where it is kept on disk, no compiler is loaded."""
     key = disk.key_of(show(loops), target) if keep else ""
-    code = disk.shared().load(key) if keep else None
-    if code is None:
-        code = object_code(render(loops, target), target)
-        if keep:
-            disk.shared().store(key, code)
-    machine = MachineCode(code, target)
-    return ufunc_of(loops, machine.address(loops.name), machine)
+    data = disk.shared().load(key) if keep else None
+    if data is not None:
+        return Image.unpacked(data)[0]
+    compiler = import_module("eagerflow_kernels.native.llvm.compiler")
+    text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
+    image: Image = compiler.machine_code(text, target)
+    if keep:
+        disk.shared().store(key, image.packed())
+    return image
 
 
 def native_ufunc(
@@ -70,21 +83,37 @@ def native_ufunc(
 ) -> np.ufunc:
     """The function of NumPy for an op alone; it is made once.
 
+    It takes the inputs of the op, then the attributes that are numbers.
+
     Raises:
         KeyError: the op is not native for these kinds.
-        NoCompilerError: there is no llvmlite, or no code for this processor.
+        NoCompilerError: it did not come with the package, and there is no llvmlite; or there is no
+            code for this processor.
     """
-    loops = loops_of(name, *kinds, **attributes)
-    key = (loops, target or best_target())
-    with _lock:
-        ufunc = _made.get(key)
-        if ufunc is None:
-            ufunc = _made[key] = compiled(*key, keep=True)
+    called = name_of(name, *kinds, **attributes)
+    return _ufunc(called, target or best_target(), lambda: loops_of(name, *kinds, **attributes))
+
+
+def _part_of_loss(name: str, kind: Kind) -> np.ufunc:
+    return _ufunc(name_of(name, kind), best_target(), lambda: loss_loops(name, kind))
+
+
+def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.ufunc:
+    """The function of NumPy of that name; ``loops`` gives what it is compiled from if need be."""
+    ufunc = _made.get((called, target))
+    if ufunc is None:
+        with _lock:
+            ufunc = _made.get((called, target))
+            if ufunc is None:
+                package = shipped(target)
+                found = None if package is None else package.find(called)
+                ufunc = compiled(loops(), target, keep=True) if found is None else ufunc_of(*found)
+                _made[called, target] = ufunc
     return ufunc
 
 
 #: the callable forms of losses, which are no kernels of regions
-LOSSES: Final = losses_by(compiled)
+LOSSES: Final = losses_by(_part_of_loss)
 
 
 def is_native_kernel(name: str, kernel: object) -> bool:
@@ -116,11 +145,11 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     if name in LOSSES:
         return LOSSES[name]
     op = OPS.get(name)
-    if op is None or len(set(dtypes)) != 1 or name in _PORTABLE:
+    if op is None or len(set(dtypes)) != 1 or name in PORTABLE:
         return None
     if name == "standardize":
         return standardize
-    if op.takes:
+    if op.takes or op.numbers:
         return with_attributes(op, kind)
     ufunc = native_ufunc(name, *[kind] * op.inputs)
     if not op.along_axis:
@@ -130,19 +159,14 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     )
 
 
-@cache
-def _known(name: str, kind: Kind, **attributes: Any) -> np.ufunc:
-    """As `native_ufunc`, without writing the loops down again to look them up."""
-    return native_ufunc(name, kind, **attributes)
-
-
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
 
     def function(x: Array, **attributes: Any) -> Any:
         if any(attributes[name] != value for name, value in op.only.items()):
             return portable(x, **attributes)
-        return _known(op.name, kind, **{name: attributes[name] for name in op.takes})(x)
+        ufunc = native_ufunc(op.name, kind, **{name: attributes[name] for name in op.takes})
+        return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
 
     portable: Any = table.find(op.name, "cpu", (f"float{kind[1:]}",), np)
     return function
@@ -153,9 +177,9 @@ def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> A
     count = math.prod(x.shape[a] for a in axis)
     if count < least and x.size:
         raise ValueError(f"too few values for each mean and variance: {count}")
-    ufunc = _known("standardize", _CALLED[x.dtype.name], eps=eps)
+    ufunc = native_ufunc("standardize", _CALLED[x.dtype.name])
     rows = rows_of(x, axis)
-    out, mean, var = ufunc(rows)
+    out, mean, var = ufunc(rows, x.dtype.type(eps))
     kept = [i for i in range(x.ndim) if i not in axis]
     order = [*kept, *sorted(axis)]
     back = [order.index(i) for i in range(x.ndim)]

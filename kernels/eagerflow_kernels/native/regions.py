@@ -15,8 +15,8 @@ import numpy as np
 
 from eagerflow_kernels.native.calls import compiled
 from eagerflow_kernels.native.form import Kind, LoopArray, LoopBuilder, Loops
-from eagerflow_kernels.native.library import OPS
-from eagerflow_kernels.native.llvm.module import TargetName
+from eagerflow_kernels.native.library import apply_op
+from eagerflow_kernels.native.processors import TargetName
 from eagerflow_kernels.native.threads import call_split
 
 #: elements times terms from which on a second thread saves more than the 30 us that it costs
@@ -75,7 +75,7 @@ def fuse(
     values = [b.load(i) for i in range(len(inputs))]
     values += [b.bit_pattern(bits, kind) for kind, bits in constants]
     for node in nodes:
-        made = OPS[node.op].rule(b, *[values[x] for x in node.inputs], **node.attributes)
+        made = apply_op(b, node.op, [values[x] for x in node.inputs], node.attributes)
         values += made if isinstance(made, tuple) else (made,)
     results = [values[x] for x in outputs]
     if checks:

@@ -10,15 +10,11 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.compiler import (
-    MachineCode,
-    NoCompilerError,
-    best_target,
-    object_code,
-    targets,
-)
+from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.form import Kind, Loops
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.interpreter import DTYPES
+from eagerflow_kernels.native.processors import NoCompilerError, best_target, targets
 
 
 def _missing() -> str | None:
@@ -104,7 +100,7 @@ class FloatState:
     """The floating-point control and status word of this thread."""
 
     def __init__(self) -> None:
-        self._code = MachineCode(object_code(_MXCSR, best_target()), best_target())
+        self._code = MachineCode(machine_code(_MXCSR, best_target()))
         self.read = ctypes.PYFUNCTYPE(ctypes.c_uint32)(self._code.address("read"))
         self.write = ctypes.PYFUNCTYPE(None, ctypes.c_uint32)(self._code.address("write"))
 

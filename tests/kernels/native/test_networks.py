@@ -97,7 +97,8 @@ def test_cross_entropy(reduction: str, ignored: int) -> None:
 
 def _attributes(name: str) -> dict[str, Any]:
     whole = next((attrs for known, attrs in _ATTRIBUTES if known == name), {})
-    return {key: value for key, value in whole.items() if key in OPS[name].takes}
+    known = (*OPS[name].takes, *OPS[name].numbers)
+    return {key: value for key, value in whole.items() if key in known}
 
 
 @pytest.mark.parametrize(
@@ -116,5 +117,7 @@ def test_in_a_region_as_alone(name: str) -> None:
     region = NativeRegion(fuse(f"with_{name}", inputs, nodes, [2 * op.inputs]))
     arrays = [elements(rng, "f32", (333,)) for _ in range(op.inputs)]
     squares = [native_ufunc("multiply", "f32", "f32")(x, x) for x in arrays]
-    alone = native_ufunc(name, *["f32"] * op.inputs, **_attributes(name))
-    assert same(region(*arrays), alone(*squares))
+    attrs = _attributes(name)
+    numbers = [np.float32(attrs.pop(number)) for number in op.numbers]
+    alone = native_ufunc(name, *["f32"] * op.inputs, **attrs)
+    assert same(region(*arrays), alone(*squares, *numbers))

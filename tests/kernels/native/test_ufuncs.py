@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled, native_ufunc
-from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
+from eagerflow_kernels.native.llvm.compiler import machine_code
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.library import loops_of
 from eagerflow_kernels.native.llvm.module import render
+from eagerflow_kernels.native.processors import best_target
 from eagerflow_kernels.native.ufuncs import ufunc_of
 from tests.kernels.native.compiling import TARGETS, needs_compiler
 
@@ -26,10 +28,10 @@ class _Code:
 @needs_compiler
 def test_code_lives_as_long_as_its_function_and_no_longer() -> None:
     loops = loops_of("square", "f32")
-    code = MachineCode(object_code(render(loops, best_target()), best_target()), best_target())
+    code = MachineCode(machine_code(render(loops, best_target()), best_target()))
     kept = _Code()
     dies = weakref.ref(kept)
-    function = ufunc_of(loops, code.address(loops.name), kept)
+    function = ufunc_of(loops.signature, code.address(loops.name), kept)
     del kept
     gc.collect()
     assert dies() is not None
@@ -97,9 +99,10 @@ def test_a_child_made_by_fork_has_threads_of_its_own() -> None:
 
 
 _WITHOUT = """
-import sys
+import os, sys
 sys.modules["llvmlite"] = None
-from eagerflow_kernels.native.compiler import NoCompilerError
+os.environ["EAGERFLOW_CACHE"] = os.devnull
+from eagerflow_kernels.native.processors import NoCompilerError
 from eagerflow_kernels.native.calls import native_ufunc
 try:
     native_ufunc("exp", "f32")
@@ -112,4 +115,4 @@ def test_without_llvmlite_an_error_says_so() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT], timeout=60, check=True, capture_output=True, text=True
     )
-    assert done.stdout.strip() == "native kernels need llvmlite (pip install 'eagerflow[native]')"
+    assert done.stdout.strip() == "this needs llvmlite (pip install 'eagerflow[native]')"

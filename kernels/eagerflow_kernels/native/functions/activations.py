@@ -18,9 +18,9 @@ def relu(b: LoopBuilder, x: int) -> int:
     return b.apply("maximum", x, b.constant(0, x))
 
 
-def leaky_relu(b: LoopBuilder, x: int, *, slope: float) -> int:
+def leaky_relu(b: LoopBuilder, x: int, *, slope: int) -> int:
     """X above 0, ``slope * x`` below."""
-    below = b.apply("multiply", x, nearest(b, slope, x))
+    below = b.apply("multiply", x, slope)
     return b.apply("select", b.apply("less", b.constant(0, x), x), x, below)
 
 

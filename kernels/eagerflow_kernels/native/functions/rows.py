@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eagerflow_kernels.native.form import LoopBuilder
-from eagerflow_kernels.native.functions.arithmetic import nearest, reciprocal
+from eagerflow_kernels.native.functions.arithmetic import reciprocal
 from eagerflow_kernels.native.functions.exponential import exp, log
 
 
@@ -48,13 +48,13 @@ def logsumexp(b: LoopBuilder, x: int) -> int:
     return b.apply("add", safe, log(b, below))
 
 
-def standardize(b: LoopBuilder, x: int, *, eps: float) -> tuple[int, int, int]:
+def standardize(b: LoopBuilder, x: int, *, eps: int) -> tuple[int, int, int]:
     """X less its mean, over the root of its variance; mean and variance."""
     size = b.size(b.kind(x))
     centre = b.apply("divide", b.reduce("sum", x), size)
     rest = b.apply("subtract", x, centre)
     spread = b.apply("divide", b.reduce("sum", b.apply("multiply", rest, rest)), size)
-    root = b.apply("sqrt", b.apply("add", spread, nearest(b, eps, x)))
+    root = b.apply("sqrt", b.apply("add", spread, eps))
     return b.apply("multiply", rest, reciprocal(b, root)), centre, spread
 
 

@@ -7,7 +7,7 @@ and leaves the caller's as it was, with its flags.
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from eagerflow_kernels.native.form import BYTES, REDUCTIONS, Loops
 from eagerflow_kernels.native.llvm.columns import render_columns
@@ -15,15 +15,15 @@ from eagerflow_kernels.native.llvm.elementwise import render_elementwise
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import render_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
+from eagerflow_kernels.native.processors import TargetName
 from eagerflow_kernels.native.verify import verify, verify_llvm
 
 #: bytes of a register
-TargetName = Literal["x86-64-v3", "x86-64-v4"]
-REGISTERS: Final[dict[TargetName, int]] = {"x86-64-v3": 32, "x86-64-v4": 64}
+REGISTERS: Final[dict[TargetName, int]] = {"x86-64-v3": 32, "x86-64-v4": 64, "aarch64": 16}
 _MXCSR: Final = 0x1F80  # what a process starts with
 
-_ENTRY: Final = """\
-define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
+_HEAD: Final = 'define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{\n'
+_ENTRY_X86: Final = """\
   %saved = alloca i32
   %own = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %saved)
@@ -35,6 +35,20 @@ define void @"{name}"(ptr %args, ptr %dims, ptr %steps, ptr %data) nounwind {{
 }}
 declare void @llvm.x86.sse.stmxcsr(ptr)
 declare void @llvm.x86.sse.ldmxcsr(ptr)
+"""
+_ENTRY_ARM: Final = """\
+  %control = call i64 @llvm.aarch64.get.fpcr()
+  %status = call i64 @llvm.aarch64.get.fpsr()
+  call void @llvm.aarch64.set.fpcr(i64 0)
+  call void @body(ptr %args, ptr %dims, ptr %steps)
+  call void @llvm.aarch64.set.fpsr(i64 %status)
+  call void @llvm.aarch64.set.fpcr(i64 %control)
+  ret void
+}}
+declare i64 @llvm.aarch64.get.fpcr()
+declare i64 @llvm.aarch64.get.fpsr()
+declare void @llvm.aarch64.set.fpcr(i64)
+declare void @llvm.aarch64.set.fpsr(i64)
 """
 
 
@@ -52,7 +66,8 @@ def render(loops: Loops, target: TargetName) -> str:
     width = width_for(loops, target)
     declared: set[str] = set()
     sizes = {BYTES[a.kind] for a in (*loops.inputs, *loops.outputs)}
-    parts = [_ENTRY.format(name=loops.name, mxcsr=_MXCSR), copy_functions(sizes, declared)]
+    entry = _HEAD + (_ENTRY_ARM if target == "aarch64" else _ENTRY_X86)
+    parts = [entry.format(name=loops.name, mxcsr=_MXCSR), copy_functions(sizes, declared)]
     if loops.inner:
         trees = {(t.operation, t.kind) for t in loops.terms if t.operation in REDUCTIONS}
         parts += [tree_functions(*tree, width, declared) for tree in sorted(trees)]
