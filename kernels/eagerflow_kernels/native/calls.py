@@ -18,7 +18,6 @@ from typing import Any, Final
 import numpy as np
 
 from eagerflow_kernels import table
-from eagerflow_kernels.native import disk
 from eagerflow_kernels.native.form import Kind, Loops
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.mapping import MachineCode
@@ -33,7 +32,6 @@ from eagerflow_kernels.native.library import (
 from eagerflow_kernels.native.losses import losses_by
 from eagerflow_kernels.native.processors import TargetName, best_target
 from eagerflow_kernels.native.shipped import shipped
-from eagerflow_kernels.native.text import show
 from eagerflow_kernels.native.ufuncs import ufunc_of
 
 Array = np.ndarray[Any, Any]
@@ -66,10 +64,12 @@ def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = Fal
 
 def _image_of(loops: Loops, target: TargetName, keep: bool) -> Image:
     """The machine code of loops; where it is kept on disk, no compiler is loaded."""
-    key = disk.key_of(show(loops), target) if keep else ""
-    data = disk.shared().load(key) if keep else None
-    if data is not None:
-        return Image.unpacked(data)[0]
+    if keep:  # what is shipped is ready without all this
+        disk = import_module("eagerflow_kernels.native.disk")
+        key = disk.key_of(import_module("eagerflow_kernels.native.text").show(loops), target)
+        data = disk.shared().load(key)
+        if data is not None:
+            return Image.unpacked(data)[0]
     compiler = import_module("eagerflow_kernels.native.llvm.compiler")
     text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
     image: Image = compiler.machine_code(text, target)
