@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from eagerflow_kernels import table
 from eagerflow_kernels.native.form import Kind, Loops
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.mapping import MachineCode
@@ -33,6 +32,7 @@ from eagerflow_kernels.native.losses import losses_by
 from eagerflow_kernels.native.processors import TargetName, best_target
 from eagerflow_kernels.native.shipped import shipped
 from eagerflow_kernels.native.ufuncs import ufunc_of
+from eagerflow_kernels.portable.reduction import sum_to_axes
 
 Array = np.ndarray[Any, Any]
 
@@ -145,30 +145,39 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     if name in LOSSES:
         return LOSSES[name]
     op = OPS.get(name)
-    if op is None or len(set(dtypes)) != 1 or name in PORTABLE:
+    if op is None or len(set(dtypes)) != 1 or name in PORTABLE or kind not in op.kinds:
         return None
     if name == "standardize":
         return standardize
-    if op.takes or op.numbers:
+    if op.takes or (op.numbers and not op.along_axis):
         return with_attributes(op, kind)
     ufunc = native_ufunc(name, *[kind] * op.inputs)
+    if name in _AROUND:
+        return _AROUND[name](ufunc)
     if not op.along_axis:
         return ufunc
-    return (
-        along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, needs_elements=op.needs_elements)
-    )
+    return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, op.needs_elements, op.numbers)
 
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
 
     def function(x: Array, **attributes: Any) -> Any:
-        if any(attributes[name] != value for name, value in op.only.items()):
-            return portable(x, **attributes)
         ufunc = native_ufunc(op.name, kind, **{name: attributes[name] for name in op.takes})
         return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
 
-    portable: Any = table.find(op.name, "cpu", (f"float{kind[1:]}",), np)
+    return function
+
+
+def power(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Squares, which are common, by multiplication; it has the same bits."""
+    square = native_ufunc("square", "f32")
+
+    def function(x: Any, y: Any) -> Any:
+        if np.ndim(y) == 0 and y == 2 and isinstance(x, (np.ndarray, np.generic)):
+            return square(x)
+        return ufunc(x, y)
+
     return function
 
 
@@ -188,18 +197,24 @@ def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> A
     return np.ascontiguousarray(out), np.reshape(mean, shape), np.reshape(var, shape)
 
 
-def along_axes(ufunc: np.ufunc, needs_elements: bool = False) -> Callable[..., Any]:
+def along_axes(
+    ufunc: np.ufunc, needs_elements: bool = False, numbers: Sequence[str] = ()
+) -> Callable[..., Any]:
     """A reduction over any axes: ``f(x, *, axis, keepdims)`` with a tuple of axes.
 
     Args:
         ufunc: reduces the last axis.
         needs_elements: whether there is no reduction of no elements.
+        numbers: further attributes, which it takes after the array.
     """
 
-    def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool, **attributes: Any) -> Any:
         if needs_elements and x.size == 0 and any(x.shape[i] == 0 for i in axis):
             raise ValueError("zero-size array to a reduction which has no identity")
-        out = ufunc(x, axis=axis[0]) if len(axis) == 1 else ufunc(rows_of(x, axis))
+        if len(axis) == 1 and not numbers:
+            out = ufunc(x, axis=axis[0])
+        else:
+            out = ufunc(rows_of(x, axis), *[x.dtype.type(attributes[name]) for name in numbers])
         if keepdims:  # NumPy's own `keepdims` gives steps of axes of size 1 that no other op gives
             out = np.asarray(out).reshape([1 if i in axis else d for i, d in enumerate(x.shape)])
         return out
@@ -222,3 +237,18 @@ def along_axis(ufunc: np.ufunc) -> Callable[..., Any]:
         return ufunc(x, axis=axis, out=np.empty_like(x))
 
     return function
+
+
+def sum_to(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Sums over the axes along which an array of another shape is repeated."""
+    total = along_axes(ufunc)
+
+    def function(x: Array, *, shape: tuple[int, ...]) -> Any:
+        axis = sum_to_axes(x, shape)
+        return total(x, axis=axis, keepdims=False).reshape(shape) if axis else x.view()
+
+    return function
+
+
+#: what is around the function of NumPy of some ops
+_AROUND: Final = {"pow": power, "sum_to": sum_to}

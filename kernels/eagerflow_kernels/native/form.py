@@ -93,7 +93,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 #: reductions along the inner axis, with what they start from: the bits that change no result
-REDUCTIONS: Final[dict[str, str]] = {"sum": "add", "max": "maximum", "min": "minimum"}
+REDUCTIONS: Final[dict[str, str]] = {
+    "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
+}  # fmt: skip
 
 #: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
 #: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
@@ -266,6 +268,8 @@ def start_of(reduction: str, kind: Kind) -> int:
     """
     if reduction == "sum":
         return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
+    if reduction == "product":
+        return bits_of(1, kind)
     least = reduction == "max"
     if kind in FLOATS:
         return bits_of(-math.inf if least else math.inf, kind)

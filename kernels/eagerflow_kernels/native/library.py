@@ -12,7 +12,14 @@ from itertools import product
 from typing import Any, Final, final
 
 from eagerflow_kernels.native.form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
-from eagerflow_kernels.native.functions import activations, arithmetic, exponential, rows
+from eagerflow_kernels.native.functions import (
+    activations,
+    arithmetic,
+    exponential,
+    rows,
+    special,
+    trigonometric,
+)
 
 Rule = Callable[..., Any]
 
@@ -34,7 +41,6 @@ class NativeOp:
         takes: the attributes of the op that the rule takes, with the values that they can have.
         numbers: the attributes that are numbers, of which the rule takes terms.
         hands_on: whether it only looks at its input in another way.
-        only: attributes of the op that must have these values; with others it is portable.
     """
 
     name: str
@@ -48,7 +54,6 @@ class NativeOp:
     takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     numbers: tuple[str, ...] = ()
     hands_on: bool = False
-    only: Mapping[str, Any] = field(default_factory=dict)
 
 
 _NUMBERS: Final = (*FLOATS, *INTEGERS)
@@ -70,7 +75,9 @@ _OPS: Final = (
     NativeOp("relu", activations.relu),
     NativeOp("leaky_relu", activations.leaky_relu, numbers=("slope",)),
     NativeOp("silu", activations.silu, takes={"order": (0, 1)}),
-    NativeOp("gelu", activations.gelu, takes={"order": (0, 1)}, only={"approximate": "tanh"}),
+    NativeOp(
+        "gelu", activations.gelu, takes={"approximate": ("none", "tanh"), "order": (0, 1)}
+    ),
     NativeOp("round", arithmetic.round_to_even),
     NativeOp("floor", arithmetic.floor),
     NativeOp("ceil", arithmetic.ceil),
@@ -94,7 +101,23 @@ _OPS: Final = (
     NativeOp("log", exponential.log),
     NativeOp("tanh", exponential.tanh),
     NativeOp("sigmoid", exponential.sigmoid),
+    NativeOp("expm1", exponential.expm1),
+    NativeOp("log1p", exponential.log1p),
+    NativeOp("softplus", special.softplus),
+    NativeOp("elu", special.elu, numbers=("alpha",)),
+    NativeOp("erf", special.erf),
+    NativeOp("erfc", special.erfc),
+    NativeOp("sin", trigonometric.sin, 1, ("f32",)),
+    NativeOp("cos", trigonometric.cos, 1, ("f32",)),
+    NativeOp("tan", trigonometric.tan, 1, ("f32",)),
+    NativeOp("pow", trigonometric.power, 2, ("f32",)),
     NativeOp("sum", rows.total, along_axis=True),
+    NativeOp("sum_to", rows.total, along_axis=True),
+    NativeOp("prod", rows.product, along_axis=True),
+    NativeOp("any", rows.any_of, 1, _ALL, along_axis=True),
+    NativeOp("all", rows.all_of, 1, _ALL, along_axis=True),
+    NativeOp("var", rows.variance, along_axis=True, numbers=("correction",)),
+    NativeOp("std", rows.deviation, along_axis=True, numbers=("correction",)),
     NativeOp("max", rows.largest, along_axis=True, needs_elements=True),
     NativeOp("min", rows.smallest, along_axis=True, needs_elements=True),
     NativeOp("mean", rows.mean, along_axis=True),
@@ -173,7 +196,7 @@ def apply_op(b: LoopBuilder, name: str, terms: Sequence[int], attributes: Mappin
 CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
 #: ops that only choose among bits, and casts, which NumPy's `astype` does
 PORTABLE: Final = frozenset({
-    "where", "cast", "logical_and", "logical_or", "logical_not",
+    "all", "any", "where", "cast", "logical_and", "logical_or", "logical_not",
     *(op.name for op in OPS.values() if op.hands_on),
 })  # fmt: skip
 
@@ -182,7 +205,7 @@ def callable_loops() -> Iterator[Loops]:
     """The loops of all callable forms."""
     for kind in CALLED:
         for op in OPS.values():
-            if op.name not in PORTABLE:
+            if op.name not in PORTABLE and kind in op.kinds:
                 for values in product(*op.takes.values()):
                     attributes = dict(zip(op.takes, values, strict=True))
                     yield loops_of(op.name, *[kind] * op.inputs, **attributes)

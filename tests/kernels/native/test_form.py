@@ -66,7 +66,7 @@ def test_text() -> None:
 
 
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "cast": {"kind": "f64"}, "silu": {"order": 1}, "gelu": {"order": 1},
+    "cast": {"kind": "f64"}, "silu": {"order": 1}, "gelu": {"approximate": "none", "order": 1},
 }  # fmt: skip
 
 

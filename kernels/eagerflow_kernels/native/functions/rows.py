@@ -22,6 +22,37 @@ def smallest(b: LoopBuilder, x: int) -> int:
     return b.reduce("min", x)
 
 
+def product(b: LoopBuilder, x: int) -> int:
+    """The product; 1 of nothing."""
+    return b.reduce("product", x)
+
+
+def any_of(b: LoopBuilder, x: int) -> int:
+    """Whether one is other than 0."""
+    true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
+    return b.apply("less", b.constant(0, true), b.reduce("max", true))  # of nothing, the least
+
+
+def all_of(b: LoopBuilder, x: int) -> int:
+    """Whether none is 0."""
+    true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
+    return b.apply("convert", b.reduce("min", true), kind="bool")
+
+
+def variance(b: LoopBuilder, x: int, *, correction: int) -> int:
+    """The mean square of the distance from the mean, in two passes."""
+    kind = b.kind(x)
+    rest = b.apply("subtract", x, mean(b, x))
+    count = b.apply("subtract", b.size("f64"), b.apply("convert", correction, kind="f64"))
+    count = b.apply("convert", b.apply("maximum", count, b.constant(0, "f64")), kind=kind)
+    return b.apply("divide", b.reduce("sum", b.apply("multiply", rest, rest)), count)
+
+
+def deviation(b: LoopBuilder, x: int, *, correction: int) -> int:
+    """The root of the variance."""
+    return b.apply("sqrt", variance(b, x, correction=correction))
+
+
 def mean(b: LoopBuilder, x: int) -> int:
     """The sum by the number; NaN of nothing."""
     return b.apply("divide", b.reduce("sum", x), b.size(b.kind(x)))
