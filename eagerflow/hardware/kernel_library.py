@@ -81,10 +81,19 @@ def _target() -> str:
 @cache
 def _calls() -> Any:
     """The native kernels; most programs do without them."""
-    return import_module("eagerflow_kernels.native.calls")
+    calls = import_module("eagerflow_kernels.native.calls")
+    _limit(calls, settings.current().threads)
+    return calls
+
+
+def _limit(calls: Any, threads: int | None) -> None:
+    """Let so many threads share a call; None for as many as there are cores."""
+    calls.pool().limit(threads)
 
 
 def _change(old: Settings, new: Settings) -> None:
+    if new.threads != old.threads and _calls.cache_info().currsize:
+        _limit(_calls(), new.threads)
     if new.kernels == old.kernels:
         return
     if _settled and new.kernels != _settled[0]:

@@ -19,7 +19,6 @@ import numpy as np
 
 from eagerflow_kernels.native.form import Kind, Loops
 from eagerflow_kernels.native.images import Image
-from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.library import (
     OPS,
     PORTABLE,
@@ -28,7 +27,10 @@ from eagerflow_kernels.native.library import (
     loss_loops,
     name_of,
 )
+from eagerflow_kernels.native.llvm.pool import FIELDS, SIZE, render_pool
 from eagerflow_kernels.native.losses import losses_by
+from eagerflow_kernels.native.mapping import MachineCode
+from eagerflow_kernels.native.pool import ThreadPool, pool_of
 from eagerflow_kernels.native.processors import TargetName, best_target
 from eagerflow_kernels.native.shipped import shipped
 from eagerflow_kernels.native.ufuncs import ufunc_of
@@ -58,24 +60,47 @@ def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = Fal
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
-    code = MachineCode(_image_of(loops, target, keep))
-    return ufunc_of(loops.signature, code.address(loops.name), code)
+    # what is shipped is ready without all this
+    shown = import_module("eagerflow_kernels.native.text").show(loops) if keep else ""
+    module = import_module("eagerflow_kernels.native.llvm.module")
+    code = MachineCode(_image_of(shown, lambda: module.render(loops, target), target))
+    return ufunc_of(loops.signature, code.address(loops.name), code, pool().address)
 
 
-def _image_of(loops: Loops, target: TargetName, keep: bool) -> Image:
-    """The machine code of loops; where it is kept on disk, no compiler is loaded."""
-    if keep:  # what is shipped is ready without all this
+def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:
+    """Machine code, which is kept on disk under what it is made of, unless that is empty.
+
+    Where it is on disk, no compiler is loaded.
+    """
+    if source:
         disk = import_module("eagerflow_kernels.native.disk")
-        key = disk.key_of(import_module("eagerflow_kernels.native.text").show(loops), target)
+        key = disk.key_of(source, target)
         data = disk.shared().load(key)
         if data is not None:
             return Image.unpacked(data)[0]
     compiler = import_module("eagerflow_kernels.native.llvm.compiler")
-    text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
-    image: Image = compiler.machine_code(text, target)
-    if keep:
+    image: Image = compiler.machine_code(render(), target)
+    if source:
         disk.shared().store(key, image.packed())
     return image
+
+
+def pool() -> ThreadPool:
+    """The threads that share large calls.
+
+    Raises:
+        NoCompilerError: as `native_ufunc`.
+    """
+    return pool_of(_new_pool)
+
+
+def _new_pool() -> ThreadPool:
+    target = best_target()
+    package = shipped(target)
+    if package is None:
+        image = _image_of(render_pool(), render_pool, target)
+        return ThreadPool(MachineCode(image), FIELDS, SIZE)
+    return ThreadPool(package.code, FIELDS, SIZE)
 
 
 def native_ufunc(
@@ -107,7 +132,10 @@ def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.uf
             if ufunc is None:
                 package = shipped(target)
                 found = None if package is None else package.find(called)
-                ufunc = compiled(loops(), target, keep=True) if found is None else ufunc_of(*found)
+                if found is None:
+                    ufunc = compiled(loops(), target, keep=True)
+                else:
+                    ufunc = ufunc_of(*found, pool().address)
                 _made[called, target] = ufunc
     return ufunc
 

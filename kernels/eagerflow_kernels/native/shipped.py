@@ -30,20 +30,23 @@ class ShippedKernels:
 
     Args:
         data: what is in it.
+
+    Attributes:
+        code: the kernels, and the functions of the pool of threads.
     """
 
-    __slots__ = ("_code", "_heads")
+    __slots__ = ("_heads", "code")
 
     def __init__(self, data: bytes) -> None:
         image, self._heads = Image.unpacked(data)
-        self._code = MachineCode(image)
+        self.code = MachineCode(image)
 
     def find(self, name: str) -> tuple[Signature, int, MachineCode] | None:
         """How a kernel is called, where it begins and what keeps it; None if it is not there."""
         head = self._heads.get(name)
         if head is None:
             return None
-        return Signature.read(head), self._code.address(name), self._code
+        return Signature.read(head), self.code.address(name), self.code
 
 
 @cache

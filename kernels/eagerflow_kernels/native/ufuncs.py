@@ -68,7 +68,7 @@ class _Kept:
 
     Attributes:
         functions: the address of the code.
-        data: what the code gets besides, which is nothing.
+        data: what the code gets besides: the memory of the pool of threads, or null.
         kinds: the numbers of the dtypes.
         name: of the function.
         signature: which arrays have the inner axis.
@@ -83,18 +83,19 @@ class _Kept:
     code: object
 
 
-def ufunc_of(of: Signature, address: int, code: object) -> np.ufunc:
+def ufunc_of(of: Signature, address: int, code: object, data: int | None = None) -> np.ufunc:
     """The function of NumPy that runs machine code.
 
     Args:
         of: how the code is called.
         address: where its entry is.
         code: what keeps it in memory; it lives as long as the function.
+        data: what the entry gets besides.
     """
     arrays = (*of.inputs, *of.outputs)
     kept = _Kept(
         (ctypes.c_void_p * 1)(address),
-        (ctypes.c_void_p * 1)(None),
+        (ctypes.c_void_p * 1)(data),
         ctypes.create_string_buffer(bytes(_TYPE_NUMBERS[a.kind] for a in arrays), len(arrays)),
         of.name.encode(),
         _signature(of).encode(),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import compiled
+from eagerflow_kernels.native.calls import compiled, pool
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.form import Kind, Loops
 from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.interpreter import DTYPES
+from eagerflow_kernels.native.pool import WORTH
 from eagerflow_kernels.native.processors import NoCompilerError, best_target, targets
 
 
@@ -109,3 +111,16 @@ def run(loops: Loops, *arrays: Any, target: Any = None) -> tuple[Any, ...]:
     """The outputs of loops, compiled for a target."""
     found = compiled(loops, target)(*arrays)
     return found if isinstance(found, tuple) else (found,)
+
+
+def shared(function: np.ufunc, given: Sequence[Any], threads: int) -> Any:
+    """The results of a call that several threads share, however small it is."""
+    everything = pool()
+    before = everything.threads
+    everything.threads = threads
+    everything.share_from(0)
+    try:
+        return function(*given)
+    finally:
+        everything.threads = before
+        everything.share_from(WORTH)

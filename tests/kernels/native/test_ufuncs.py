@@ -80,12 +80,16 @@ import os, sys
 import numpy as np
 from eagerflow_kernels.native.form import LoopArray
 from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
-from eagerflow_kernels.native.threads import call_split
+from eagerflow_kernels.native.calls import pool
 region = NativeRegion(fuse("f", [LoopArray("f32")], [FusedNode("exp", (0,))], [1]))
 x = np.ones(100_000, np.float32)
-expected = call_split(region.ufunc, [x], 2)
+pool().threads = 3
+pool().share_from(0)
+expected = region.ufunc(x)
+assert pool().workers() == 2
 child = os.fork()
-same = bool((call_split(region.ufunc, [x], 2) == expected).all())
+assert child or pool().workers() == 0
+same = bool((region.ufunc(x) == expected).all()) and pool().workers() == 2
 if child == 0:
     os._exit(0 if same else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)
@@ -116,3 +120,48 @@ def test_without_llvmlite_an_error_says_so() -> None:
         [sys.executable, "-c", _WITHOUT], timeout=60, check=True, capture_output=True, text=True
     )
     assert done.stdout.strip() == "this needs llvmlite (pip install 'eagerflow[native]')"
+
+
+_LIMITED = """
+import threadpoolctl
+import eagerflow as ef
+ef.config(kernels="native", threads=3)
+ef.exp(ef.tensor(1.0))
+from eagerflow_kernels.native.calls import pool
+from eagerflow_kernels.native.pool import usable_cores
+seen = [pool().threads]
+with threadpoolctl.threadpool_limits(1):
+    seen.append(pool().threads)
+with ef.config(threads=2):
+    seen.append(pool().threads)
+seen.append(pool().threads)
+ef.config(threads=None)
+print(seen, pool().threads == usable_cores())
+"""
+
+
+@needs_compiler
+def test_threads_are_limited() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED], timeout=60, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "[3, 1, 2, 3] True\n"
+
+
+@needs_compiler
+def test_a_process_ends_while_workers_sleep_and_work() -> None:
+    code = """
+import os, threading
+import numpy as np
+from eagerflow_kernels.native.calls import native_ufunc, pool
+pool().threads = 4
+pool().share_from(0)
+x = np.ones(3_000_000, np.float32)
+exp = native_ufunc("exp", "f32")
+exp(x)
+threading.Thread(target=lambda: [exp(x) for _ in range(1000)], daemon=True).start()
+exp(x)
+"""
+    for end in ("", "os._exit(0)"):
+        done = subprocess.run([sys.executable, "-c", code + end], timeout=60, check=False)
+        assert done.returncode == 0

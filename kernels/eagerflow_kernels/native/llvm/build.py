@@ -12,6 +12,7 @@ from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.library import callable_loops
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
+from eagerflow_kernels.native.llvm.pool import render_pool
 from eagerflow_kernels.native.processors import TARGETS, file_of
 
 
@@ -27,8 +28,10 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     loops = list(callable_loops())
     for target in TARGETS:
-        image = Image.joined(machine_code(render(x, target), target) for x in loops)
-        data = image.packed(x.signature.head for x in loops)
+        texts = [render_pool(), *(render(x, target) for x in loops)]
+        image = Image.joined(machine_code(text, target) for text in texts)
+        heads = {x.name: x.signature.head for x in loops}
+        data = image.packed(heads.get(name, name) for name in image.entries)
         (folder / file_of(target)).write_bytes(data)
 
 
