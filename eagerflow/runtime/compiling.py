@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, final
@@ -14,7 +15,7 @@ from eagerflow.errors import CompileWarning
 from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native import NativeProgram
-from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its first steps, before them, never
@@ -41,20 +42,20 @@ def _load() -> None:
 
 @final
 class Compilation:
-    """Makes the native code of a tier, once.
+    """Makes the native code of a graph, once.
 
     Args:
-        tier: what runs the graph.
+        regions: the functions of the tier that runs the graph: of one, or of each scheduled node.
         mode: when it is compiled.
 
     Attributes:
         failure: why there is no native code, for people; empty if there is, or nothing was tried.
     """
 
-    __slots__ = ("__weakref__", "_done", "_process", "_tier", "_untold", "failure", "mode")
+    __slots__ = ("__weakref__", "_done", "_process", "_regions", "_untold", "failure", "mode")
 
-    def __init__(self, tier: GeneratedTier, mode: Mode) -> None:
-        self._tier = tier
+    def __init__(self, regions: Sequence[RegionCode], mode: Mode) -> None:
+        self._regions = regions
         self.mode = mode
         self.failure = ""
         self._untold = False  # whether there is a failure of which nobody was told
@@ -92,7 +93,8 @@ class Compilation:
             _load()
             pace = import_module("eagerflow_kernels.native.pace")
             with pace.in_slices() if slices else nullcontext():
-                self._tier.region.compile(call)
+                for region in self._regions:
+                    region.compile(call)
         except Exception as error:  # a graph that does not compile runs as it did
             self.failure = f"{type(error).__name__}: {error}"
             self._untold = True
@@ -136,20 +138,25 @@ class Compilation:
             return [f"nothing: {self.failure}"]
         if not self.ended:
             return ["nothing yet"]
-        native = self._tier.region.found
-        if native is None or not native.kernels:
+        with_kernels = [r for r in self._regions if r.found is not None and r.found.kernels]
+        if not with_kernels:
             return ["nothing: there are no two ops that could run as one"]
-        return [*_slower(self._tier.region.trial_ended), *_kernels(native), *_alone(native)]
+        lines = []
+        for region in with_kernels:
+            assert region.found is not None
+            lines += [*_slower(region.trial_ended), *_kernels(region.found), *_alone(region.found)]
+        return lines
 
     def text(self, stage: str) -> str:
         """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
-        native = self._tier.region.found
-        if native is None:
+        found = [region.found for region in self._regions if region.found is not None]
+        if not found:
             return "\n".join(self.report())
         texts = []
-        for kernel, nodes in native.nodes().items():
-            names = "\n".join(f"# {', '.join(some)}" for some in nodes)
-            texts.append(f"{names}\n{_written(kernel.loops, stage)}")
+        for native in found:
+            for kernel, nodes in native.nodes().items():
+                names = "\n".join(f"# {', '.join(some)}" for some in nodes)
+                texts.append(f"{names}\n{_written(kernel.loops, stage)}")
         return "\n\n".join(texts)
 
 
