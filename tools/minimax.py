@@ -92,12 +92,39 @@ def _log_rest(f: mp.mpf) -> mp.mpf:
     return (mp.log1p(f) - f + f**2 / 2) / f**3
 
 
+def _erf_near(z: mp.mpf) -> mp.mpf:
+    """erf(x) / x of x**2."""
+    return mp.erf(mp.sqrt(z)) / mp.sqrt(z)
+
+
+def _erf_far(t: mp.mpf) -> mp.mpf:
+    """(1 + 2 x) exp(x**2) erfc(x) of (x - 4) / (x + 4)."""
+    x = 4 * (1 + t) / (1 - t)
+    return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
+
+
+def _sin(z: mp.mpf) -> mp.mpf:
+    """sin(x pi / 2) / x of x**2."""
+    return mp.sin(mp.sqrt(z) * mp.pi / 2) / mp.sqrt(z)
+
+
+def _cos(z: mp.mpf) -> mp.mpf:
+    """cos(x pi / 2) of x**2."""
+    return mp.cos(mp.sqrt(z) * mp.pi / 2)
+
+
 def main() -> None:
     """Print all."""
     end = float(mp.log(2) / 2) * 1.01
     for kind, degree in (("f32", 3), ("f64", 9)):
         show("exp", kind, _exp_rest, lambda r: r**3 / abs(mp.expm1(r)), -end, end, degree)
     low, high = float(mp.sqrt(mp.mpf(1) / 2)) - 1, float(mp.sqrt(2)) - 1
+    tiny = 2.0**-20
+    for name, f, first, last, degree in (
+        ("sin", _sin, tiny, 0.2501, 6), ("cos", _cos, tiny, 0.2501, 6),
+        ("erf", _erf_near, tiny, 1.0, 13), ("erfc", _erf_far, -1 + 1e-9, 0.75, 24),
+    ):  # fmt: skip
+        show(name, "f64", f, lambda x, f=f: 1 / f(x), first, last, degree)
     show("log", "f32", _log_rest, lambda f: f**3 / mp.log1p(f), low, high, 7)
 
 

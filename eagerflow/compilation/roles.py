@@ -176,9 +176,9 @@ def _role_of_rule(program: Program, line: Line, node: Node, rule: NativeOp) -> R
         return _role_of_view(program, line)
     if rule.along_axis:
         return _role_along(program, line, node, rule)
-    for name, value in rule.only.items():
-        if node.attrs[name] != value:
-            return f"its native kernel is for {name}={value!r}"
+    for name, values in rule.takes.items():
+        if node.attrs[name] not in values:
+            return f"its native kernel is for no {name}={node.attrs[name]!r}"
     return Role("elements", space_at(program, line.outputs[0]), op=node.op)
 
 
@@ -195,14 +195,30 @@ def _role_of_view(program: Program, line: Line) -> Role | str:
 
 def _role_along(program: Program, line: Line, node: Node, rule: NativeOp) -> Role | str:
     given = space_at(program, line.inputs[0])
-    axis: Any = node.attrs["axis"]
-    axes = tuple(axis) if isinstance(axis, tuple) else (axis,)
+    if node.op == "sum_to":
+        axes = _axes_added(given, space_at(program, line.outputs[0]))
+    else:
+        axis: Any = node.attrs["axis"]
+        axes = tuple(axis) if isinstance(axis, tuple) else (axis,)
     if not axes or not given:
         return "it reduces no axis"
     if node.attrs.get("least"):
         return "it may have too few elements"
     what: Literal["along", "reduction"] = "along" if rule.keeps_axis else "reduction"
     return Role(what, given, tuple(sorted(axes)), node.op)
+
+
+def _axes_added(given: Space, made: Space) -> tuple[int, ...]:
+    """The axes that are summed to make one shape of another; none if that shows only when it runs,
+    or if there is some that stays.
+    """
+    lead = len(given) - len(made)
+    kept = [i for i, n in enumerate(made) if n != given[lead + i]]
+    if kept and lead:
+        return ()
+    if any(made[i] != 1 for i in kept):
+        return ()
+    return tuple(range(lead)) or tuple(kept)
 
 
 def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
@@ -215,7 +231,7 @@ def attributes_of(node: Node, made: Kind) -> dict[str, Any]:
     if node.op == "cast":
         return {"kind": made}
     rule = OPS[node.op]
-    return {name: node.attrs[name] for name in rule.takes}
+    return {name: node.attrs[name] for name in (*rule.takes, *rule.numbers)}
 
 
 #: see `layout_of`

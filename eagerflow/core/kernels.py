@@ -96,7 +96,7 @@ class OpCall:
         dtypes = {lane.dtype for lane in lanes}
         low = op.precision != "exact" and bool(dtypes & _LOW)
         via_float32 = low or (op.precision == "accumulate" and _FLOAT16 in dtypes)
-        if users is None and self._device.backend.kind == "cpu":
+        if self._device.backend.kind == "cpu" and _is_own(op.name, lanes):
             names = ("float32",) if via_float32 else tuple(lane.dtype.name for lane in lanes)
             kernel = kernel_library.native_form(op.name, names) or kernel
         if BYTES in dtypes:
@@ -214,6 +214,13 @@ def _of_kind(op: Op, kind: str, names: tuple[str, ...], xp: Any) -> Callable[...
         single = table.find(op.name, kind, names[:1], xp)
         kernel = kernel if single is None else single
     return kernel
+
+
+def _is_own(name: str, lanes: list[Lane]) -> bool:
+    """Whether no kernel of a user is in the table for these lanes of a CPU."""
+    names = tuple(lane.dtype.name for lane in lanes)
+    rows = (names, names[:1]) if len(set(names)) == 1 else (names,)
+    return all(table.is_own(name, "cpu", row) for row in rows)
 
 
 def _code_of_user(kernel: Any) -> CodeType | None:

@@ -15,13 +15,14 @@ def _limit(old: Settings, new: Settings) -> None:
     if new.threads == old.threads:
         return
     # few need it, and it looks through all libraries of the process; it has no types
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # noqa: PLC0415
 
     if _limiter is not None:
         _limiter.restore_original_limits()
         _limiter = None
     if new.threads is not None:
-        _limiter = threadpool_limits(limits=new.threads, user_api="blas")
+        blas = ThreadpoolController().select(user_api="blas")
+        _limiter = blas.limit(limits=new.threads)
 
 
 settings.on_change(_limit)

@@ -55,29 +55,45 @@ def in_force() -> str:
 def described() -> str:
     """The library in force, and whether there is the native one: for people."""
     try:
-        there = f"native ones for {_best_target()}"
+        there = f"native ones for {_target()}"
+        if not has_compiler():
+            there += ", but none of graphs: that needs llvmlite (pip install 'eagerflow[native]')"
     except ImportError as error:
         there = str(error)
     return f"{in_force()}; {there}"
 
 
-def _best_target() -> str:
-    """What native kernels would be made for.
+def has_compiler() -> bool:
+    """Whether graphs can be compiled to native kernels."""
+    return bool(import_module("eagerflow_kernels.native.shipped").has_compiler())
+
+
+def _target() -> str:
+    """What native kernels are for.
 
     Raises:
         ImportError: there are none here.
     """
-    target: str = import_module("eagerflow_kernels.native.compiler").best_target()
+    target: str = import_module("eagerflow_kernels.native.shipped").library_target()
     return target
 
 
 @cache
 def _calls() -> Any:
     """The native kernels; most programs do without them."""
-    return import_module("eagerflow_kernels.native.calls")
+    calls = import_module("eagerflow_kernels.native.calls")
+    _limit(calls, settings.current().threads)
+    return calls
+
+
+def _limit(calls: Any, threads: int | None) -> None:
+    """Let so many threads share a call; None for as many as there are cores."""
+    calls.pool().limit(threads)
 
 
 def _change(old: Settings, new: Settings) -> None:
+    if new.threads != old.threads and _calls.cache_info().currsize:
+        _limit(_calls(), new.threads)
     if new.kernels == old.kernels:
         return
     if _settled and new.kernels != _settled[0]:
@@ -88,7 +104,7 @@ def _change(old: Settings, new: Settings) -> None:
         )
     if new.kernels == "native":
         try:
-            _best_target()
+            _target()
         except ImportError as error:
             raise SettingError(f"config: {error}") from None
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib import import_module
 from typing import Any, Final, Literal, TypeAlias, final
 from weakref import ref
 
 from eagerflow.errors import CompileWarning
-from eagerflow.hardware.kernel_library import in_force
+from eagerflow.hardware.kernel_library import has_compiler, in_force
 from eagerflow.runtime.generated.kernel_trial import KernelTrial
 from eagerflow.runtime.generated.native import NativeProgram
-from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its first steps, before them, never
@@ -36,25 +37,25 @@ def _load() -> None:
     with _loading:
         import_module("eagerflow.compilation.regions")
         import_module("eagerflow_kernels.native.regions")
-        import_module("eagerflow_kernels.native.compiler").best_target()
+        import_module("eagerflow_kernels.native.processors").best_target()
 
 
 @final
 class Compilation:
-    """Makes the native code of a tier, once.
+    """Makes the native code of a graph, once.
 
     Args:
-        tier: what runs the graph.
+        regions: the functions of the tier that runs the graph: of one, or of each scheduled node.
         mode: when it is compiled.
 
     Attributes:
         failure: why there is no native code, for people; empty if there is, or nothing was tried.
     """
 
-    __slots__ = ("__weakref__", "_done", "_process", "_tier", "_untold", "failure", "mode")
+    __slots__ = ("__weakref__", "_done", "_process", "_regions", "_untold", "failure", "mode")
 
-    def __init__(self, tier: GeneratedTier, mode: Mode) -> None:
-        self._tier = tier
+    def __init__(self, regions: Sequence[RegionCode], mode: Mode) -> None:
+        self._regions = regions
         self.mode = mode
         self.failure = ""
         self._untold = False  # whether there is a failure of which nobody was told
@@ -67,7 +68,7 @@ class Compilation:
         Args:
             changed: a method to be called when native code is there, as long as it lives.
         """
-        if self.mode == "off" or in_force() != "native":
+        if self.mode == "off" or in_force() != "native" or not has_compiler():
             self._done.set()
         elif self.mode == "now":
             self._compile(changed)
@@ -92,7 +93,8 @@ class Compilation:
             _load()
             pace = import_module("eagerflow_kernels.native.pace")
             with pace.in_slices() if slices else nullcontext():
-                self._tier.region.compile(call)
+                for region in self._regions:
+                    region.compile(call)
         except Exception as error:  # a graph that does not compile runs as it did
             self.failure = f"{type(error).__name__}: {error}"
             self._untold = True
@@ -130,24 +132,31 @@ class Compilation:
             return ["nothing: ef.config(kernels='portable') is in force"]
         if self.mode == "off":
             return ["nothing: compile='off'"]
+        if not has_compiler():
+            return ["nothing: that needs llvmlite (pip install 'eagerflow[native]')"]
         if self.failure:
             return [f"nothing: {self.failure}"]
         if not self.ended:
             return ["nothing yet"]
-        native = self._tier.region.found
-        if native is None or not native.kernels:
+        with_kernels = [r for r in self._regions if r.found is not None and r.found.kernels]
+        if not with_kernels:
             return ["nothing: there are no two ops that could run as one"]
-        return [*_slower(self._tier.region.trial_ended), *_kernels(native), *_alone(native)]
+        lines = []
+        for region in with_kernels:
+            assert region.found is not None
+            lines += [*_slower(region.trial_ended), *_kernels(region.found), *_alone(region.found)]
+        return lines
 
     def text(self, stage: str) -> str:
         """The kernels as text: in the ``"loops"`` form, for ``"llvm"``, or as machine code."""
-        native = self._tier.region.found
-        if native is None:
+        found = [region.found for region in self._regions if region.found is not None]
+        if not found:
             return "\n".join(self.report())
         texts = []
-        for kernel, nodes in native.nodes().items():
-            names = "\n".join(f"# {', '.join(some)}" for some in nodes)
-            texts.append(f"{names}\n{_written(kernel.loops, stage)}")
+        for native in found:
+            for kernel, nodes in native.nodes().items():
+                names = "\n".join(f"# {', '.join(some)}" for some in nodes)
+                texts.append(f"{names}\n{_written(kernel.loops, stage)}")
         return "\n\n".join(texts)
 
 
@@ -181,7 +190,7 @@ def _written(loops: Any, stage: str) -> str:
     if stage == "loops":
         text: str = import_module("eagerflow_kernels.native.text").show(loops)
         return text
-    compiler = import_module("eagerflow_kernels.native.compiler")
-    target = compiler.best_target()
+    compiler = import_module("eagerflow_kernels.native.llvm.compiler")
+    target = import_module("eagerflow_kernels.native.processors").best_target()
     text = import_module("eagerflow_kernels.native.llvm.module").render(loops, target)
     return text if stage == "llvm" else str(compiler.assembly(text, target))

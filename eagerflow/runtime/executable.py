@@ -159,9 +159,11 @@ class Executable:
             self.lanes = self._waiting.lanes
         else:
             generated = GeneratedTier(graph, self.number)
-            self.compilation = Compilation(generated, compile)
+            self.compilation = Compilation([generated.region], compile)
             self._chosen = generated if chain else Choice(generated, graph, self.number)
             self.lanes = generated.lanes
+        if self._waiting is not None:
+            self.compilation = Compilation(self._waiting.regions, compile)
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)

@@ -8,6 +8,7 @@ names; it must compute the same.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -17,10 +18,13 @@ Array = Any  # of whatever namespace a kernel is called with
 Kernel = Callable[..., Any]  # arrays in and out
 _K = TypeVar("_K", bound=Kernel)
 
+_PACKAGE: Final = __name__.partition(".")[0]
 _lock: Final = threading.Lock()
 _portable: dict[str, Kernel | str] = {}
 _original: dict[str, Kernel | str] = {}
 _special: dict[tuple[str, str, tuple[str, ...] | None], Kernel] = {}
+#: the rows of `_special` that this package registered
+_own: Final[set[tuple[str, str, tuple[str, ...] | None]]] = set()
 _hooks: list[Callable[[str], None]] = []
 
 
@@ -58,7 +62,11 @@ def special(
     """
 
     def register(kernel: _K) -> _K:
-        _store(_special, (name, device_kind, dtypes), kernel, name)
+        key = name, device_kind, dtypes
+        # functions of NumPy are registered by users as well as here: what they are does not tell
+        module = str(sys._getframe(1).f_globals.get("__name__", ""))
+        (_own.add if module.partition(".")[0] == _PACKAGE else _own.discard)(key)
+        _store(_special, key, kernel, name)
         return kernel
 
     return register
@@ -102,6 +110,14 @@ def portable_kernel(name: str) -> Kernel | str | None:
 def original_kernel(name: str) -> Kernel | str | None:
     """What was registered by `portable` first: the kernel that the facts of the op are about."""
     return _original.get(name)
+
+
+def is_own(name: str, device_kind: str, dtypes: tuple[str, ...]) -> bool:
+    """Whether the kernel that `find` gives for NumPy is one of this package, not one of a user."""
+    for key in ((name, device_kind, dtypes), (name, device_kind, None)):
+        if key in _special:
+            return key in _own
+    return _portable.get(name) is _original.get(name)
 
 
 def find(name: str, device_kind: str, dtypes: tuple[str, ...], xp: Any) -> Kernel | None:

@@ -69,6 +69,10 @@ check(reference(a, b, torch).numpy())
 """
 
 
+def _ours(threads: int) -> str:
+    return f"from eagerflow_kernels.native.calls import pool\npool().threads = {threads}\n"
+
+
 def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int) -> Contest:
     """Twenty elementwise ops as one region, and as others do them."""
     data = _DATA.format(shape=shape) + code
@@ -76,8 +80,8 @@ def chain(name: str, shape: tuple[int, ...], code: str, nodes: str, threads: int
     return Contest(
         name,
         [
-            Contender("region", data + _REGION + nodes + build,
-                      f"region(*given, threads={threads})", "llvmlite"),
+            Contender("region", data + _ours(threads) + _REGION + nodes + build,
+                      "region(*given)", "llvmlite"),
             Contender("numpy", data, "reference(x, y, np)"),
             Contender("jax.jit", data + _JAX, "f(a, b).block_until_ready()", "jax"),
             Contender("torch eager", data + _TORCH.replace("{threads}", str(threads)),
@@ -95,7 +99,7 @@ def op(name: str, shape: tuple[int, ...], of_numpy: str, of_torch: str, threads:
     axes = (
         ", axis=(1,), keepdims=False" if name == "sum" else ", axis=1" if name == "softmax" else ""
     )
-    ours = (
+    ours = _ours(threads) + (
         "from eagerflow_kernels.native.calls import native_kernel\n"
         f"kernel = native_kernel({name!r}, ('float32',))\ncheck(kernel(x{axes}))\n"
     )

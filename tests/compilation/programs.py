@@ -20,15 +20,22 @@ from eagerflow.runtime.generated.native import NativeProgram
 from tests.kernels.native.compiling import same
 
 _UNARY = ("exp", "tanh", "sigmoid", "negative", "abs", "square", "sqrt", "reciprocal", "log",
-          "floor", "silu")  # fmt: skip
-_REDUCTIONS = (ef.sum, ef.max, ef.mean, ef.logsumexp)
+          "floor", "silu", "expm1", "log1p", "erf", "sin", "cos", "gelu", "softplus")  # fmt: skip
+
+
+def _all(x: Any, axis: Any, keepdims: bool) -> Any:
+    top = ef.max(x, axis=axis, keepdims=keepdims)
+    return ef.where(ef.all(x < 2, axis=axis, keepdims=keepdims), top, -top)
+
+
+_REDUCTIONS = (ef.sum, ef.max, ef.mean, ef.logsumexp, ef.var, ef.prod, _all)
 _SIZES = ((3, 7), (1, 5), (20, 33), (4, 1), (17, 130))
 
 
 def _binary(choice: float, x: Any, y: Any) -> Any:
     operations: tuple[Callable[[], Any], ...] = (
         lambda: x + y, lambda: x * y, lambda: x - y, lambda: ef.maximum(x, y), lambda: x / y,
-        lambda: ef.where(x < y, x, y), lambda: x * 2.5 + 1,
+        lambda: ef.where(x < y, x, y), lambda: x * 2.5 + 1, lambda: x**2, lambda: abs(x) ** y,
     )  # fmt: skip
     try:
         return operations[int(choice * len(operations))]()
@@ -42,11 +49,11 @@ def _next(values: list[Any], shape: tuple[int, int], draws: list[float]) -> Any:
     x, y = values[int(first * len(values))], values[int(second * len(values))]
     if what < 0.3:
         name = _UNARY[int(choice * len(_UNARY))]
-        return ef.silu(x) if name == "silu" else getattr(ef, name)(x)
+        return getattr(ef, name)(x)
     if what < 0.65:
         return _binary(choice, x, y)
     if what < 0.85 and x.ndim:
-        reduce = _REDUCTIONS[int(choice * 24) % 4]
+        reduce = _REDUCTIONS[int(choice * 42) % 7]
         axis = (-1, 0, None)[int(choice * 6) % 3]
         return reduce(x, axis=axis, keepdims=choice > 0.5)
     if what < 0.9 and x.ndim:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from eagerflow.core.op import Op, get_op
 from eagerflow.dims import resolving
 from eagerflow.graph.ir import Node
-from eagerflow.hardware.kernel_library import is_native_form
+from eagerflow.hardware.kernel_library import is_native_form, native_form
 from eagerflow.runtime.generated.expressions import Expressions, is_own
 from eagerflow.runtime.generated.instructions import Instruction, Instructions
 
@@ -40,7 +40,8 @@ class NativeProgram:
             node = line.single
             assert node is not None
             op = get_op(node.op)
-            return _is_of_library(op, expressions.entry(op, line, node)[0].kernel)
+            dtypes = tuple(kind.dtype.name for kind in program.types(line))
+            return _is_of_library(op, dtypes, expressions.entry(op, line, node)[0].kernel)
 
         self._plans: dict[int, KernelPlan[Instruction]] = {}
         self.kernels: list[tuple[Kernel, tuple[Instruction, ...]]] = []
@@ -85,9 +86,13 @@ def _blocks(
             yield from _blocks(block.lines, block.outputs)
 
 
-def _is_of_library(op: Op, kernel: Callable[..., Any]) -> bool:
+def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) -> bool:
     """Whether a kernel is one that eagerflow brings, native or not."""
-    if is_own(op, kernel) or is_native_form(op.name, kernel):
+    if is_native_form(op.name, kernel):
+        return True
+    if native_form(op.name, dtypes) is not None:
+        return False  # it would be the kernel, had a user not registered another one
+    if is_own(op, kernel):
         return True
     function = kernel.func if isinstance(kernel, partial) else kernel
     return str(getattr(function, "__module__", "")).startswith("eagerflow_kernels.")

@@ -14,7 +14,7 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import reads_late
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime.generated.instructions import lane_of
-from eagerflow.runtime.generated.tier import run_in_time
+from eagerflow.runtime.generated.tier import RegionCode, run_in_time
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS, Transport
@@ -177,6 +177,14 @@ class ScheduledTier:
         self.branches = any(nodes.branches for nodes in made.values())
         self.sent = SentValues(number, graph.name)
         self.strands = None if self.cut is None else strands_of(self, given, seconds)
+
+    @property
+    def regions(self) -> list[RegionCode]:
+        """The functions that steps call: those of its strands, or of its scheduled nodes."""
+        if self.strands is not None:
+            return self.strands.regions
+        actions = [action for frame in self.frames for action in frame.actions]
+        return [action.region for action in actions if action.region is not None]
 
     @property
     def _helpers(self) -> int:

@@ -20,6 +20,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
+from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import is_sent_late
 from eagerflow.runtime.rendezvous.keys import Route
@@ -98,6 +99,11 @@ class Strands:
             for one in translated.regions:
                 lines += [f"# r{one.region}", one.code.plain().text]
         return "\n".join(lines)
+
+    @property
+    def regions(self) -> list[RegionCode]:
+        """The functions of their regions."""
+        return [one.code for translated in self._translated for one in translated.regions]
 
     def _codes(self, *, told: bool) -> list[StrandCode]:
         known = self._versions.get(told)

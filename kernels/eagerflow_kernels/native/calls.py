@@ -10,37 +10,42 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
 
-from eagerflow_kernels import table
-from eagerflow_kernels.native import disk
-from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
 from eagerflow_kernels.native.form import Kind, Loops
-from eagerflow_kernels.native.library import OPS, NativeOp, loops_of
-from eagerflow_kernels.native.llvm.module import TargetName, render
+from eagerflow_kernels.native.images import Image
+from eagerflow_kernels.native.library import (
+    OPS,
+    PORTABLE,
+    NativeOp,
+    loops_of,
+    loss_loops,
+    name_of,
+)
+from eagerflow_kernels.native.llvm.pool import FIELDS, SIZE, render_pool
 from eagerflow_kernels.native.losses import losses_by
-from eagerflow_kernels.native.text import show
+from eagerflow_kernels.native.mapping import MachineCode
+from eagerflow_kernels.native.pool import ThreadPool, pool_of
+from eagerflow_kernels.native.processors import TargetName, best_target
+from eagerflow_kernels.native.shipped import shipped
 from eagerflow_kernels.native.ufuncs import ufunc_of
+from eagerflow_kernels.portable.reduction import sum_to_axes
 
 Array = np.ndarray[Any, Any]
 
 #: dtypes whose ops have a callable form of ours
 _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
-#: ops that only choose among bits, and casts, which NumPy's `astype` does
-_PORTABLE: Final = frozenset({
-    "where", "cast", "logical_and", "logical_or", "logical_not",
-    *(op.name for op in OPS.values() if op.hands_on),
-})  # fmt: skip
 
 _lock: Final = threading.Lock()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
 )
-_made: Final[dict[tuple[Loops, TargetName], np.ufunc]] = {}
+_made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
 
 
 def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = False) -> np.ufunc:
@@ -55,14 +60,47 @@ def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = Fal
         NoCompilerError: there is no llvmlite, or no code for this processor.
     """
     target = target or best_target()
-    key = disk.key_of(show(loops), target) if keep else ""
-    code = disk.shared().load(key) if keep else None
-    if code is None:
-        code = object_code(render(loops, target), target)
-        if keep:
-            disk.shared().store(key, code)
-    machine = MachineCode(code, target)
-    return ufunc_of(loops, machine.address(loops.name), machine)
+    # what is shipped is ready without all this
+    shown = import_module("eagerflow_kernels.native.text").show(loops) if keep else ""
+    module = import_module("eagerflow_kernels.native.llvm.module")
+    code = MachineCode(_image_of(shown, lambda: module.render(loops, target), target))
+    return ufunc_of(loops.signature, code.address(loops.name), code, pool().address)
+
+
+def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:
+    """Machine code, which is kept on disk under what it is made of, unless that is empty.
+
+    Where it is on disk, no compiler is loaded.
+    """
+    if source:
+        disk = import_module("eagerflow_kernels.native.disk")
+        key = disk.key_of(source, target)
+        data = disk.shared().load(key)
+        if data is not None:
+            return Image.unpacked(data)[0]
+    compiler = import_module("eagerflow_kernels.native.llvm.compiler")
+    image: Image = compiler.machine_code(render(), target)
+    if source:
+        disk.shared().store(key, image.packed())
+    return image
+
+
+def pool() -> ThreadPool:
+    """The threads that share large calls.
+
+    Raises:
+        NoCompilerError: as `native_ufunc`.
+    """
+    return pool_of(_new_pool)
+
+
+def _new_pool() -> ThreadPool:
+    target = best_target()
+    package = shipped(target)
+    if package is None:
+        image = _image_of(render_pool(), render_pool, target)
+        return ThreadPool(MachineCode(image), FIELDS, SIZE)
+    return ThreadPool(package.code, FIELDS, SIZE)
 
 
 def native_ufunc(
@@ -70,21 +108,40 @@ def native_ufunc(
 ) -> np.ufunc:
     """The function of NumPy for an op alone; it is made once.
 
+    It takes the inputs of the op, then the attributes that are numbers.
+
     Raises:
         KeyError: the op is not native for these kinds.
-        NoCompilerError: there is no llvmlite, or no code for this processor.
+        NoCompilerError: it did not come with the package, and there is no llvmlite; or there is no
+            code for this processor.
     """
-    loops = loops_of(name, *kinds, **attributes)
-    key = (loops, target or best_target())
-    with _lock:
-        ufunc = _made.get(key)
-        if ufunc is None:
-            ufunc = _made[key] = compiled(*key, keep=True)
+    called = name_of(name, *kinds, **attributes)
+    return _ufunc(called, target or best_target(), lambda: loops_of(name, *kinds, **attributes))
+
+
+def _part_of_loss(name: str, kind: Kind) -> np.ufunc:
+    return _ufunc(name_of(name, kind), best_target(), lambda: loss_loops(name, kind))
+
+
+def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.ufunc:
+    """The function of NumPy of that name; ``loops`` gives what it is compiled from if need be."""
+    ufunc = _made.get((called, target))
+    if ufunc is None:
+        with _lock:
+            ufunc = _made.get((called, target))
+            if ufunc is None:
+                package = shipped(target)
+                found = None if package is None else package.find(called)
+                if found is None:
+                    ufunc = compiled(loops(), target, keep=True)
+                else:
+                    ufunc = ufunc_of(*found, pool().address)
+                _made[called, target] = ufunc
     return ufunc
 
 
 #: the callable forms of losses, which are no kernels of regions
-LOSSES: Final = losses_by(compiled)
+LOSSES: Final = losses_by(_part_of_loss)
 
 
 def is_native_kernel(name: str, kernel: object) -> bool:
@@ -116,35 +173,39 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
     if name in LOSSES:
         return LOSSES[name]
     op = OPS.get(name)
-    if op is None or len(set(dtypes)) != 1 or name in _PORTABLE:
+    if op is None or len(set(dtypes)) != 1 or name in PORTABLE or kind not in op.kinds:
         return None
     if name == "standardize":
         return standardize
-    if op.takes:
+    if op.takes or (op.numbers and not op.along_axis):
         return with_attributes(op, kind)
     ufunc = native_ufunc(name, *[kind] * op.inputs)
+    if name in _AROUND:
+        return _AROUND[name](ufunc)
     if not op.along_axis:
         return ufunc
-    return (
-        along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, needs_elements=op.needs_elements)
-    )
-
-
-@cache
-def _known(name: str, kind: Kind, **attributes: Any) -> np.ufunc:
-    """As `native_ufunc`, without writing the loops down again to look them up."""
-    return native_ufunc(name, kind, **attributes)
+    return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, op.needs_elements, op.numbers)
 
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
 
     def function(x: Array, **attributes: Any) -> Any:
-        if any(attributes[name] != value for name, value in op.only.items()):
-            return portable(x, **attributes)
-        return _known(op.name, kind, **{name: attributes[name] for name in op.takes})(x)
+        ufunc = native_ufunc(op.name, kind, **{name: attributes[name] for name in op.takes})
+        return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
 
-    portable: Any = table.find(op.name, "cpu", (f"float{kind[1:]}",), np)
+    return function
+
+
+def power(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Squares, which are common, by multiplication; it has the same bits."""
+    square = native_ufunc("square", "f32")
+
+    def function(x: Any, y: Any) -> Any:
+        if np.ndim(y) == 0 and y == 2 and isinstance(x, (np.ndarray, np.generic)):
+            return square(x)
+        return ufunc(x, y)
+
     return function
 
 
@@ -153,9 +214,9 @@ def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> A
     count = math.prod(x.shape[a] for a in axis)
     if count < least and x.size:
         raise ValueError(f"too few values for each mean and variance: {count}")
-    ufunc = _known("standardize", _CALLED[x.dtype.name], eps=eps)
+    ufunc = native_ufunc("standardize", _CALLED[x.dtype.name])
     rows = rows_of(x, axis)
-    out, mean, var = ufunc(rows)
+    out, mean, var = ufunc(rows, x.dtype.type(eps))
     kept = [i for i in range(x.ndim) if i not in axis]
     order = [*kept, *sorted(axis)]
     back = [order.index(i) for i in range(x.ndim)]
@@ -164,18 +225,24 @@ def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> A
     return np.ascontiguousarray(out), np.reshape(mean, shape), np.reshape(var, shape)
 
 
-def along_axes(ufunc: np.ufunc, needs_elements: bool = False) -> Callable[..., Any]:
+def along_axes(
+    ufunc: np.ufunc, needs_elements: bool = False, numbers: Sequence[str] = ()
+) -> Callable[..., Any]:
     """A reduction over any axes: ``f(x, *, axis, keepdims)`` with a tuple of axes.
 
     Args:
         ufunc: reduces the last axis.
         needs_elements: whether there is no reduction of no elements.
+        numbers: further attributes, which it takes after the array.
     """
 
-    def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool, **attributes: Any) -> Any:
         if needs_elements and x.size == 0 and any(x.shape[i] == 0 for i in axis):
             raise ValueError("zero-size array to a reduction which has no identity")
-        out = ufunc(x, axis=axis[0]) if len(axis) == 1 else ufunc(rows_of(x, axis))
+        if len(axis) == 1 and not numbers:
+            out = ufunc(x, axis=axis[0])
+        else:
+            out = ufunc(rows_of(x, axis), *[x.dtype.type(attributes[name]) for name in numbers])
         if keepdims:  # NumPy's own `keepdims` gives steps of axes of size 1 that no other op gives
             out = np.asarray(out).reshape([1 if i in axis else d for i, d in enumerate(x.shape)])
         return out
@@ -198,3 +265,18 @@ def along_axis(ufunc: np.ufunc) -> Callable[..., Any]:
         return ufunc(x, axis=axis, out=np.empty_like(x))
 
     return function
+
+
+def sum_to(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Sums over the axes along which an array of another shape is repeated."""
+    total = along_axes(ufunc)
+
+    def function(x: Array, *, shape: tuple[int, ...]) -> Any:
+        axis = sum_to_axes(x, shape)
+        return total(x, axis=axis, keepdims=False).reshape(shape) if axis else x.view()
+
+    return function
+
+
+#: what is around the function of NumPy of some ops
+_AROUND: Final = {"pow": power, "sum_to": sum_to}

@@ -93,7 +93,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 
 #: reductions along the inner axis, with what they start from: the bits that change no result
-REDUCTIONS: Final[dict[str, str]] = {"sum": "add", "max": "maximum", "min": "minimum"}
+REDUCTIONS: Final[dict[str, str]] = {
+    "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
+}  # fmt: skip
 
 #: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
 #: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
@@ -143,6 +145,58 @@ class LoopArray:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Signature:
+    """How loops are called.
+
+    Attributes:
+        name: for messages, and of the function.
+        inputs: the arrays that are read.
+        outputs: the arrays that are written.
+        inner: whether there is an inner axis.
+    """
+
+    name: str
+    inputs: tuple[LoopArray, ...]
+    outputs: tuple[LoopArray, ...]
+    inner: bool
+
+    @property
+    def head(self) -> str:
+        """As text: the name, and the kinds of arrays.
+
+        >>> Signature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
+        'sum(f32[n]) -> f32'
+        """
+        given, made = (
+            ", ".join(f"{a.kind}[n]" if a.inner else a.kind for a in arrays)
+            for arrays in (self.inputs, self.outputs)
+        )
+        return f"{self.name}({given}) -> {made}"
+
+    @staticmethod
+    def read(head: str) -> Signature:
+        """The signature that this is the head of; an inner axis is one that an array has.
+
+        >>> Signature.read("sum(f32[n]) -> f32").inputs
+        (LoopArray(kind='f32', inner=True),)
+        """
+        name, _, rest = head.partition("(")
+        inputs, outputs = (
+            tuple([LoopArray(_kind(a.removesuffix("[n]")), a.endswith("[n]")) for a in arrays])
+            for arrays in (part.split(", ") for part in rest.split(") -> "))
+        )
+        return Signature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
+
+
+def _kind(text: str) -> Kind:
+    for kind in KINDS:
+        if kind == text:
+            return kind
+    raise ValueError(f"{text!r} is no kind")
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Loops:
     """What computes arrays from arrays.
 
@@ -159,6 +213,11 @@ class Loops:
     outputs: tuple[LoopArray, ...]
     terms: tuple[Term, ...]
     results: tuple[int, ...]
+
+    @property
+    def signature(self) -> Signature:
+        """How they are called."""
+        return Signature(self.name, self.inputs, self.outputs, self.inner)
 
     @property
     def inner(self) -> bool:
@@ -209,6 +268,8 @@ def start_of(reduction: str, kind: Kind) -> int:
     """
     if reduction == "sum":
         return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
+    if reduction == "product":
+        return bits_of(1, kind)
     least = reduction == "max"
     if kind in FLOATS:
         return bits_of(-math.inf if least else math.inf, kind)

@@ -7,14 +7,12 @@ little time beside exponentials of all scores.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from eagerflow_kernels.cpu.softmax import counted_labels, own_elements, reduced_losses, scale_of
-from eagerflow_kernels.native.form import Kind, LoopArray, LoopBuilder
-from eagerflow_kernels.native.functions.rows import shares_and_losses
+from eagerflow_kernels.native.form import Kind
 from eagerflow_kernels.portable.softmax import as_before, by_class
 
 Array = np.ndarray[Any, Any]
@@ -22,24 +20,12 @@ Array = np.ndarray[Any, Any]
 _KINDS: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 
 
-@cache
-def _functions(compiled: Callable[..., Any], kind: Kind) -> tuple[Any, Any]:
-    """What gives shares, logarithms and largest scores of rows, and what gives the last two."""
-    made = []
-    for name, first in (("shares_and_losses", 0), ("losses", 1)):
-        b = LoopBuilder([LoopArray(kind, inner=True), LoopArray(kind)])
-        results = shares_and_losses(b, b.load(0), b.load(1))
-        made.append(compiled(b.build(f"{name}_{kind}", list(results[first:])), keep=True))
-    return made[0], made[1]
-
-
-def losses_by(compiled: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
+def losses_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., Any]]:
     """The callable forms of cross-entropies.
 
     Args:
-        compiled: makes functions of NumPy of loops.
+        function: gives the function of NumPy of a part (`library.loss_loops`).
     """
-
     def both(
         x: Array, labels: Array, g: Array, *, axis: int, ignore_index: int, reduction: str
     ) -> tuple[Any, Any]:
@@ -52,7 +38,7 @@ def losses_by(compiled: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
             return reduced_losses(losses, labels, counted, reduction), x.copy()
         scale = scale_of(g, x, labels, counted, reduction)
         scale = scale.reshape(-1) if scale.ndim else scale
-        shares, logs, tops = _functions(compiled, _KINDS[x.dtype.name])[0](rows, scale)
+        shares, logs, tops = function("shares_and_losses", _KINDS[x.dtype.name])(rows, scale)
         losses = _losses(rows, safe.reshape(-1), logs, tops)
         elements, own = own_elements(shares, safe.reshape(-1))
         elements[own] = np.subtract(elements[own], scale)
@@ -73,7 +59,7 @@ def losses_by(compiled: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
             losses = np.zeros(rows.shape[:1], rows.dtype)
         else:
             number = x.dtype.type(1)
-            logs, tops = _functions(compiled, _KINDS[x.dtype.name])[1](rows, number)
+            logs, tops = function("losses", _KINDS[x.dtype.name])(rows, number)
             losses = _losses(rows, safe.reshape(-1), logs, tops)
         return reduced_losses(losses, labels, counted, reduction)
 

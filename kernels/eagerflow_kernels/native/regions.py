@@ -15,13 +15,8 @@ import numpy as np
 
 from eagerflow_kernels.native.calls import compiled
 from eagerflow_kernels.native.form import Kind, LoopArray, LoopBuilder, Loops
-from eagerflow_kernels.native.library import OPS
-from eagerflow_kernels.native.llvm.module import TargetName
-from eagerflow_kernels.native.threads import call_split
-
-#: elements times terms from which on a second thread saves more than the 30 us that it costs
-_WORTH_A_THREAD: Final = 4_000_000
-
+from eagerflow_kernels.native.library import apply_op
+from eagerflow_kernels.native.processors import TargetName
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -75,7 +70,7 @@ def fuse(
     values = [b.load(i) for i in range(len(inputs))]
     values += [b.bit_pattern(bits, kind) for kind, bits in constants]
     for node in nodes:
-        made = OPS[node.op].rule(b, *[values[x] for x in node.inputs], **node.attributes)
+        made = apply_op(b, node.op, [values[x] for x in node.inputs], node.attributes)
         values += made if isinstance(made, tuple) else (made,)
     results = [values[x] for x in outputs]
     if checks:
@@ -101,7 +96,7 @@ class NativeRegion:
     Attributes:
         loops: what it computes.
         keep: whether machine code is kept on disk.
-        ufunc: the function of NumPy that does it in one thread.
+        ufunc: the function of NumPy that does it.
         checked: whether its last result says which check failed.
 
     >>> from eagerflow_kernels.native.form import LoopArray
@@ -128,21 +123,16 @@ class NativeRegion:
             region = _regions[loops.name] = NativeRegion(loops, keep=True)
         return region
 
-    def __call__(self, *arrays: Any, threads: int = 1) -> Any:
+    def __call__(self, *arrays: Any) -> Any:
         """The results, as `ufunc` gives them; without the status of checks.
 
         Args:
             arrays: of the kinds of the inputs; the inner axis is their last one.
-            threads: how many may work at most; few elements are not worth a second one. The bits
-                do not depend on it.
 
         Raises:
             FailedCheckError: an element failed a check.
         """
-        if threads == 1 or len(self.loops.terms) * max(map(np.size, arrays)) < _WORTH_A_THREAD:
-            results = self.ufunc(*arrays)
-        else:
-            results = call_split(self.ufunc, arrays, threads)
+        results = self.ufunc(*arrays)
         if not self.checked:
             return results
         *values, status = results if isinstance(results, tuple) else (results,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagerflow_kernels.native.form import FLOATS, REDUCTIONS, LoopArray, Loops, Term, value_of
+from eagerflow_kernels.native.form import FLOATS, REDUCTIONS, Loops, Term, value_of
 
 
 def show(loops: Loops) -> str:
@@ -17,15 +17,9 @@ def show(loops: Loops) -> str:
       %2 = multiply %0 %1: f32
       return %2
     """
-    arrays = ", ".join(map(_array, loops.inputs))
-    outputs = ", ".join(map(_array, loops.outputs))
     terms = [f"  %{number} = {show_term(term)}" for number, term in enumerate(loops.terms)]
     results = ", ".join(f"%{x}" for x in loops.results)
-    return "\n".join([f"loops {loops.name}({arrays}) -> {outputs}:", *terms, f"  return {results}"])
-
-
-def _array(array: LoopArray) -> str:
-    return f"{array.kind}[n]" if array.inner else array.kind
+    return "\n".join([f"loops {loops.signature.head}:", *terms, f"  return {results}"])
 
 
 def show_term(term: Term) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow_kernels.native.form import Kind, Loops
+from eagerflow_kernels.native.form import Kind, Signature
 
 _TYPE_NUMBERS: Final[dict[Kind, int]] = {
     "bool": np.dtype("bool").num,
@@ -68,7 +68,7 @@ class _Kept:
 
     Attributes:
         functions: the address of the code.
-        data: what the code gets besides, which is nothing.
+        data: what the code gets besides: the memory of the pool of threads, or null.
         kinds: the numbers of the dtypes.
         name: of the function.
         signature: which arrays have the inner axis.
@@ -83,38 +83,39 @@ class _Kept:
     code: object
 
 
-def ufunc_of(loops: Loops, address: int, code: object) -> np.ufunc:
+def ufunc_of(of: Signature, address: int, code: object, data: int | None = None) -> np.ufunc:
     """The function of NumPy that runs machine code.
 
     Args:
-        loops: what the code was made of.
+        of: how the code is called.
         address: where its entry is.
         code: what keeps it in memory; it lives as long as the function.
+        data: what the entry gets besides.
     """
-    arrays = (*loops.inputs, *loops.outputs)
+    arrays = (*of.inputs, *of.outputs)
     kept = _Kept(
         (ctypes.c_void_p * 1)(address),
-        (ctypes.c_void_p * 1)(None),
+        (ctypes.c_void_p * 1)(data),
         ctypes.create_string_buffer(bytes(_TYPE_NUMBERS[a.kind] for a in arrays), len(arrays)),
-        loops.name.encode(),
-        _signature(loops).encode(),
+        of.name.encode(),
+        _signature(of).encode(),
         code,
     )
     given = (
         ctypes.addressof(kept.functions), ctypes.addressof(kept.data), ctypes.addressof(kept.kinds),
-        1, len(loops.inputs), len(loops.outputs), _NO_IDENTITY, kept.name, b"", 0,
+        1, len(of.inputs), len(of.outputs), _NO_IDENTITY, kept.name, b"", 0,
     )  # fmt: skip
-    made = _generalised()(*given, kept.signature) if loops.inner else _plain()(*given)
+    made = _generalised()(*given, kept.signature) if of.inner else _plain()(*given)
     _keep(made, kept)
     ufunc: np.ufunc = made
     return ufunc
 
 
-def _signature(loops: Loops) -> str:
+def _signature(of: Signature) -> str:
     """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
     inputs, outputs = (
         ",".join("(n)" if a.inner else "()" for a in arrays)
-        for arrays in (loops.inputs, loops.outputs)
+        for arrays in (of.inputs, of.outputs)
     )
     return f"{inputs}->{outputs}"
 

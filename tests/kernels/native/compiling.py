@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.compiler import (
-    MachineCode,
-    NoCompilerError,
-    best_target,
-    object_code,
-    targets,
-)
+from eagerflow_kernels.native.calls import compiled, pool
+from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.form import Kind, Loops
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.interpreter import DTYPES
+from eagerflow_kernels.native.pool import WORTH
+from eagerflow_kernels.native.processors import NoCompilerError, best_target, targets
 
 
 def _missing() -> str | None:
@@ -104,7 +102,7 @@ class FloatState:
     """The floating-point control and status word of this thread."""
 
     def __init__(self) -> None:
-        self._code = MachineCode(object_code(_MXCSR, best_target()), best_target())
+        self._code = MachineCode(machine_code(_MXCSR, best_target()))
         self.read = ctypes.PYFUNCTYPE(ctypes.c_uint32)(self._code.address("read"))
         self.write = ctypes.PYFUNCTYPE(None, ctypes.c_uint32)(self._code.address("write"))
 
@@ -113,3 +111,16 @@ def run(loops: Loops, *arrays: Any, target: Any = None) -> tuple[Any, ...]:
     """The outputs of loops, compiled for a target."""
     found = compiled(loops, target)(*arrays)
     return found if isinstance(found, tuple) else (found,)
+
+
+def shared(function: np.ufunc, given: Sequence[Any], threads: int) -> Any:
+    """The results of a call that several threads share, however small it is."""
+    everything = pool()
+    before = everything.threads
+    everything.threads = threads
+    everything.share_from(0)
+    try:
+        return function(*given)
+    finally:
+        everything.threads = before
+        everything.share_from(WORTH)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eagerflow_kernels.native.form import LoopArray, LoopBuilder, bits_of, value_of
+from eagerflow_kernels.native.form import LoopArray, LoopBuilder, Signature, bits_of, value_of
 from eagerflow_kernels.native.library import OPS, loops_of
 from eagerflow_kernels.native.text import show
 from eagerflow_kernels.native.verify import verify
@@ -66,8 +66,7 @@ def test_text() -> None:
 
 
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "cast": {"kind": "f64"}, "leaky_relu": {"slope": 0.1}, "silu": {"order": 1},
-    "gelu": {"order": 1}, "standardize": {"eps": 1e-5},
+    "cast": {"kind": "f64"}, "silu": {"order": 1}, "gelu": {"approximate": "none", "order": 1},
 }  # fmt: skip
 
 
@@ -86,3 +85,10 @@ def test_an_op_is_not_native_for_every_kind() -> None:
         loops_of("exp", "i32")
     with pytest.raises(KeyError, match="add is not native for f32, f64"):
         loops_of("add", "f32", "f64")
+
+
+def test_a_signature_is_read_back() -> None:
+    for loops in (loops_of("add", "f32", "f32"), loops_of("standardize", "f64")):
+        assert Signature.read(loops.signature.head) == loops.signature
+    with pytest.raises(ValueError, match="'f31' is no kind"):
+        Signature.read("f(f31) -> f32")

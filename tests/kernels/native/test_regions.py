@@ -12,8 +12,7 @@ from eagerflow_kernels.native.calls import along_axes, native_ufunc
 from eagerflow_kernels.native.form import LoopArray
 from eagerflow_kernels.native.llvm.passes import passes_of
 from eagerflow_kernels.native.regions import FailedCheckError, FusedNode, NativeRegion, fuse
-from eagerflow_kernels.native.threads import call_split
-from tests.kernels.native.compiling import TARGETS, elements, layouts, needs_compiler, same
+from tests.kernels.native.compiling import TARGETS, elements, layouts, needs_compiler, same, shared
 
 pytestmark = needs_compiler
 
@@ -48,8 +47,8 @@ def test_bias_and_softmax_of_a_product() -> None:
         for by_target in regions:
             for layout, given in layouts(w).items():
                 for threads in (1, 2, 4):
-                    made = call_split(by_target[0].ufunc, [x[:, None, :], given.T], threads)
-                    assert same(call_split(by_target[1].ufunc, [made, bias], threads), expected), (
+                    made = shared(by_target[0].ufunc, [x[:, None, :], given.T], threads)
+                    assert same(shared(by_target[1].ufunc, [made, bias], threads), expected), (
                         layout,
                         threads,
                     )
@@ -83,10 +82,10 @@ def test_twenty_ops(target: Any) -> None:
         expected = _one_by_one(_CHAIN, x, y)[-1]
         for given in layouts(x).values() if count else ():
             assert same(region(given, y), expected), count
-            assert same(call_split(region.ufunc, [given, y], 3), expected), count
+            assert same(shared(region.ufunc, [given, y], 3), expected), count
     x, y = elements(rng, "f32", (30, 1)), elements(rng, "f32", (77,))
     assert same(region(x, y), _one_by_one(_CHAIN, x, y)[-1])
-    assert same(call_split(region.ufunc, [x, y], 4), _one_by_one(_CHAIN, x, y)[-1])
+    assert same(shared(region.ufunc, [x, y], 4), _one_by_one(_CHAIN, x, y)[-1])
     assert same(region(x, np.float32(2)), _one_by_one(_CHAIN, x, np.float32(2))[-1])
 
 
@@ -159,7 +158,7 @@ def test_a_check_that_fails_names_itself_and_the_row() -> None:
         region(np.where(x == 36, -1, x).astype(np.float32), low, high)
     assert (failed.value.check, failed.value.place) == (1, (1, 2))
     with pytest.raises(FailedCheckError, match="check 2"):
-        region(x, low, np.float32(20), threads=2)
+        region(x, low, np.float32(20))
 
 
 def test_a_check_of_elements_names_the_row() -> None:
@@ -203,7 +202,7 @@ def test_many_threads_in_one_region() -> None:
 
     def call(i: int) -> None:
         for _ in range(20):
-            found[i] = call_split(region.ufunc, [arrays[i]] * 2, 2)
+            found[i] = shared(region.ufunc, [arrays[i]] * 2, 2)
 
     threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
     for t in threads:

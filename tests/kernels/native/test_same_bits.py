@@ -21,7 +21,6 @@ from eagerflow_kernels.native.form import (
 )
 from eagerflow_kernels.native.interpreter import interpret
 from eagerflow_kernels.native.library import OPS, loops_of
-from eagerflow_kernels.native.threads import call_split
 from eagerflow_kernels.native.verify import verify
 from tests.kernels.native.compiling import (
     TARGETS,
@@ -31,6 +30,7 @@ from tests.kernels.native.compiling import (
     needs_compiler,
     run,
     same,
+    shared,
 )
 
 pytestmark = needs_compiler
@@ -55,8 +55,8 @@ def test_elementwise(name: str, kind: Kind) -> None:
     expected = functions[0](plane)
     for function, (layout, given) in product(functions, layouts(plane).items()):
         assert same(function(given), expected), layout
-        assert same(call_split(function, [given], 2), expected)
-        assert same(call_split(function, [given], 4), expected)
+        assert same(shared(function, [given], 2), expected)
+        assert same(shared(function, [given], 4), expected)
 
 
 @pytest.mark.parametrize("kind", FLOATS)
@@ -73,7 +73,7 @@ def test_along_an_axis(name: str, kind: Kind) -> None:
                 assert same(expected, interpret(loops, [x])[0])
             for function, (layout, given) in product(functions, layouts(x).items()):
                 assert same(function(given), expected), (rows, count, layout)
-            assert same(call_split(functions[0], [x], 4), expected)
+            assert same(shared(functions[0], [x], 4), expected)
 
 
 @pytest.mark.parametrize("axis", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])

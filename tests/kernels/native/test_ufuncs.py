@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled, native_ufunc
-from eagerflow_kernels.native.compiler import MachineCode, best_target, object_code
+from eagerflow_kernels.native.llvm.compiler import machine_code
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.library import loops_of
 from eagerflow_kernels.native.llvm.module import render
+from eagerflow_kernels.native.processors import best_target
 from eagerflow_kernels.native.ufuncs import ufunc_of
 from tests.kernels.native.compiling import TARGETS, needs_compiler
 
@@ -26,10 +28,10 @@ class _Code:
 @needs_compiler
 def test_code_lives_as_long_as_its_function_and_no_longer() -> None:
     loops = loops_of("square", "f32")
-    code = MachineCode(object_code(render(loops, best_target()), best_target()), best_target())
+    code = MachineCode(machine_code(render(loops, best_target()), best_target()))
     kept = _Code()
     dies = weakref.ref(kept)
-    function = ufunc_of(loops, code.address(loops.name), kept)
+    function = ufunc_of(loops.signature, code.address(loops.name), kept)
     del kept
     gc.collect()
     assert dies() is not None
@@ -78,12 +80,16 @@ import os, sys
 import numpy as np
 from eagerflow_kernels.native.form import LoopArray
 from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
-from eagerflow_kernels.native.threads import call_split
+from eagerflow_kernels.native.calls import pool
 region = NativeRegion(fuse("f", [LoopArray("f32")], [FusedNode("exp", (0,))], [1]))
 x = np.ones(100_000, np.float32)
-expected = call_split(region.ufunc, [x], 2)
+pool().threads = 3
+pool().share_from(0)
+expected = region.ufunc(x)
+assert pool().workers() == 2
 child = os.fork()
-same = bool((call_split(region.ufunc, [x], 2) == expected).all())
+assert child or pool().workers() == 0
+same = bool((region.ufunc(x) == expected).all()) and pool().workers() == 2
 if child == 0:
     os._exit(0 if same else 1)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) or not same)
@@ -97,9 +103,10 @@ def test_a_child_made_by_fork_has_threads_of_its_own() -> None:
 
 
 _WITHOUT = """
-import sys
+import os, sys
 sys.modules["llvmlite"] = None
-from eagerflow_kernels.native.compiler import NoCompilerError
+os.environ["EAGERFLOW_CACHE"] = os.devnull
+from eagerflow_kernels.native.processors import NoCompilerError
 from eagerflow_kernels.native.calls import native_ufunc
 try:
     native_ufunc("exp", "f32")
@@ -112,4 +119,49 @@ def test_without_llvmlite_an_error_says_so() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _WITHOUT], timeout=60, check=True, capture_output=True, text=True
     )
-    assert done.stdout.strip() == "native kernels need llvmlite (pip install 'eagerflow[native]')"
+    assert done.stdout.strip() == "this needs llvmlite (pip install 'eagerflow[native]')"
+
+
+_LIMITED = """
+import threadpoolctl
+import eagerflow as ef
+ef.config(kernels="native", threads=3)
+ef.exp(ef.tensor(1.0))
+from eagerflow_kernels.native.calls import pool
+from eagerflow_kernels.native.pool import usable_cores
+seen = [pool().threads]
+with threadpoolctl.threadpool_limits(1):
+    seen.append(pool().threads)
+with ef.config(threads=2):
+    seen.append(pool().threads)
+seen.append(pool().threads)
+ef.config(threads=None)
+print(seen, pool().threads == usable_cores())
+"""
+
+
+@needs_compiler
+def test_threads_are_limited() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _LIMITED], timeout=60, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "[3, 1, 2, 3] True\n"
+
+
+@needs_compiler
+def test_a_process_ends_while_workers_sleep_and_work() -> None:
+    code = """
+import os, threading
+import numpy as np
+from eagerflow_kernels.native.calls import native_ufunc, pool
+pool().threads = 4
+pool().share_from(0)
+x = np.ones(3_000_000, np.float32)
+exp = native_ufunc("exp", "f32")
+exp(x)
+threading.Thread(target=lambda: [exp(x) for _ in range(1000)], daemon=True).start()
+exp(x)
+"""
+    for end in ("", "os._exit(0)"):
+        done = subprocess.run([sys.executable, "-c", code + end], timeout=60, check=False)
+        assert done.returncode == 0

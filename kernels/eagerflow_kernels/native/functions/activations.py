@@ -7,6 +7,7 @@ import math
 from eagerflow_kernels.native.form import LoopBuilder
 from eagerflow_kernels.native.functions.arithmetic import nearest
 from eagerflow_kernels.native.functions.exponential import sigmoid, tanh
+from eagerflow_kernels.native.functions.special import gelu_by_erf
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715
@@ -18,9 +19,9 @@ def relu(b: LoopBuilder, x: int) -> int:
     return b.apply("maximum", x, b.constant(0, x))
 
 
-def leaky_relu(b: LoopBuilder, x: int, *, slope: float) -> int:
+def leaky_relu(b: LoopBuilder, x: int, *, slope: int) -> int:
     """X above 0, ``slope * x`` below."""
-    below = b.apply("multiply", x, nearest(b, slope, x))
+    below = b.apply("multiply", x, slope)
     return b.apply("select", b.apply("less", b.constant(0, x), x), x, below)
 
 
@@ -33,8 +34,10 @@ def silu(b: LoopBuilder, x: int, *, order: int) -> int:
     return b.apply("multiply", s, b.apply("add", one, bend))
 
 
-def gelu(b: LoopBuilder, x: int, *, order: int) -> int:
-    """The approximation by tanh, or its derivative."""
+def gelu(b: LoopBuilder, x: int, *, approximate: str, order: int) -> int:
+    """X times the normal distribution function, or an approximation by tanh; or the derivative."""
+    if approximate == "none":
+        return gelu_by_erf(b, x, order=order)
     end, low = b.constant(_TANH_END, x), b.constant(-_TANH_END, x)
     near = b.apply("minimum", b.apply("maximum", x, low), end)
     square = b.apply("multiply", near, near)

@@ -93,7 +93,7 @@ _LOG_F64: Final = (
 )  # fmt: skip
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
     """A value of more digits: a term, and one that is much smaller."""
 
     high: int
@@ -101,7 +101,7 @@ class _Pair(NamedTuple):
 
 
 @final
-class _Writer:
+class FloatWriter:
     """Writes arithmetic of one kind."""
 
     __slots__ = ("b", "format", "kind")
@@ -144,14 +144,14 @@ class _Writer:
             result = self.fma(result, x, coefficient)
         return result
 
-    def sum_of(self, large: int, small: int) -> _Pair:
+    def sum_of(self, large: int, small: int) -> Pair:
         """The exact sum of two, of which the first is the larger."""
         high = self.add(large, small)
-        return _Pair(high, self.subtract(small, self.subtract(high, large)))
+        return Pair(high, self.subtract(small, self.subtract(high, large)))
 
     # --- e**x = 2**k * e**r -----------------------------------------------------------------
 
-    def reduced(self, x: int) -> tuple[int, _Pair]:
+    def reduced(self, x: int) -> tuple[int, Pair]:
         """K and r of x = k ln 2 + r, |r| at most ln 2 / 2."""
         f = self.format
         magic = self.number(f.magic)
@@ -160,7 +160,7 @@ class _Writer:
         small = self.multiply(k, self.number(-f.ln2[1]))
         return k, self.sum_of(rough, small)
 
-    def rest(self, r: _Pair) -> int:
+    def rest(self, r: Pair) -> int:
         """e**r - 1 - r, with the lower part of r."""
         q = self.polynomial(self.format.rest, r.high)
         return self.fma(self.multiply(r.high, r.high), q, r.low)
@@ -179,13 +179,27 @@ class _Writer:
         moved = self.b.apply("shift_left", bits, by=self.format.digits)
         return self.b.apply("bits", self.add(moved, self.b.apply("bits", one)))
 
-    def exponential(self, x: int) -> tuple[int, _Pair]:
+    def exponential(self, x: int) -> tuple[int, Pair]:
         """K and e**r, as a pair."""
         k, r = self.reduced(x)
         first = self.sum_of(self.number(1.0), r.high)
-        return k, _Pair(first.high, self.add(self.rest(r), first.low))
+        return k, Pair(first.high, self.add(self.rest(r), first.low))
 
-    def quotient(self, x: _Pair, y: _Pair) -> int:
+    def less_one(self, x: int) -> Pair:
+        """e**x - 1, for x that is at least -40 and at most 20."""
+        k, r = self.reduced(x)
+        tail = self.sum_of(r.high, self.rest(r))
+        scale = self._exponent(self.b.apply("bits", self.add(k, self.number(self.format.magic))))
+        rough = self.sum_of(self.number(-1.0), scale)
+        scaled = Pair(self.multiply(tail.high, scale), self.multiply(tail.low, scale))
+        low = self.add(scaled.low, rough.low)
+        t = self.sum_of(rough.high, scaled.high)
+        near = self.b.apply("equal", rough.high, self.number(0.0))  # k is 0
+        return Pair(
+            self.select(near, scaled.high, t.high), self.select(near, low, self.add(t.low, low))
+        )
+
+    def quotient(self, x: Pair, y: Pair) -> int:
         """X / y, y at least 1."""
         inverse = self.b.apply("divide", self.number(1.0), y.high)
         rough = self.multiply(x.high, inverse)
@@ -197,7 +211,7 @@ class _Writer:
 
 def exp(b: LoopBuilder, x: int) -> int:
     """e**x."""
-    w = _Writer(b, x)
+    w = FloatWriter(b, x)
     k, e = w.exponential(w.clipped(x, w.format.underflow, w.format.overflow))
     first, second = w.power(k)
     return w.multiply(w.multiply(w.add(e.high, e.low), first), second)
@@ -205,41 +219,55 @@ def exp(b: LoopBuilder, x: int) -> int:
 
 def sigmoid(b: LoopBuilder, x: int) -> int:
     """The logistic function: with z = e**-abs(x), 1 / (1 + z), and z / (1 + z) below 0."""
-    w = _Writer(b, x)
+    w = FloatWriter(b, x)
     size = b.apply("absolute", x)
     k, e = w.exponential(w.clipped(w.negative(size), w.format.underflow, w.format.overflow))
     first, second = w.power(k)
-    z = _Pair(*(w.multiply(w.multiply(part, first), second) for part in w.sum_of(*e)))
+    z = Pair(*(w.multiply(w.multiply(part, first), second) for part in w.sum_of(*e)))
     one, zero = w.number(1.0), w.number(0.0)
     below = w.sum_of(one, z.high)
     negative = b.apply("less", x, zero)
-    above = _Pair(w.select(negative, z.high, one), w.select(negative, z.low, zero))
-    return w.quotient(above, _Pair(below.high, w.add(below.low, z.low)))
+    above = Pair(w.select(negative, z.high, one), w.select(negative, z.low, zero))
+    return w.quotient(above, Pair(below.high, w.add(below.low, z.low)))
 
 
 def tanh(b: LoopBuilder, x: int) -> int:
     """-t / (2 + t) with t = exp(-2 |x|) - 1, and the sign of x."""
-    w = _Writer(b, x)
+    w = FloatWriter(b, x)
     size = w.clipped(b.apply("absolute", x), 0.0, w.format.end)
-    k, r = w.reduced(w.multiply(size, w.number(-2.0)))
-    tail = w.sum_of(r.high, w.rest(r))
-    scale = w._exponent(b.apply("bits", w.add(k, w.number(w.format.magic))))
-    rough = w.sum_of(w.number(-1.0), scale)
-    scaled = _Pair(w.multiply(tail.high, scale), w.multiply(tail.low, scale))
-    low = w.add(scaled.low, rough.low)
-    t = w.sum_of(rough.high, scaled.high)
-    near = b.apply("equal", rough.high, w.number(0.0))  # k is 0: the sum is the second one
-    t = _Pair(w.select(near, scaled.high, t.high), w.select(near, low, w.add(t.low, low)))
+    t = w.less_one(w.multiply(size, w.number(-2.0)))
     below = w.sum_of(w.number(2.0), t.high)
     result = w.quotient(
-        _Pair(w.negative(t.high), w.negative(t.low)), _Pair(below.high, w.add(below.low, t.low))
+        Pair(w.negative(t.high), w.negative(t.low)), Pair(below.high, w.add(below.low, t.low))
     )
     return b.apply("copysign", result, x)
 
 
+def expm1(b: LoopBuilder, x: int) -> int:
+    """e**x - 1, with all its digits near 0."""
+    w = FloatWriter(b, x)
+    t = w.less_one(w.clipped(x, -40.0, 20.0))
+    near = w.select(b.apply("equal", x, w.number(0.0)), x, w.add(t.high, t.low))
+    large = b.apply("less", w.number(20.0), x)
+    return w.select(large, w.subtract(exp(b, x), w.number(1.0)), near)
+
+
+def log1p(b: LoopBuilder, x: int) -> int:
+    """log(1 + x), with all its digits near 0: that of the sum, and what its rounding lost."""
+    w = FloatWriter(b, x)
+    one, zero = w.number(1.0), w.number(0.0)
+    u = w.add(one, x)
+    small = w.subtract(x, w.subtract(u, one))
+    large = w.subtract(one, w.subtract(u, x))
+    lost = b.apply("divide", w.select(b.apply("less", x, one), small, large), u)
+    inside = b.apply("and", b.apply("less", zero, u), b.apply("less", u, w.number(math.inf)))
+    result = w.add(log(b, u), w.select(inside, lost, zero))
+    return w.select(b.apply("equal", x, zero), x, result)
+
+
 def log(b: LoopBuilder, x: int) -> int:
     """The natural logarithm: that of 1 + f, and k ln 2, of x as 2**k (1 + f)."""
-    w = _Writer(b, x)
+    w = FloatWriter(b, x)
     f = w.format
     lifted = float(f.digits + 1)
     subnormal = b.apply("less", x, w.number(f.smallest))
@@ -255,7 +283,7 @@ def log(b: LoopBuilder, x: int) -> int:
     return w.select(b.apply("equal", x, w.number(0.0)), w.number(-math.inf), result)
 
 
-def _parts(w: _Writer, x: int) -> tuple[int, int]:
+def _parts(w: FloatWriter, x: int) -> tuple[int, int]:
     """K and m of x = 2**k m, m between sqrt(1/2) and sqrt(2)."""
     b, f = w.b, w.format
     whole = BITS[w.kind]
@@ -267,7 +295,7 @@ def _parts(w: _Writer, x: int) -> tuple[int, int]:
     return w.subtract(shifted, magic), m
 
 
-def _log_f32(w: _Writer, f: int, k: int) -> int:
+def _log_f32(w: FloatWriter, f: int, k: int) -> int:
     """K ln 2 + f - f**2 / 2 + f**3 q(f), the large parts first."""
     high, low = map(w.number, w.format.ln2)
     q = w.polynomial(_LOG_F32, f)
@@ -279,7 +307,7 @@ def _log_f32(w: _Writer, f: int, k: int) -> int:
     return w.add(total.high, w.add(low_part, rest))
 
 
-def _log_f64(w: _Writer, f: int, k: int) -> int:
+def _log_f64(w: FloatWriter, f: int, k: int) -> int:
     high, low = map(w.number, w.format.ln2)
     s = w.b.apply("divide", f, w.add(w.number(2.0), f))
     z = w.multiply(s, s)

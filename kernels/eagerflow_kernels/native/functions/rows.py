@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eagerflow_kernels.native.form import LoopBuilder
-from eagerflow_kernels.native.functions.arithmetic import nearest, reciprocal
+from eagerflow_kernels.native.functions.arithmetic import reciprocal
 from eagerflow_kernels.native.functions.exponential import exp, log
 
 
@@ -20,6 +20,37 @@ def largest(b: LoopBuilder, x: int) -> int:
 def smallest(b: LoopBuilder, x: int) -> int:
     """The smallest; NaN if one is."""
     return b.reduce("min", x)
+
+
+def product(b: LoopBuilder, x: int) -> int:
+    """The product; 1 of nothing."""
+    return b.reduce("product", x)
+
+
+def any_of(b: LoopBuilder, x: int) -> int:
+    """Whether one is other than 0."""
+    true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
+    return b.apply("less", b.constant(0, true), b.reduce("max", true))  # of nothing, the least
+
+
+def all_of(b: LoopBuilder, x: int) -> int:
+    """Whether none is 0."""
+    true = b.apply("convert", b.apply("convert", x, kind="bool"), kind="i32")
+    return b.apply("convert", b.reduce("min", true), kind="bool")
+
+
+def variance(b: LoopBuilder, x: int, *, correction: int) -> int:
+    """The mean square of the distance from the mean, in two passes."""
+    kind = b.kind(x)
+    rest = b.apply("subtract", x, mean(b, x))
+    count = b.apply("subtract", b.size("f64"), b.apply("convert", correction, kind="f64"))
+    count = b.apply("convert", b.apply("maximum", count, b.constant(0, "f64")), kind=kind)
+    return b.apply("divide", b.reduce("sum", b.apply("multiply", rest, rest)), count)
+
+
+def deviation(b: LoopBuilder, x: int, *, correction: int) -> int:
+    """The root of the variance."""
+    return b.apply("sqrt", variance(b, x, correction=correction))
 
 
 def mean(b: LoopBuilder, x: int) -> int:
@@ -48,13 +79,13 @@ def logsumexp(b: LoopBuilder, x: int) -> int:
     return b.apply("add", safe, log(b, below))
 
 
-def standardize(b: LoopBuilder, x: int, *, eps: float) -> tuple[int, int, int]:
+def standardize(b: LoopBuilder, x: int, *, eps: int) -> tuple[int, int, int]:
     """X less its mean, over the root of its variance; mean and variance."""
     size = b.size(b.kind(x))
     centre = b.apply("divide", b.reduce("sum", x), size)
     rest = b.apply("subtract", x, centre)
     spread = b.apply("divide", b.reduce("sum", b.apply("multiply", rest, rest)), size)
-    root = b.apply("sqrt", b.apply("add", spread, nearest(b, eps, x)))
+    root = b.apply("sqrt", b.apply("add", spread, eps))
     return b.apply("multiply", rest, reciprocal(b, root)), centre, spread
 
 

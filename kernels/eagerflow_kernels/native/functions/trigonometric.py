@@ -1,0 +1,147 @@
+"""Sine, cosine, tangent and powers of float32, computed in float64 and rounded once."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from eagerflow_kernels.native.form import LoopBuilder, Term, bits_of
+from eagerflow_kernels.native.functions.exponential import FloatWriter, exp, log
+from eagerflow_kernels.native.functions.special import in_float64
+
+#: sin(x pi / 2) / x and cos(x pi / 2) of x**2, |x| at most 1/2
+_SIN: Final = tuple(map(float.fromhex, (
+    "0x1.921fb54442d18p+0", "-0x1.4abbce625be40p-1", "0x1.466bc677586cfp-4",
+    "-0x1.32d2cce2d23ebp-8", "0x1.50782fc771291p-13", "-0x1.e300612807e16p-19",
+    "0x1.e3edfffed4859p-25",
+)))  # fmt: skip
+_COS: Final = tuple(map(float.fromhex, (
+    "0x1.fffffffffffffp-1", "-0x1.3bd3cc9be457fp+0", "0x1.03c1f081aff2bp-2",
+    "-0x1.55d3c7db70e36p-6", "0x1.e1f4fada2a1a3p-11", "-0x1.a6c9868bd3110p-16",
+    "0x1.f3c827e89ecc1p-22",
+)))  # fmt: skip
+#: bits of 2 / pi, as an integer times 2**-_DIGITS
+_DIGITS: Final = 320
+_TWO_OVER_PI: Final = int(
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e0", 16
+)
+#: a number of a band is brought below 2**48 by 2**-24 as often as the band says
+_BAND: Final = 24
+_BANDS: Final = 5
+
+
+def _parts(band: int) -> tuple[float, float]:
+    """2 / pi times 2**(24 band), less multiples of 4, as a sum of two floats."""
+    bits = _TWO_OVER_PI << _BAND * band
+    bits %= 4 << _DIGITS
+    high = math.ldexp(bits >> _DIGITS - 50, -50)  # at most 52 bits
+    rest = bits & (1 << _DIGITS - 50) - 1
+    return high, math.ldexp(rest >> _DIGITS - 104, -104)
+
+
+class _Turns(NamedTuple):
+    """An angle in quarters of a turn: the nearest whole number of them, less any turns, and the
+    rest.
+    """
+
+    quarters: int
+    rest: int
+
+
+def _turns(w: FloatWriter, x: int) -> _Turns:
+    """X, which has the digits of float32, as turns: the product with 2 / pi, exact but for its end.
+
+    So the angle of any number is right, as far as it may be from 0.
+    """
+    size = w.b.apply("absolute", x)
+    high, low = (w.number(part) for part in _parts(0))
+    y = x
+    for band in range(1, _BANDS):
+        beyond = w.b.apply("less", w.number(2.0 ** (_BAND * (band + 1) - 1)), size)
+        parts = _parts(band)
+        high = w.select(beyond, w.number(parts[0]), high)
+        low = w.select(beyond, w.number(parts[1]), low)
+        y = w.select(beyond, w.multiply(x, w.number(2.0 ** (-_BAND * band))), y)
+    product = w.multiply(y, high)
+    lost = w.fma(y, high, w.negative(product))
+    first = w.b.apply("round", product)
+    rest = w.add(w.subtract(product, first), w.fma(y, low, lost))  # what is subtracted is exact
+    second = w.b.apply("round", rest)
+    rest, whole = w.subtract(rest, second), w.add(first, second)
+    quarter = w.number(0.25)
+    turns = w.b.apply("floor", w.multiply(whole, quarter))
+    return _Turns(w.fma(turns, w.number(-4.0), whole), rest)
+
+
+def _sine_and_cosine(w: FloatWriter, turns: _Turns) -> tuple[int, int]:
+    """Of the rest alone."""
+    square = w.multiply(turns.rest, turns.rest)
+    return w.multiply(turns.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
+
+
+def _is_odd(w: FloatWriter, quarters: int) -> int:
+    half = w.multiply(quarters, w.number(0.5))
+    return w.b.apply("not_equal", w.b.apply("floor", half), half)
+
+
+@in_float64
+def sin(b: LoopBuilder, x: int) -> int:
+    """The sine of an angle in radians."""
+    w = FloatWriter(b, x)
+    turns = _turns(w, x)
+    sine, cosine = _sine_and_cosine(w, turns)
+    result = w.select(_is_odd(w, turns.quarters), cosine, sine)
+    below = b.apply("less", w.number(1.0), turns.quarters)
+    result = w.select(below, w.negative(result), result)
+    return w.select(b.apply("equal", x, w.number(0.0)), x, result)
+
+
+@in_float64
+def cos(b: LoopBuilder, x: int) -> int:
+    """The cosine of an angle in radians."""
+    w = FloatWriter(b, x)
+    turns = _turns(w, x)
+    sine, cosine = _sine_and_cosine(w, turns)
+    result = w.select(_is_odd(w, turns.quarters), sine, cosine)
+    from_centre = b.apply("absolute", w.subtract(turns.quarters, w.number(1.5)))
+    below = b.apply("less", from_centre, w.number(1.0))  # one quarter, or two
+    return w.select(below, w.negative(result), result)
+
+
+@in_float64
+def tan(b: LoopBuilder, x: int) -> int:
+    """The tangent of an angle in radians."""
+    w = FloatWriter(b, x)
+    turns = _turns(w, x)
+    sine, cosine = _sine_and_cosine(w, turns)
+    odd = _is_odd(w, turns.quarters)
+    above = w.select(odd, w.negative(cosine), sine)
+    result = b.apply("divide", above, w.select(odd, sine, cosine))
+    return w.select(b.apply("equal", x, w.number(0.0)), x, result)
+
+
+def power(b: LoopBuilder, x: int, y: int) -> int:
+    """X to the y, with C's values where one is 0 or infinite; the square is the product."""
+    if b.terms[y] == Term("constant", b.kind(x), False, (), bits_of(2.0, b.kind(x))):
+        return b.apply("multiply", x, x)  # the same bits: either is rounded once
+    return _power(b, x, y)
+
+
+@in_float64
+def _power(b: LoopBuilder, x: int, y: int) -> int:
+    w = FloatWriter(b, x)
+    zero, one, infinite = w.number(0.0), w.number(1.0), w.number(math.inf)
+    size = b.apply("absolute", x)
+    result = exp(b, w.multiply(y, log(b, size)))
+    whole = b.apply("equal", b.apply("floor", y), y)
+    signed = w.select(_is_odd(w, y), b.apply("copysign", result, x), result)
+    result = w.select(whole, signed, result)
+    outside = b.apply("and", b.apply("less", x, zero), b.apply("less", size, infinite))
+    fraction = b.apply("xor", whole, b.constant(1, "bool"))
+    result = w.select(b.apply("and", outside, fraction), w.number(math.nan), result)
+    result = w.select(b.apply("equal", y, w.number(2.0)), w.multiply(x, x), result)
+    alone = b.apply("and", b.apply("equal", size, one),
+                    b.apply("equal", b.apply("absolute", y), infinite))
+    certain = b.apply("or", b.apply("or", alone, b.apply("equal", y, zero)),
+                      b.apply("equal", x, one))
+    return w.select(certain, one, result)

@@ -1,0 +1,80 @@
+"""Text of LLVM as machine code, by llvmlite."""
+
+from __future__ import annotations
+
+import os
+import threading
+from functools import cache
+from types import ModuleType
+from typing import Any, Final
+
+from eagerflow_kernels.native.images import Image
+from eagerflow_kernels.native.llvm.linker import link
+from eagerflow_kernels.native.processors import NoCompilerError, TargetName
+
+#: triple, processor and features. Of AArch64 there is one code for Linux and macOS: x18 belongs to
+#: the system of the latter, and what passes pointers to functions is the same in both.
+_MACHINES: Final[dict[TargetName, tuple[str, str, str]]] = {
+    "x86-64-v3": ("x86_64-unknown-linux-gnu", "x86-64-v3", ""),
+    "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", ""),
+    "aarch64": ("aarch64-unknown-linux-gnu", "generic", "+neon,+reserve-x18"),
+}
+#: held while LLVM works; a process that is forked meanwhile would find LLVM's own locks taken
+_lock: Final = threading.Lock()
+os.register_at_fork(
+    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
+)
+
+
+@cache
+def _llvm() -> ModuleType:
+    """Llvmlite's binding, which is large and rarely needed.
+
+    Raises:
+        NoCompilerError: it is not installed.
+    """
+    try:
+        from llvmlite import binding  # noqa: PLC0415 - 173 MB, loaded by the first compilation
+    except ImportError as error:
+        raise NoCompilerError(
+            "this needs llvmlite (pip install 'eagerflow[native]')"
+        ) from error
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    module: ModuleType = binding
+    return module
+
+
+def _machine(target: TargetName) -> Any:
+    triple, processor, features = _MACHINES[target]
+    return _llvm().Target.from_triple(triple).create_target_machine(
+        cpu=processor, features=features, opt=2, reloc="pic", codemodel="small"
+    )
+
+
+def assembly(text: str, target: TargetName) -> str:
+    """The machine code of a module for people.
+
+    Raises:
+        NoCompilerError: llvmlite is not installed.
+    """
+    with _lock:
+        return str(_machine(target).emit_assembly(_llvm().parse_assembly(text)))
+
+
+def machine_code(text: str, target: TargetName) -> Image:
+    """The machine code of a module.
+
+    Args:
+        text: of the module; it refers to nothing outside.
+        target: what the code is for, which need not be this processor.
+
+    Raises:
+        NoCompilerError: llvmlite is not installed.
+        LinkError: the code refers to something that the module does not define.
+    """
+    with _lock:
+        module = _llvm().parse_assembly(text)
+        module.verify()
+        data = bytes(_machine(target).emit_object(module))
+    return link(data)

@@ -1,0 +1,71 @@
+"""Which native code the processor can run, found without a compiler."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from functools import cache
+from typing import Final, Literal, final
+
+#: instruction sets that there is code for
+TargetName = Literal["x86-64-v3", "x86-64-v4", "aarch64"]
+TARGETS: Final[tuple[TargetName, ...]] = ("x86-64-v4", "x86-64-v3", "aarch64")
+
+#: of x86, from the best; each with the flags by which Linux says that it may be used
+_FLAGS: Final[dict[TargetName, frozenset[str]]] = {
+    "x86-64-v4": frozenset({
+        "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "fma", "bmi2", "f16c",
+    }),
+    "x86-64-v3": frozenset({"avx2", "fma", "bmi2", "f16c", "movbe"}),
+}  # fmt: skip
+#: what `platform.machine` calls processors of AArch64, which all have NEON and fused multiply-adds
+_ARM: Final = ("aarch64", "arm64")
+#: bytes of /proc/cpuinfo that hold the flags of the first processor
+_FIRST: Final = 8192
+
+
+@final
+class NoCompilerError(ImportError):
+    """There is no native code here: no llvmlite to make it, or no target for this processor."""
+
+
+@cache
+def targets() -> tuple[TargetName, ...]:
+    """What this processor can run, from the best; empty on one without fused multiply-adds."""
+    machine = platform.machine().lower()
+    if machine in _ARM:
+        return ("aarch64",) if sys.platform in ("linux", "darwin") else ()
+    if machine not in ("x86_64", "amd64") or sys.platform != "linux":
+        return ()
+    flags = _flags()
+    return tuple(target for target, needed in _FLAGS.items() if needed <= flags)
+
+
+def best_target() -> TargetName:
+    """The best of `targets`.
+
+    Raises:
+        NoCompilerError: there is none.
+    """
+    usable = targets()
+    if not usable:
+        raise NoCompilerError("native kernels need a processor with AVX2 and FMA, or AArch64")
+    return usable[0]
+
+
+def _flags() -> frozenset[str]:
+    """The features that Linux lets programs use: registers that it does not save are left out."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+            first = file.read(_FIRST)
+    except OSError:
+        return frozenset()
+    for line in first.splitlines():
+        if line.startswith("flags"):
+            return frozenset(line.partition(":")[2].split())
+    return frozenset()
+
+
+def file_of(target: TargetName) -> str:
+    """The name of the file with the kernels for a target."""
+    return f"{target}.kernels"
