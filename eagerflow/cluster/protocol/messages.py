@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, final
 from msgspec import Meta, Struct
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -52,6 +52,9 @@ def step_number(session: int, count: int) -> int:
     return session * STEPS + count
 
 
+_CLIENT: Final = "client-"
+
+
 def client_name(session: int) -> str:
     """What a client is called among the tasks that send to it.
 
@@ -59,7 +62,12 @@ def client_name(session: int) -> str:
     >>> client_name(77)
     'client-77'
     """
-    return f"client-{session}"
+    return f"{_CLIENT}{session}"
+
+
+def is_client(name: str) -> bool:
+    """Whether this is what a client is called among the tasks."""
+    return name.startswith(_CLIENT)
 
 
 # --- values ----------------------------------------------------------------------------------
@@ -236,10 +244,11 @@ class Peers(AbstractMessage, tag="peers", frozen=True):
     """Who the other tasks are.
 
     Attributes:
-        tasks: for each its address, and the incarnation of its process.
+        tasks: for each where it listens to tasks, the incarnation of its process, and its public
+            key, which is empty where there are none.
     """
 
-    tasks: Annotated[dict[Word, tuple[Word, Serial]], Meta(max_length=10_000)]
+    tasks: Annotated[dict[Word, tuple[Word, Serial, Word]], Meta(max_length=10_000)]
 
 
 @final
