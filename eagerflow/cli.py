@@ -78,6 +78,10 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="encrypt nothing, and let everybody in who reaches the port: they run ops, and read"
         " and change what is there",
     )
+    parser.add_argument(
+        "--allow-files", type=Path, metavar="DIR",
+        help="let ops of clients read and write files in there; links are not followed",
+    )  # fmt: skip
     parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
     parser.add_argument(
         "--with-parent", action="store_true", help="end when nothing more comes from its input"
@@ -134,7 +138,8 @@ def _serve(options: argparse.Namespace) -> None:
             credentials = server_credentials(options.keys, task)
     ef.config(cpu_devices=options.cpu_devices)
     _ = ef.grad  # gradients have ops of their own
-    server = TaskServer(task, doors, ef.__version__, credentials, plain=options.plain_tcp)
+    server = TaskServer(task, doors, ef.__version__, credentials, plain=options.plain_tcp,
+                        files=options.allow_files)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", *server.doors, flush=True)
     server.serve(sys.stdin.fileno() if options.with_parent else None)

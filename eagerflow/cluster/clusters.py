@@ -206,7 +206,8 @@ class Cluster:
         if missing:
             raise TaskLost(f"{', '.join(missing)} did not answer")
         for name in names:
-            task = RemoteTask(connections, name, f"{name}/cpu:0")
+            allows = connections.tasks[name].allows
+            task = RemoteTask(connections, name, f"{name}/cpu:0", allows)
             known = self._backends.get(name)
             if known is not None:
                 known.task = task
@@ -442,12 +443,9 @@ def _elsewhere(
 def _own_address(doors: Doors) -> str:
     """A free port of the interface by which a task is reached."""
     host, _, port = doors.client.removeprefix("tcp://").rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((host, int(port)))  # sends nothing
         except OSError as error:
             raise ResourceError(f"{doors.client} cannot be reached: {error.strerror}") from None
-        own = probe.getsockname()[0]
-    return f"tcp://[{own}]:0" if ":" in own else f"tcp://{own}:0"
+        return f"tcp://{probe.getsockname()[0]}:0"

@@ -89,6 +89,7 @@ class ServerMachine:
         devices: that it has.
         limits: how much it takes.
         lease: after how many seconds of silence a session is over.
+        allows: what ops may reach besides values and state.
         allows_peer: whether a connection may say of a task where it listens, and its key.
         log: whether to keep what happened, for `rerun`.
 
@@ -109,8 +110,9 @@ class ServerMachine:
     def __init__(
         self, task: str, incarnation: int, versions: Versions, devices: Sequence[str],
         limits: Limits = LIMITS, lease: float = LEASE, *,
-        allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
+        allows: Sequence[str] = (), allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
     ) -> None:  # fmt: skip
+        self._allows = tuple(allows)
         self._allows_peer = allows_peer
         self.counts: Counter[str] = Counter()
         self.log: MachineLog | None = [] if log else None
@@ -230,7 +232,7 @@ class ServerMachine:
         self._sessions[session.number] = self._by_peer[peer] = session
         answer = Welcome(
             session.next_number(), self._versions, self._task, self._incarnation, self._devices,
-            self._lease,
+            self._lease, self._allows,
         )  # fmt: skip
         self._out.append(("send", peer, answer, []))
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, final
 
 from eagerflow.errors import AuthenticationError, TensorValueError
 
-_TCP: Final = re.compile(r"tcp://(\*|\[[0-9a-fA-F:.%a-z]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+_TCP: Final = re.compile(r"tcp://(\*|[A-Za-z0-9._-]+):(\d{1,5})")
 _PORTS: Final = 65_535
 
 

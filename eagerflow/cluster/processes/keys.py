@@ -26,6 +26,7 @@ from eagerflow.cluster.processes.doors import (
     doors_at,
     file_name,
 )
+from eagerflow.cluster.protocol.messages import is_client
 from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
 
 #: 32 bytes in the letters of Z85
@@ -283,7 +284,7 @@ class AllowedKeys:
             return False
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
-            status = self._path.stat()
+            status = self._path.lstat()
             stamp = status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode
         if stamp == self._stamp:
             return False
@@ -315,7 +316,7 @@ class AllowedKeys:
         """Whether a client, known as ``user``, may say that this is where a task listens."""
         known = self._known.tasks.get(task)
         if known is None:
-            return user == CLIENT + self._clients.get(doors.key, "\0")
+            return is_client(task) and user == CLIENT + self._clients.get(doors.key, "\0")
         client, door, key = known
         return key == doors.key and (door.endswith(":0") or door == doors.task)
 

@@ -88,6 +88,7 @@ class TaskServer:
         version: of eagerflow.
         credentials: its keys and those that it lets in; needed on ports, unless ``plain``.
         plain: whether everybody is let in who reaches its ports, and nothing is encrypted.
+        files: a directory in which ops may read and write files; None: nowhere.
         limits: on messages.
 
     Attributes:
@@ -99,7 +100,7 @@ class TaskServer:
 
     def __init__(
         self, task: str, doors: Doors, version: str, credentials: Credentials | None = None, *,
-        plain: bool = False, limits: Limits = LIMITS,
+        plain: bool = False, files: Path | None = None, limits: Limits = LIMITS,
     ) -> None:  # fmt: skip
         self._folder = _folder_of(doors)
         if self._folder is not None:
@@ -120,14 +121,14 @@ class TaskServer:
         self.doors: Final = self._sockets.doors
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
-            allows_peer=self._allows_peer,
+            allows=() if files is None else ("files",), allows_peer=self._allows_peer,
         )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
         for device in devices("cpu"):
             name_device(f"{task}/{device}", device)
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
-        self._work = TaskWork(task, self._station, self._did, self._jobs, limits)
+        self._work = TaskWork(task, self._station, self._did, self._jobs, limits, files)
         self._packets: list[tuple[str, Packet]] = []
         self._peers: dict[str, int] = {}
         self._wake = float("inf")

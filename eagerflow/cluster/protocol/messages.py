@@ -441,6 +441,7 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
         incarnation: of its process.
         devices: that it has.
         lease: after how many seconds without a message a session is over.
+        allows: what ops may reach besides values and state, such as ``files``.
     """
 
     versions: Versions
@@ -448,6 +449,7 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
     incarnation: Serial
     devices: Annotated[tuple[Word, ...], Meta(max_length=10_000)]
     lease: Annotated[float, Meta(gt=0, le=1e6)]
+    allows: Annotated[tuple[Word, ...], Meta(max_length=10_000)] = ()
 
 
 @final

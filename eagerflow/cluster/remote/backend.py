@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.partitions import is_allowed
+from eagerflow.cluster.protocol.partitions import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.convert import scalar
@@ -59,7 +59,7 @@ class RemoteBackend:
         """What issues an op."""
         op = find_op(call.name)
         assert op is not None
-        if is_allowed(op) and op.resource in (None, VariableState):
+        if may_be_sent(op, self.task.allows):
             return _Launcher(self, call).launch
         kernel = call.kernel(np, np.ndarray, "cpu")
 
@@ -144,7 +144,7 @@ class _Launcher:
     def launch(self, *arrays: Any, **attrs: Any) -> Any:
         task = self._backend.task
         state = attrs.get("resource")
-        if state is not None and state._data.task is not task:
+        if type(state) is VariableState and state._data.task is not task:
             if self._call.name != "assign":
                 raise _gone(repr(state), state._data.task)
             return self._made_anew(state, *arrays)

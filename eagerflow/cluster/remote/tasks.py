@@ -65,15 +65,20 @@ class RemoteTask:
         connections: of this client.
         task: its name.
         device: the name of its device there.
+        allows: what ops may reach there besides values and state.
 
     Attributes:
         task: the same.
+        allows: the same.
         connections: the same.
         lost: why it cannot be used any more; None as long as it can.
     """
 
-    def __init__(self, connections: Connections, task: str, device: str) -> None:
+    def __init__(
+        self, connections: Connections, task: str, device: str, allows: Sequence[str] = ()
+    ) -> None:
         self.task = task
+        self.allows: Final = frozenset(allows)
         self.connections = connections
         self.lost: ErrorHead | None = None
         self._device = device
