@@ -138,6 +138,11 @@ class ServerMachine:
         known = (*self._sessions.values(), *self._ending.values())
         return sum(1 + len(s.steps) + len(s.partitions) + len(s.asked) for s in known)
 
+    def client_at(self, peer: str) -> str | None:
+        """What the client of a connection is called among the tasks."""
+        session = self._by_peer.get(peer)
+        return None if session is None else client_name(session.number)
+
     def handle(self, event: ServerEvent, now: float) -> list[ServerInstruction]:
         """What is to be done now that ``event`` has happened."""
         self._now, self._out = now, []

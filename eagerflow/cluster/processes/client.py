@@ -16,9 +16,9 @@ from typing import Any, Final, Protocol, final
 from eagerflow.cluster.machines.client import ClientMachine, StepPart
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials
+from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.processes.work import failure_of
-from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
@@ -142,6 +142,7 @@ class Connections:
         name: of this client, among the tasks.
         partitions: numbers for those that are registered.
         station: brings values of this process to tasks, and theirs here.
+        slabs: shared memory, where tasks are on this host.
         on_lost: told of each task that is lost, in the thread that owns the sockets.
     """
 
@@ -155,6 +156,7 @@ class Connections:
         self._limits = limits
         self._session = session
         self._sockets: Final = ClientSockets(door(self.name), limits, credentials)
+        self.slabs: Final = Slabs(self._sockets.doors, limits, _nobody)
         self._machine = ClientMachine(session, versions, f"session {session}")
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
@@ -322,6 +324,7 @@ class Connections:
                 self._over = True
                 self._changed.notify_all()
             self._sockets.close()
+            self.slabs.close()
             self._inbox.clear()
             self._end_pending()
 
@@ -373,7 +376,7 @@ class Connections:
             self._handle((received.kind, received.peer, *known))
             return
         try:
-            message, frames = codec.read(received.frames, self._limits)
+            message, frames = unframed(self.slabs, received.frames, self._limits)
         except EagerflowError as error:
             if received.role != "packet":
                 self._handle(("malformed", received.peer, failure_of(error)))
@@ -402,7 +405,7 @@ class Connections:
             message, frames = write_packet(
                 packet, self.name, PROCESS.incarnation, known.incarnation
             )
-            self._sockets.tasks.send(end, codec.write(message, frames))
+            self._sockets.tasks.send(end, framed(self.slabs, end, message, frames))
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         if event[0] == "connect":
@@ -410,7 +413,7 @@ class Connections:
         for kind, *what in self._machine.handle(event, monotonic()):
             if kind == "send":
                 task, message, frames = what
-                self._sockets.send(task, codec.write(message, frames))
+                self._sockets.send(task, framed(self.slabs, task, message, frames))
             elif kind == "done":
                 self._pending.pop(what[0]).done(what[1])
             elif kind == "failed":
@@ -425,6 +428,7 @@ class Connections:
             if kind == "joined":
                 self.tasks[task] = what[0]
                 self._sockets.tasks.connect(task, self._doors[task])
+                self.slabs.connect(task, self._doors[task])
                 self._tell_peers()
             elif kind == "refused":
                 self._refused[task] = read_error(what[0])
@@ -432,6 +436,7 @@ class Connections:
                 self.tasks.pop(task, None)
                 self.station.forget(task)
                 self._sockets.tasks.forget(task)
+                self.slabs.forget(task)
                 self.on_lost(task)
             elif kind == "suspect":
                 self._suspects.add(task)
@@ -457,5 +462,5 @@ def _end_of(device: str) -> str:
     return device.rpartition("/")[0]
 
 
-def _nobody(task: str) -> None:
-    """What hears of a loss by default."""
+def _nobody(what: str) -> None:
+    """What hears of losses, and of slabs that are not let in, by default."""

@@ -21,10 +21,10 @@ from typing import Any, Final, final
 from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.processes.doors import Doors, check_folder, is_address, is_within
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
+from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.processes.work import TaskWork, failure_of
-from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     STEPS,
@@ -119,6 +119,7 @@ class TaskServer:
         self._clients: dict[str, str] = {}
         self._sockets: Final = ServerSockets(doors, limits, credentials, self._log)
         self.doors: Final = self._sockets.doors
+        self._slabs: Final = Slabs(self.doors, limits, self._log)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
             allows=() if files is None else ("files",), allows_peer=self._allows_peer,
@@ -171,6 +172,7 @@ class TaskServer:
                     return
         finally:
             self._sockets.close()
+            self._slabs.close()
 
     def _settle(self) -> float:
         """Do what there is to do, one thing leading to another; gives when the station wakes."""
@@ -208,7 +210,7 @@ class TaskServer:
             self._users.pop(received.peer, None)
             return
         try:
-            message, frames = codec.read(received.frames, self._limits)
+            message, frames = unframed(self._slabs, received.frames, self._limits)
         except EagerflowError as error:
             self._handle(("malformed", received.peer, failure_of(error)))
             return
@@ -237,7 +239,8 @@ class TaskServer:
             self._log(f"a session begins, by connection {peer}")
         elif type(message) is Failed and not message.error.op:
             self._log(f"told {peer}: {message.error.kind}: {message.error.wrong}")
-        self._sockets.send(peer, codec.write(message, frames))
+        name = self._machine.client_at(peer) if frames else None
+        self._sockets.send(peer, framed(self._slabs, name, message, frames))
 
     def _wake_at(self, time: float) -> None:
         self._wake = time
@@ -262,11 +265,14 @@ class TaskServer:
 
     def _connect(self, task: str, where: str, incarnation: int, key: str) -> None:
         self._peers[task] = incarnation
-        self._sockets.tasks.connect(task, Doors("", where, key))
+        doors = Doors("", where, key)
+        self._sockets.tasks.connect(task, doors)
+        self._slabs.connect(task, doors)
 
     def _forget(self, task: str, incarnation: int) -> None:
         self._station.forget(task)
         self._sockets.tasks.forget(task)
+        self._slabs.forget(task)
         self._clients.pop(task, None)
 
     def _free(self, session: int) -> None:
@@ -294,7 +300,7 @@ class TaskServer:
         message, frames = write_packet(
             packet, self._task, PROCESS.incarnation, self._peers.get(end, 0)
         )  # fmt: skip
-        self._sockets.tasks.send(end, codec.write(message, frames))
+        self._sockets.tasks.send(end, framed(self._slabs, end, message, frames))
 
 
 def _folder_of(doors: Doors) -> Path | None:

@@ -6,14 +6,14 @@ It is all that looks at bytes of others before they are known to be well formed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import AnyMessage
+from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
 
@@ -89,21 +89,55 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
     if not frames:
         raise ProtocolError("an empty message")
     header, *rest = frames
-    if len(header) > limits.header or len(rest) > limits.frames:
+    message = _message(header, len(rest), limits)
+    return message, _joined(rest, limits) if rest else rest
+
+
+def write_in_slab(
+    slab: SlabMessage, message: AnyMessage, frames: Sequence[Frame]
+) -> list[Frame] | None:
+    """A message whose long frames lie in a slab; None if its header is too long for that."""
+    header = _encode(message)
+    return None if len(header) >= CHUNK else [_encode(slab), header, *frames]
+
+
+def read_in_slab(
+    frames: Sequence[Frame], take: Callable[[Sequence[Frame]], list[Frame]],
+    limits: Limits = LIMITS,
+) -> tuple[AnyMessage, list[Frame]]:  # fmt: skip
+    """The message that came with a `SlabMessage`.
+
+    Args:
+        frames: that belong to that.
+        take: gives the frames with those of the slab in their places.
+        limits: on messages.
+
+    Raises:
+        ProtocolError: as of `read`.
+    """
+    if not frames:
+        raise ProtocolError("a slab without a message")
+    header, *rest = frames
+    message = _message(header, len(rest), limits)
+    if type(message) is SlabMessage:
+        raise ProtocolError("a slab within a slab")
+    return message, take(rest)
+
+
+def _message(header: Frame, count: int, limits: Limits) -> AnyMessage:
+    if len(header) > limits.header or count > limits.frames:
         raise ProtocolError(
             "a message is too large",
-            given=f"a header of {len(header)} bytes and {len(rest)} frames",
+            given=f"a header of {len(header)} bytes and {count} frames",
             expected=f"at most {limits.header} bytes and {limits.frames} frames",
         )
-    if rest:
-        rest = _joined(rest, limits)
     try:
         message: AnyMessage = _decode(header)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise ProtocolError(
             f"a message is malformed: {error}", expected="a message of the protocol"
         ) from None
-    return message, rest
+    return message
 
 
 def all_taken(frames: Iterator[Frame]) -> None:

@@ -545,6 +545,29 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
     urgent_upto: Serial
 
 
+# --- shared memory -----------------------------------------------------------------------------
+
+
+@final
+class SlabMessage(AbstractMessage, tag="slab", frozen=True):
+    """Another message, whose long frames lie in a slab. Frames: its header and its other frames.
+
+    Its own number is 0.
+
+    Attributes:
+        token: of the process that has made the slab, hexadecimal.
+        slab: the number of the slab there.
+        size: bytes of the slab.
+        places: for each long frame which one it is, where it begins in the slab, and its bytes. In
+            the message it is empty.
+    """
+
+    token: Word
+    slab: Serial
+    size: Size
+    places: Annotated[tuple[tuple[Serial, Size, Size], ...], Meta(max_length=100_000)]
+
+
 Request = (
     Hello
     | Peers
@@ -560,4 +583,4 @@ Request = (
     | Goodbye
 )
 Answer = Welcome | Done | Failed
-AnyMessage = Request | Answer | PacketMessage
+AnyMessage = Request | Answer | PacketMessage | SlabMessage
