@@ -29,6 +29,7 @@ from eagerflow.cluster.processes.keys import Credentials, client_credentials
 from eagerflow.cluster.processes.local import START, Launcher, LocalLauncher
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol.messages import ErrorHead, TaskLoad
+from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.backend import RemoteBackend
 from eagerflow.cluster.remote.tasks import RemoteTask

@@ -41,7 +41,7 @@ from eagerflow.errors import ProtocolError
 LONG: Final = 1 << 16
 #: where frames begin in a slab: multiples of this, as kernels like them
 _ALIGNED: Final = 64
-#: slabs that came and were not asked for; more are closed
+#: slabs that came by a connection before the one that was looked for; more are closed
 _PENDING: Final = 256
 _CONNECTIONS: Final = 1_000
 _NAME: Final = struct.Struct("<16sQ")
@@ -59,6 +59,64 @@ def beside(doors: Doors) -> str | None:
     if not _IS_THERE or not doors.task.startswith("ipc://"):
         return None
     return doors.task.removeprefix("ipc://").removesuffix(".task") + ".slabs"
+
+
+@final
+class _Bringer:
+    """A connection by which slabs come. They are taken when a message names them, not before.
+
+    Attributes:
+        token: of the process; None before the first.
+        has_ended: whether nothing more comes.
+    """
+
+    def __init__(self, one: socket.socket) -> None:
+        self._socket = one
+        self._pending: dict[int, int] = {}
+        self.token: bytes | None = None
+        self.has_ended = False
+
+    def take(self, number: int) -> int | None:
+        """The descriptor of a slab; it was sent before the message that names it."""
+        while number not in self._pending and self.receive():
+            pass
+        return self._pending.pop(number, None)
+
+    def receive(self) -> bool:
+        """Take the next one; whether there was one."""
+        if self.has_ended:
+            return False
+        try:
+            data, rights, flags, _ = self._socket.recvmsg(
+                _NAME.size + 1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return False
+        except OSError:
+            data, rights, flags = b"", [], 0
+        slabs = array("i")
+        for level, kind, content in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                slabs.frombytes(content[: len(content) // 4 * 4])
+        fits = len(data) == _NAME.size and len(slabs) == 1 and not flags & socket.MSG_CTRUNC
+        token, number = _NAME.unpack(data) if fits else (None, 0)
+        if not fits or (self.token or token) != token or number in self._pending:
+            for slab in slabs:
+                os.close(slab)
+            self.has_ended = True  # or it says something else
+            return False
+        self.token = token
+        self._pending[number] = slabs[0]
+        if len(self._pending) > _PENDING:
+            os.close(self._pending.pop(next(iter(self._pending))))
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+        for slab in self._pending.values():
+            os.close(slab)
+        self._pending.clear()
+        self.has_ended = True
 
 
 @final
@@ -82,12 +140,13 @@ class Slabs:
         if self._path is not None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._listener.setblocking(False)
+            Path(self._path).unlink(missing_ok=True)  # of a process that was killed
             self._listener.bind(self._path)
             self._listener.listen(_CONNECTIONS)
-        self._from: list[socket.socket] = []
+        self._new: list[_Bringer] = []
+        self._from: dict[bytes, _Bringer] = {}
         self._to: dict[str, socket.socket | None] = {}
         self._places: dict[str, str] = {}
-        self._pending: dict[tuple[bytes, int], int] = {}
         self._token = secrets.token_bytes(16)
         self._numbers = count(1)
         self.sent = 0
@@ -181,12 +240,12 @@ class Slabs:
         Raises:
             ProtocolError: there is no such slab, or it is not as the message says.
         """
-        self._drain()
         try:
-            name = bytes.fromhex(head.token), head.slab
+            token = bytes.fromhex(head.token)
         except ValueError:
             raise ProtocolError("a slab with a name that is none") from None
-        slab = self._pending.pop(name, None)
+        known = self._from.get(token) or self._accept(token)
+        slab = None if known is None else known.take(head.slab)
         if slab is None:
             raise ProtocolError("there is no such slab", given=str(head.slab))
         try:
@@ -194,9 +253,9 @@ class Slabs:
         finally:
             os.close(slab)
         taken = list(frames)
-        end = last = -1
+        last, end = -1, 0
         for i, start, size in head.places:
-            if not (last < i < len(taken) and end < start + (end < 0) and start + size <= head.size):
+            if not (last < i < len(taken) and end <= start and start + size <= head.size):
                 raise ProtocolError("the places in a slab do not fit", given=str(head.places))
             if len(taken[i]):
                 raise ProtocolError("a frame is there twice", given=str(head.places))
@@ -204,61 +263,43 @@ class Slabs:
             last, end = i, start + size
         return taken
 
-    def _drain(self) -> None:
-        """Take what has come. A slab is sent before the message that names it."""
-        assert self._listener is not None or not self._from
+    def _accept(self, token: bytes) -> _Bringer | None:
+        """The connection of a process that has not brought anything so far."""
         while self._listener is not None:
             try:
                 one, _ = self._listener.accept()
             except OSError:
                 break
             one.setblocking(False)
-            if not _is_ours(one) or len(self._from) >= _CONNECTIONS:
+            if _is_ours(one) and len(self._new) + len(self._from) < _CONNECTIONS:
+                self._new.append(_Bringer(one))
+            else:
                 self._log("let nobody of another user bring slabs")
                 one.close()
-                continue
-            self._from.append(one)
-        for one in list(self._from):
-            if not self._received(one):
-                self._from.remove(one)
-                one.close()
+        for bringer in list(self._new):
+            there = bringer.receive()
+            if bringer.token is not None or not there:
+                self._new.remove(bringer)
+            if bringer.token is not None and bringer.token not in self._from:
+                self._forget_ended()
+                self._from[bringer.token] = bringer
+            elif bringer not in self._new:
+                bringer.close()
+        return self._from.get(token)
 
-    def _received(self, one: socket.socket) -> bool:
-        """Take what came by a connection; whether it is still there."""
-        room = socket.CMSG_SPACE(4)
-        while True:
-            try:
-                data, rights, flags, _ = one.recvmsg(
-                    _NAME.size + 1, room, socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
-                )
-            except BlockingIOError:
-                return True
-            except OSError:
-                return False
-            slabs = array("i")
-            for level, kind, content in rights:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    slabs.frombytes(content[: len(content) // 4 * 4])
-            if len(data) != _NAME.size or len(slabs) != 1 or flags & socket.MSG_CTRUNC:
-                for slab in slabs:
-                    os.close(slab)
-                return False  # it has ended, or says something else
-            token, number = _NAME.unpack(data)
-            old = self._pending.pop((token, number), None)
-            if old is not None:
-                os.close(old)
-            self._pending[token, number] = slabs[0]
-            if len(self._pending) > _PENDING:
-                os.close(self._pending.pop(next(iter(self._pending))))
+    def _forget_ended(self) -> None:
+        for token, bringer in list(self._from.items()):
+            if bringer.has_ended:
+                bringer.close()
+                del self._from[token]
 
     def close(self) -> None:
         for name in list(self._places):
             self.forget(name)
-        for slab in self._pending.values():
-            os.close(slab)
-        self._pending.clear()
-        for one in self._from:
-            one.close()
+        for bringer in (*self._new, *self._from.values()):
+            bringer.close()
+        self._new.clear()
+        self._from.clear()
         if self._listener is not None:
             self._listener.close()
             assert self._path is not None
