@@ -84,8 +84,9 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
     parser.add_argument(
-        "--with-parent", action="store_true", help="end when nothing more comes from its input"
-    )
+        "--with-parent", type=Path, metavar="DIR",
+        help="end when nothing more comes from its input; if that was unforeseen, DIR goes",
+    )  # fmt: skip
     parser.set_defaults(run=_serve)
 
 
@@ -142,7 +143,8 @@ def _serve(options: argparse.Namespace) -> None:
                         files=options.allow_files)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", *server.doors, flush=True)
-    server.serve(sys.stdin.fileno() if options.with_parent else None)
+    left = options.with_parent
+    server.serve(None if left is None else sys.stdin.fileno(), left)
 
 
 def _positive(text: str) -> int:

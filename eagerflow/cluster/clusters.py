@@ -6,23 +6,25 @@ import atexit
 import html
 import os
 import secrets
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from threading import RLock, Thread
+from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, Literal, Self, final
 
 from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.dask import DaskLauncher
 from eagerflow.cluster.processes.doors import (
     Doors,
     check_folder,
     checked_name,
     doors_at,
     doors_in,
+    own_address,
     tasks_in,
 )
 from eagerflow.cluster.processes.keys import Credentials, client_credentials
@@ -33,11 +35,19 @@ from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values 
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.backend import RemoteBackend
 from eagerflow.cluster.remote.tasks import RemoteTask
-from eagerflow.errors import AuthenticationError, ResourceError, TaskLost, TensorValueError
+from eagerflow.errors import (
+    AuthenticationError,
+    EagerflowError,
+    ResourceError,
+    TaskLost,
+    TensorValueError,
+)
 from eagerflow.hardware.registry import add_task, remove_task
 
 #: seconds in which a task has to say how busy it is
 _ASKED: Final = 1.0
+#: seconds until it is tried again to start a task that has died
+_AGAIN: Final = 0.5
 _TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
 
@@ -99,6 +109,7 @@ class Cluster:
         self._launcher = launcher
         self._owned = owned
         self._doors: dict[str, Doors] = {}
+        self._lock = RLock()
         self._backends: dict[str, RemoteBackend] = {}
         self._connections: Connections | None = None
         atexit.register(self.close)
@@ -111,6 +122,7 @@ class Cluster:
             )
             self._connections.on_lost = self._lost
             self._join(names)
+            self._connections.warn()
         except BaseException:
             self.close()
             raise
@@ -156,6 +168,7 @@ class Cluster:
         checked_name(task)
         self._doors |= self._launcher.start([task])
         self._join([task])
+        self._open().warn()
 
     def remove(self, task: str) -> None:
         """End a task; what it held is lost, and its devices are no more.
@@ -178,16 +191,21 @@ class Cluster:
         Raises:
             ResourceError: there is no such task, or it was not started here.
         """
-        backend = self._backend(task)
         self._check_owned()
+        self._restart(self._backend(task))
+        self._open().warn()
+
+    def _restart(self, backend: RemoteBackend) -> None:
+        task = backend.task.task
         why = ErrorHead(
             "TaskLost", f"{task} was started anew: what it held is lost", task=task,
             hint="make it again, or bring back what a checkpoint has",
         )  # fmt: skip
-        backend.task.lose(why)
-        self._launcher.end(task)
-        self._doors |= self._launcher.start([task])
-        self._join([task])
+        with self._lock:
+            backend.task.lose(why)
+            self._launcher.end(task)
+            self._doors |= self._launcher.start([task])
+            self._join([task])
 
     def logs(self, task: str) -> str:
         """What the process of a task has told so far, at most the last 10 MB.
@@ -220,9 +238,23 @@ class Cluster:
     def _lost(self, task: str) -> None:
         """A task is gone; called by the thread that owns the sockets."""
         known = self._backends.get(task)
-        if known is not None:
-            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task,
-                                      hint="cluster.restart starts it again"))  # fmt: skip
+        if known is not None and known.task.lost is None:
+            comes = "it is started again" if self._launcher.restarts else "cluster.restart does"
+            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task, hint=comes))
+            if self._launcher.restarts:
+                name = f"eagerflow-restart-{task}"
+                Thread(target=self._revive, args=(task,), name=name, daemon=True).start()
+
+    def _revive(self, task: str) -> None:
+        """Start a task again that has died, as soon as there is room for it."""
+        until = monotonic() + START
+        while task in self._backends and monotonic() < until:
+            try:
+                self._restart(self._backends[task])
+            except (EagerflowError, KeyError):  # there is no worker yet, for one
+                sleep(_AGAIN)
+            else:
+                return
 
     def _backend(self, task: str) -> RemoteBackend:
         known = self._backends.get(task)
@@ -313,10 +345,12 @@ class _Elsewhere:
         self._doors = doors
         self._listen = listen
 
+    restarts = False
+
     def door(self, client: str) -> str:
         if self.folder is not None:
             return doors_in(self.folder, client).task
-        return self._listen or _own_address(next(iter(self._doors.values())))
+        return self._listen or own_address(next(iter(self._doors.values())))
 
     def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
         return {task: self._doors[task] for task in tasks}
@@ -361,6 +395,23 @@ def local(
             expected=", ".join(map(repr, _TRANSPORTS)),
         )  # fmt: skip
     return Cluster(LocalLauncher(transport), names, owned=True)
+
+
+def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
+    """Start tasks on the workers of a Dask cluster; those that die are started again.
+
+    What a task had held is lost with it, as always; a checkpoint brings it back.
+
+    Args:
+        client: a ``dask.distributed.Client``, whose scheduler is on this host or under TLS.
+        jobs: how many tasks each job has.
+
+    Raises:
+        AuthenticationError: what goes to the scheduler could be read and changed on the way.
+        TensorValueError: this names no tasks.
+        TaskLost: one has not come up.
+    """
+    return Cluster(DaskLauncher(client), task_names("on_dask", jobs), owned=True)
 
 
 def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:
@@ -439,14 +490,3 @@ def _elsewhere(
         return _Elsewhere(doors, folder=path), doors
     credentials, doors = client_credentials(path)
     return _Elsewhere(doors, credentials=credentials, listen=listen), doors
-
-
-def _own_address(doors: Doors) -> str:
-    """A free port of the interface by which a task is reached."""
-    host, _, port = doors.client.removeprefix("tcp://").rpartition(":")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, int(port)))  # sends nothing
-        except OSError as error:
-            raise ResourceError(f"{doors.client} cannot be reached: {error.strerror}") from None
-        return f"tcp://{probe.getsockname()[0]}:0"

@@ -196,7 +196,6 @@ class Connections:
                 seconds,
             )
             missing = [task for task in tasks if task not in self.tasks]
-        self._warn()
         for task in list(self._refused):
             raise self._refused.pop(task)
         return missing
@@ -264,7 +263,7 @@ class Connections:
             self.abort(pending, broken_off(LATE))
             pending.wait(_ABORTED)
             raise broken_off(LATE)
-        self._warn()
+        self.warn()
         return pending.results()
 
     def abort(self, pending: Pending, error: EagerflowError) -> None:
@@ -277,7 +276,7 @@ class Connections:
         self._sockets.bell.ring()
         self._thread.join()
 
-    def _warn(self) -> None:
+    def warn(self) -> None:
         """Say in the thread of the user what the other one has heard."""
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import stat
 from pathlib import Path
 from typing import Final, NamedTuple, final
 
-from eagerflow.errors import AuthenticationError, TensorValueError
+from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
 
 _TCP: Final = re.compile(r"tcp://(\*|[A-Za-z0-9._-]+):(\d{1,5})")
 _PORTS: Final = 65_535
@@ -68,6 +69,17 @@ def _host_and_port(address: str) -> tuple[str, int]:
             f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400"
         )
     return found[1], int(found[2])
+
+
+def own_address(doors: Doors) -> str:
+    """A free port of the interface by which a task is reached."""
+    host, _, port = doors.client.removeprefix("tcp://").rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, int(port)))  # sends nothing
+        except OSError as error:
+            raise ResourceError(f"{doors.client} cannot be reached: {error.strerror}") from None
+        return f"tcp://{probe.getsockname()[0]}:0"
 
 
 def is_address(text: str) -> bool:

@@ -220,6 +220,16 @@ class KeyFolder:
         self._save()
         return path
 
+    def allow_client(self, name: str, public: str) -> None:
+        """Let in a client that has made its own pair."""
+        self._known.clients[name] = public
+        self._save()
+
+    def allow_task(self, task: str, doors: Doors) -> None:
+        """Let in a task that has made its own pair."""
+        self._known.tasks[task] = doors.client, doors.task, doors.key
+        self._save()
+
     def revoke(self, name: str) -> None:
         """Let a client, or a task, in no more; its file goes.
 

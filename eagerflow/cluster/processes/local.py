@@ -40,10 +40,12 @@ class Launcher(Protocol):
     Attributes:
         credentials: of the client; None where there are no keys.
         folder: the directory of the sockets; None of ports.
+        restarts: whether tasks that die are started again.
     """
 
     credentials: Credentials | None
     folder: Path | None
+    restarts: bool
 
     def door(self, client: str) -> str:
         """Where a client listens."""
@@ -77,11 +79,13 @@ class LocalLauncher:
         options: more options of ``eagerflow serve``.
     """
 
+    restarts = False
+
     def __init__(self, transport: str, options: Sequence[str] = ()) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="eagerflow-"))
         self._transport = transport
         self._options = list(options)
-        self._processes: dict[str, _TaskProcess] = {}
+        self._processes: dict[str, TaskProcess] = {}
         self.folder = self._folder if transport == "ipc" else None
         self.credentials: Credentials | None = None
         self._keys: KeyFolder | None = None
@@ -96,7 +100,7 @@ class LocalLauncher:
 
     def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
         for task in tasks:
-            self._processes[task] = _TaskProcess(task, self._folder, self._command(task))
+            self._processes[task] = TaskProcess(task, self._folder, self._command(task))
         until = monotonic() + START
         return {task: self._processes[task].wait_until_ready(until) for task in tasks}
 
@@ -144,7 +148,7 @@ def read_log(path: Path) -> str:
 
 
 @final
-class _TaskProcess:
+class TaskProcess:
     """A task server as a process of this one, with which it ends.
 
     Args:
@@ -156,7 +160,8 @@ class _TaskProcess:
     def __init__(self, task: str, folder: Path, options: Sequence[str]) -> None:
         self.task = task
         command = [
-            sys.executable, "-m", "eagerflow", "serve", "--task", task, *options, "--with-parent",
+            sys.executable, "-m", "eagerflow", "serve", "--task", task, *options,
+            "--with-parent", str(folder),
         ]  # fmt: skip
         with log_of(folder, task).open("ab") as log:
             self._process = subprocess.Popen(

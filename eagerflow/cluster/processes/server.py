@@ -143,12 +143,13 @@ class TaskServer:
         safe = "" if not plain else ", to everybody"
         self._log(f"{task} listens at {self.doors.client}{safe}, process {os.getpid()}")
 
-    def serve(self, parent: int | None = None) -> None:
+    def serve(self, parent: int | None = None, left: Path | None = None) -> None:
         """Serve until `stop`.
 
         Args:
             parent: a descriptor by which the process that started this one says `STOP`. Its end is
-                that of the other process, which had made the directory: that goes as well.
+                that of the other process.
+            left: a directory of that process, which goes if it has ended without a word.
         """
         if parent is not None:
             self._sockets.watch(parent)
@@ -167,8 +168,8 @@ class TaskServer:
                     self._handle(("tick",))
                 wake = min(self._settle(), self._wake)
                 if parent is not None and self._sockets.has_something(parent):
-                    if os.read(parent, 1) != STOP and self._folder is not None:
-                        shutil.rmtree(self._folder, ignore_errors=True)
+                    if os.read(parent, 1) != STOP and left is not None:
+                        shutil.rmtree(left, ignore_errors=True)
                     return
         finally:
             self._sockets.close()
