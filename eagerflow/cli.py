@@ -74,7 +74,8 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--keys", type=Path, metavar="DIR", help="made by eagerflow keys")
     who.add_argument(
-        "--plain-tcp", action="store_true",
+        "--plain-tcp",
+        action="store_true",
         help="encrypt nothing, and let everybody in who reaches the port: they run ops, and read"
         " and change what is there",
     )

@@ -223,7 +223,8 @@ GENERAL: Final[OpFacts] = {
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
     "host_inputs": (), "host_outputs": (), "on_host": False,
-    "reaches": "nothing", "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None, "batch": None,
+    "reaches": "nothing", "holds": False, "releases": False, "fill": None, "sums": False,
+    "row_sum": None, "batch": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

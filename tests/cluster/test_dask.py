@@ -24,7 +24,8 @@ def dask_at(address: str, *, asynchronous: bool = False) -> Any:
 
 
 @pytest.mark.parametrize(
-    "address", ["tcp://10.0.0.1:8786", "ws://127.0.0.1:1", "tcp://127.0.0.1.evil.org:80", "ucx://h:1"]
+    "address",
+    ["tcp://10.0.0.1:8786", "ws://127.0.0.1:1", "tcp://127.0.0.1.evil.org:80", "ucx://h:1"],
 )
 def test_schedulers_that_others_can_listen_to_are_refused(address: str) -> None:
     with pytest.raises(AuthenticationError, match="a Dask cluster in plain words"):
@@ -42,7 +43,7 @@ def test_schedulers_that_it_takes(address: str) -> None:
 def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
     """Only public keys leave it, and nothing is left of it."""
     launcher = DaskLauncher(dask_at("tcp://127.0.0.1:8786"))
-    host = TaskHost("host:0", launcher.credentials.keys.public, "tcp://127.0.0.1:4000", ())
+    host = TaskHost("host:0", launcher._keys.public, "tcp://127.0.0.1:4000", ())
     folder = host._folder
     client, task, key = host.doors()
     assert client.startswith("tcp://127.0.0.1:")

@@ -41,7 +41,8 @@ def training(dask: Any, folder: Path) -> None:
         saved = w.numpy()
         ef.checkpoint.save(folder / "state", {"w": w})
         launcher: Any = cluster._launcher
-        os.kill(dask.run(os.getpid, workers=[launcher._workers["ps:0"]]).popitem()[1], signal.SIGKILL)
+        worker = launcher._workers["ps:0"]
+        os.kill(dask.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
         try:
             while True:
                 step(target)

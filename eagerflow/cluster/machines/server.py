@@ -110,7 +110,8 @@ class ServerMachine:
     def __init__(
         self, task: str, incarnation: int, versions: Versions, devices: Sequence[str],
         limits: Limits = LIMITS, lease: float = LEASE, *,
-        allows: Sequence[str] = (), allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
+        allows: Sequence[str] = (),
+        allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
     ) -> None:  # fmt: skip
         self._allows = tuple(allows)
         self._allows_peer = allows_peer

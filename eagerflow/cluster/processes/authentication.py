@@ -33,9 +33,7 @@ class Authenticator:
         socket: has something when there is a question.
     """
 
-    def __init__(
-        self, context: Any, allowed: AllowedKeys, log: Callable[[str], object]
-    ) -> None:
+    def __init__(self, context: Any, allowed: AllowedKeys, log: Callable[[str], object]) -> None:
         self.socket = context.socket(zmq.ROUTER)
         self.socket.linger = 0
         self.socket.bind(_INSIDE)

@@ -65,7 +65,7 @@ class TaskHost:
 
     def doors(self) -> tuple[str, str, str]:
         """Where it listens, and its public key."""
-        return tuple(self._doors)
+        return self._doors.client, self._doors.task, self._doors.key
 
     def allow(self, tasks: Mapping[str, tuple[str, str, str]]) -> None:
         """Let other tasks in."""
@@ -99,7 +99,6 @@ class DaskLauncher:
         ResourceError: the client is an asynchronous one.
     """
 
-    folder = None
     restarts = True
 
     def __init__(self, client: Any, options: Sequence[str] = ()) -> None:
@@ -118,7 +117,10 @@ class DaskLauncher:
         self._hosts: dict[str, Any] = {}
         self._workers: dict[str, str] = {}
         self._doors: dict[str, Doors] = {}
-        self.credentials: Credentials = Credentials(new_pair(), AllowedKeys(AllowList()))
+        self.folder: Path | None = None
+        self._keys = new_pair()
+        self._allowed = AllowedKeys(AllowList())
+        self.credentials: Credentials | None = Credentials(self._keys, self._allowed)
 
     def door(self, client: str) -> str:
         return own_address(next(iter(self._doors.values())))
@@ -129,7 +131,7 @@ class DaskLauncher:
             for task, future in futures.items():
                 self._hosts[task] = self._made(task, future)
                 self._doors[task] = Doors(*self._hosts[task].doors().result(timeout=_ANSWER))
-                self.credentials.allowed.add_task(task, self._doors[task])
+                self._allowed.add_task(task, self._doors[task])
             known = {task: tuple(doors) for task, doors in self._doors.items()}
             for host in [self._hosts[task].allow(known) for task in self._hosts]:
                 with suppress(Exception):  # one that has died meanwhile is told when it is back
@@ -147,7 +149,7 @@ class DaskLauncher:
         self._workers.pop(task, None)
         self._workers[task] = worker = self._worker()
         return self._dask.submit(
-            TaskHost, task, self.credentials.keys.public, worker, self._options, actor=True,
+            TaskHost, task, self._keys.public, worker, self._options, actor=True,
             pure=False, workers=[worker], allow_other_workers=False,
         )  # fmt: skip
 

@@ -65,9 +65,7 @@ def doors_at(address: str, key: str = "") -> Doors:
 def _host_and_port(address: str) -> tuple[str, int]:
     found = _TCP.fullmatch(address)
     if found is None or int(found[2]) > _PORTS:
-        raise TensorValueError(
-            f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400"
-        )
+        raise TensorValueError(f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400")
     return found[1], int(found[2])
 
 

@@ -175,9 +175,7 @@ class SessionWork:
             self.values[action.handle] = _tensor(data)
         elif type(action) is DefineOp:
             try:
-                defined = _Template(
-                    *read_op(action, rest, self._find, self._limits, self._allows)
-                )
+                defined = _Template(*read_op(action, rest, self._find, self._limits, self._allows))
             except Exception as error:
                 self._templates[action.template] = write_error(error, self._task)
             else:

@@ -327,7 +327,7 @@ class AllowedKeys:
         known = self._known.tasks.get(task)
         if known is None:
             return is_client(task) and user == CLIENT + self._clients.get(doors.key, "\0")
-        client, door, key = known
+        _, door, key = known
         return key == doors.key and (door.endswith(":0") or door == doors.task)
 
 

@@ -34,7 +34,7 @@ from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
-from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
 
 #: bytes from which on a frame lies in a slab
@@ -166,9 +166,7 @@ class Slabs:
         if known is not None:
             known.close()
 
-    def put(
-        self, name: str, frames: Sequence[Frame]
-    ) -> tuple[SlabMessage, list[Frame]] | None:
+    def put(self, name: str, frames: Sequence[Frame]) -> tuple[SlabMessage, list[Frame]] | None:
         """Send the long ones of some frames.
 
         Args:
@@ -219,7 +217,7 @@ class Slabs:
             places, end = [], 0
             for i in long:
                 start = -(-end // _ALIGNED) * _ALIGNED
-                _write(slab, memoryview(frames[i]), start)
+                _write(slab, view_of(frames[i]), start)
                 end = start + len(frames[i])
                 places.append((i, start, len(frames[i])))
             fcntl.fcntl(slab, _ADD_SEALS, _SEALS)
@@ -377,11 +375,10 @@ def _mapped(slab: int, size: int, limits: Limits) -> np.ndarray[Any, np.dtype[np
         raise ProtocolError(
             "a slab has another size than was said", given=f"{there} bytes", expected=f"{size}"
         )
-    where = _mmap(
-        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, slab, 0
-    )  # fmt: skip
+    where = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, slab, 0)
     if where is None or where == _FAILED:
         raise ProtocolError(f"a slab cannot be mapped: {os.strerror(ctypes.get_errno())}")
     held = (ctypes.c_uint8 * size).from_address(where)
     finalize(held, _munmap, where, size).atexit = False
-    return np.frombuffer(held, np.uint8)
+    mapped: np.ndarray[Any, np.dtype[np.uint8]] = np.ctypeslib.as_array(held)
+    return mapped

@@ -312,7 +312,9 @@ class ServerSockets(AbstractSockets):
     ) -> None:  # fmt: skip
         super().__init__(limits, credentials, log)
         domains: tuple[Domain, Domain] = "client", "task"
-        self._ports = {role: self._port(zmq.ROUTER, domain=role) for role in domains}
+        self._ports: dict[str, _Port] = {
+            role: self._port(zmq.ROUTER, domain=role) for role in domains
+        }
         self.doors: Final = Doors(
             _bind(self._ports["client"].socket, doors.client),
             _bind(self._ports["task"].socket, doors.task),

@@ -14,7 +14,7 @@ import numpy as np
 
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
-from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
 
 #: bytes of the pieces that this process sends
@@ -46,7 +46,7 @@ def _pieces(frame: Frame) -> Iterator[Frame]:
     if len(frame) < CHUNK:
         yield frame
         return
-    view = memoryview(frame)
+    view = view_of(frame)
     for start in range(0, len(frame) + 1, CHUNK):
         yield view[start : start + CHUNK]
 

@@ -2,14 +2,14 @@
 
 A graph from another process is read by the parser and checked node by node before it is kept. It
 names ops that this process has, and resources that its containers have; nothing in it is run, or
-looked up as an attribute. Ops that reach files or Python are refused, by the fact that their records
-state, unless this process was told to allow it.
+looked up as an attribute. Ops that reach files or Python are refused, by the fact that their
+records state, unless this process was told to allow it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.limits import LIMITS, Limits

@@ -30,6 +30,13 @@ from eagerflow_kernels.lists import ListData
 
 #: raw bytes; an array is memory of whoever gets it, which may keep it and write there
 Frame = bytes | memoryview | np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def view_of(frame: Frame) -> memoryview:
+    """The bytes of a frame."""
+    return frame.data if isinstance(frame, np.ndarray) else memoryview(frame)
+
+
 _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
@@ -126,7 +133,7 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
     if frame is None:
         raise ProtocolError("the elements of an array are missing", given=str(head))
     dtype = _dtype(head.dtype)
-    data = memoryview(frame)
+    data = view_of(frame)
     if dtype is BYTES:
         return _decode_bytes(head, data)
     order = head.order or tuple(range(len(head.shape)))

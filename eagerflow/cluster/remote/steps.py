@@ -50,8 +50,9 @@ def _stays(node: Node) -> bool:
     if op is None or op.moves:
         return False
     device = node.device
-    there = isinstance(device, Device) and device.task is not None
-    return not may_be_sent(op, _backend(device).task.allows if there else ())
+    if not isinstance(device, Device) or device.task is None:
+        return not may_be_sent(op, ())
+    return not may_be_sent(op, _backend(device).task.allows)
 
 
 @final

@@ -36,9 +36,7 @@ def _records(shape: Shape) -> tuple[TensorType, ...]:
     return kind, kind
 
 
-_read: Final = waiting_op(
-    "reader_read", ReaderState, lambda reader: _records(()), reaches="files"
-)
+_read: Final = waiting_op("reader_read", ReaderState, lambda reader: _records(()), reaches="files")
 _read_up_to: Final = waiting_op(
     "reader_read_up_to",
     ReaderState,

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from eagerflow_kernels.table import portable
@@ -74,10 +74,8 @@ def _replace(target: str, directory: int | None, leaf: str, data: bytes) -> None
             file.write(data)
         os.replace(part, leaf, src_dir_fd=directory, dst_dir_fd=directory)
     except BaseException as error:
-        try:
+        with suppress(OSError):
             os.unlink(part, dir_fd=directory)
-        except OSError:
-            pass
         if isinstance(error, OSError):  # a full disk is reported without a name
             text = f"{error.strerror}, of a file of {len(data):,} bytes"
             raise OSError(error.errno, text, target) from None

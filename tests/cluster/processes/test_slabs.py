@@ -151,9 +151,7 @@ def test_places_that_do_not_fit(pair: tuple[Slabs, Slabs], doors: Doors, places:
         pair[1].take(wrong, frames)
 
 
-def test_what_comes_and_is_not_asked_for_is_closed(
-    pair: tuple[Slabs, Slabs], doors: Doors
-) -> None:
+def test_what_comes_and_is_not_asked_for_is_closed(pair: tuple[Slabs, Slabs], doors: Doors) -> None:
     _, b = pair
     before = fds()
     for number in range(20):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import eagerflow as ef
-from eagerflow.core.op import get_op
-from eagerflow.cluster.processes.local import LocalLauncher
 from eagerflow.cluster.clusters import Cluster
+from eagerflow.cluster.processes.local import LocalLauncher
 from eagerflow.cluster.protocol.partitions import read_op, write_op
+from eagerflow.core.op import get_op
 from eagerflow.errors import FileError, GraphError
 from eagerflow.resources.files import FILES, FileSystem
 
@@ -56,7 +56,9 @@ def test_files_of_a_task_are_read_and_written_there(cluster: Cluster, folder: Pa
     assert (folder / "inside" / "traced").read_bytes() == b"of the task"
 
 
-OUTSIDE = ["link", "way/secret", "../secret", "way/inside/a", "/etc/passwd", "./a", "a/", "", "fifo"]
+OUTSIDE = [
+    "link", "way/secret", "../secret", "way/inside/a", "/etc/passwd", "./a", "a/", "", "fifo",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", OUTSIDE)
