@@ -204,8 +204,9 @@ class SessionWork:
             else:
                 template.seconds = 0.5 * (template.seconds + perf_counter() - begin)
                 if not action.count:
-                    if made != ():  # of what gives nothing nobody asks
-                        values[first] = made if type(made) is tuple else (made,)
+                    several = made if type(made) is tuple else (made,)
+                    if several:  # of what gives nothing nobody asks
+                        values[first] = several
                 elif type(made) is tuple:
                     for i, one in enumerate(made[: action.count]):
                         values[first + i] = one
