@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_demo(commands.add_parser("demo", help="train a classifier on handwritten digits"))
     _add_serve(commands.add_parser("serve", help="be a task of a cluster"))
+    _add_keys(commands.add_parser("keys", help="make, show and revoke keys of tasks and clients"))
     info = commands.add_parser("info", help="show versions, devices and memory")
     info.set_defaults(run=lambda options: print("\n".join(_info())))
     options = parser.parse_args(arguments)
@@ -65,26 +66,86 @@ def _demo(options: argparse.Namespace) -> None:
 
 def _add_serve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", required=True, help="its name, such as ps:0")
-    parser.add_argument(
-        "--folder", type=Path, required=True, help="where to listen, for this user alone"
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--folder", type=Path, help="where to listen, for this user alone")
+    where.add_argument(
+        "--listen", metavar="tcp://HOST:PORT", help="to clients; to other tasks on the next port"
     )
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--keys", type=Path, metavar="DIR", help="made by eagerflow keys")
+    who.add_argument(
+        "--plain-tcp",
+        action="store_true",
+        help="encrypt nothing, and let everybody in who reaches the port: they run ops, and read"
+        " and change what is there",
+    )
+    parser.add_argument(
+        "--allow-files", type=Path, metavar="DIR",
+        help="let ops of clients read and write files in there; links are not followed",
+    )  # fmt: skip
     parser.add_argument("--cpu-devices", type=_positive, default=1, help="how many it has")
     parser.add_argument(
-        "--with-parent", action="store_true", help="end when nothing more comes from its input"
-    )
+        "--with-parent", type=Path, metavar="DIR",
+        help="end when nothing more comes from its input; if that was unforeseen, DIR goes",
+    )  # fmt: skip
     parser.set_defaults(run=_serve)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="where they lie, for this user alone")
+    parser.add_argument(
+        "--task", action="append", default=[], metavar="NAME=tcp://HOST:PORT",
+        help="make the keys of a task that will listen there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--client", action="append", default=[], metavar="NAME",
+        help="make a connection file, for ef.cluster.connect",
+    )  # fmt: skip
+    parser.add_argument(
+        "--revoke", action="append", default=[], metavar="NAME", help="let somebody in no more"
+    )
+    parser.set_defaults(run=_keys)
+
+
+def _keys(options: argparse.Namespace) -> None:
+    # ZeroMQ is for clusters alone
+    from eagerflow.cluster.processes.keys import KeyFolder  # noqa: PLC0415
+
+    keys = KeyFolder(options.folder)
+    for text in options.task:
+        task, _, address = text.partition("=")
+        keys.add_task(task, address)
+    for name in options.client:
+        print(f"wrote {keys.add_client(name)}")
+    for name in options.revoke:
+        keys.revoke(name)
+    print("\n".join(keys.lines()))
 
 
 def _serve(options: argparse.Namespace) -> None:
     # ZeroMQ is for clusters alone
+    from eagerflow.cluster.processes.doors import checked_name, doors_at, doors_in  # noqa: PLC0415
+    from eagerflow.cluster.processes.keys import server_credentials  # noqa: PLC0415
     from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
 
+    task = checked_name(options.task)
+    credentials = None
+    if options.folder is not None:
+        if options.keys is not None or options.plain_tcp:
+            sys.exit("--folder needs no keys: nobody else enters it")
+        doors = doors_in(options.folder, task)
+    else:
+        doors = doors_at(options.listen)
+        if options.keys is not None:
+            credentials = server_credentials(options.keys, task)
     ef.config(cpu_devices=options.cpu_devices)
     _ = ef.grad  # gradients have ops of their own
-    server = TaskServer(options.task, options.folder, ef.__version__)
+    server = TaskServer(task, doors, ef.__version__, credentials, plain=options.plain_tcp,
+                        files=options.allow_files)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
-    print("ready", flush=True)
-    server.serve(sys.stdin.fileno() if options.with_parent else None)
+    print("ready", *server.doors, flush=True)
+    left = options.with_parent
+    server.serve(None if left is None else sys.stdin.fileno(), left)
 
 
 def _positive(text: str) -> int:

@@ -4,3 +4,4 @@ from eagerflow.cluster.clusters import Cluster as Cluster
 from eagerflow.cluster.clusters import TaskStatus as TaskStatus
 from eagerflow.cluster.clusters import connect as connect
 from eagerflow.cluster.clusters import local as local
+from eagerflow.cluster.clusters import on_dask as on_dask

@@ -6,34 +6,49 @@ import atexit
 import html
 import os
 import secrets
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
+from threading import RLock, Thread
+from time import monotonic, sleep
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Any, Final, Literal, Self, final
 
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.local import TaskProcess, log_of
-from eagerflow.cluster.processes.sockets import check_folder, tasks_in
+from eagerflow.cluster.processes.dask import DaskLauncher
+from eagerflow.cluster.processes.doors import (
+    Doors,
+    check_folder,
+    checked_name,
+    doors_at,
+    doors_in,
+    own_address,
+    tasks_in,
+)
+from eagerflow.cluster.processes.keys import Credentials, client_credentials
+from eagerflow.cluster.processes.local import START, Launcher, LocalLauncher
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol.messages import ErrorHead, TaskLoad
+from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.backend import RemoteBackend
 from eagerflow.cluster.remote.tasks import RemoteTask
-from eagerflow.errors import ResourceError, TaskLost, TensorValueError
+from eagerflow.errors import (
+    AuthenticationError,
+    EagerflowError,
+    ResourceError,
+    TaskLost,
+    TensorValueError,
+)
 from eagerflow.hardware.registry import add_task, remove_task
 
-#: seconds in which processes have to come up
-_START: Final = 60.0
 #: seconds in which a task has to say how busy it is
 _ASKED: Final = 1.0
-#: bytes of a log that are shown
-_LOG: Final = 10 << 20
+#: seconds until it is tried again to start a task that has died
+_AGAIN: Final = 0.5
+_TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
 
 
@@ -76,7 +91,7 @@ class Cluster:
     A cluster is a context manager; `close` ends it.
 
     Attributes:
-        folder: where its tasks listen, for this user alone.
+        folder: where its tasks listen, for this user alone; None of ports.
 
     >>> with ef.cluster.local({"ps": 1, "worker": 1}) as cluster:
     ...     with ef.device("ps:0"):
@@ -87,21 +102,27 @@ class Cluster:
     (Tensor(f32[2]@worker:0/cpu:0), array([10., 20.], dtype=float32))
     """
 
-    def __init__(self, folder: Path, *, owned: bool, names: Sequence[str] = ()) -> None:
-        self.folder: Final = folder
+    def __init__(
+        self, launcher: Launcher | _Elsewhere, names: Sequence[str], *, owned: bool
+    ) -> None:
+        self.folder: Final = launcher.folder
+        self._launcher = launcher
         self._owned = owned
-        self._processes: dict[str, TaskProcess] = {}
+        self._doors: dict[str, Doors] = {}
+        self._lock = RLock()
         self._backends: dict[str, RemoteBackend] = {}
         self._connections: Connections | None = None
         atexit.register(self.close)
         try:
-            check_folder(folder)
-            self._start(names if owned else ())
+            self._doors |= launcher.start(names)
             session = 1 + secrets.randbelow(2**31 - 1)
             version: str = sys.modules["eagerflow"].__version__
-            self._connections = Connections(folder, session, versions(version))
+            self._connections = Connections(
+                self._doors, launcher.door, session, versions(version), launcher.credentials
+            )
             self._connections.on_lost = self._lost
             self._join(names)
+            self._connections.warn()
         except BaseException:
             self.close()
             raise
@@ -128,8 +149,7 @@ class Cluster:
             if asked is not None and asked.wait(max(0.0, until - monotonic())):
                 with suppress(TaskLost):
                     load = asked.results()[task]
-            process = self._processes.get(task)
-            pid = None if process is None else process.pid
+            pid = self._launcher.pid(task)
             made[task] = TaskStatus(task, health, (f"{task}/cpu:0",), pid, *load)
         return made
 
@@ -145,9 +165,10 @@ class Cluster:
         self._check_owned()
         if task in self._backends:
             raise ResourceError(f"there is a task {task} already", hint="restart it instead")
-        _checked_name(task)
-        self._start([task])
+        checked_name(task)
+        self._doors |= self._launcher.start([task])
         self._join([task])
+        self._open().warn()
 
     def remove(self, task: str) -> None:
         """End a task; what it held is lost, and its devices are no more.
@@ -156,12 +177,10 @@ class Cluster:
             ResourceError: there is no such task.
         """
         backend = self._backend(task)
-        process = self._processes.pop(task, None)
         del self._backends[task]
         backend.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
         remove_task(task)
-        if process is not None:
-            process.end()
+        self._launcher.end(task)
 
     def restart(self, task: str) -> None:
         """Start a task again, in a new process; what the old one held is lost.
@@ -172,16 +191,21 @@ class Cluster:
         Raises:
             ResourceError: there is no such task, or it was not started here.
         """
-        backend = self._backend(task)
         self._check_owned()
+        self._restart(self._backend(task))
+        self._open().warn()
+
+    def _restart(self, backend: RemoteBackend) -> None:
+        task = backend.task.task
         why = ErrorHead(
             "TaskLost", f"{task} was started anew: what it held is lost", task=task,
             hint="make it again, or bring back what a checkpoint has",
         )  # fmt: skip
-        backend.task.lose(why)
-        self._processes.pop(task).end()
-        self._start([task])
-        self._join([task])
+        with self._lock:
+            backend.task.lose(why)
+            self._launcher.end(task)
+            self._doors |= self._launcher.start([task])
+            self._join([task])
 
     def logs(self, task: str) -> str:
         """What the process of a task has told so far, at most the last 10 MB.
@@ -191,27 +215,18 @@ class Cluster:
         """
         self._backend(task)
         self._check_owned()
-        path = log_of(self.folder, task)
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _LOG))
-            return file.read().decode(errors="replace")
-
-    def _start(self, names: Sequence[str]) -> None:
-        until = monotonic() + _START
-        for name in names:
-            self._processes[name] = TaskProcess(name, self.folder)
-        for name in names:
-            self._processes[name].wait_until_ready(until)
+        return self._launcher.log(task)
 
     def _join(self, names: Sequence[str]) -> None:
         connections = self._open()
         for name in names:
             connections.connect(name)
-        missing = connections.wait_for(names, _START)
+        missing = connections.wait_for(names, START)
         if missing:
             raise TaskLost(f"{', '.join(missing)} did not answer")
         for name in names:
-            task = RemoteTask(connections, name, f"{name}/cpu:0")
+            allows = connections.tasks[name].allows
+            task = RemoteTask(connections, name, f"{name}/cpu:0", allows)
             known = self._backends.get(name)
             if known is not None:
                 known.task = task
@@ -223,9 +238,23 @@ class Cluster:
     def _lost(self, task: str) -> None:
         """A task is gone; called by the thread that owns the sockets."""
         known = self._backends.get(task)
-        if known is not None:
-            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task,
-                                      hint="cluster.restart starts it again"))  # fmt: skip
+        if known is not None and known.task.lost is None:
+            comes = "it is started again" if self._launcher.restarts else "cluster.restart does"
+            known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task, hint=comes))
+            if self._launcher.restarts:
+                name = f"eagerflow-restart-{task}"
+                Thread(target=self._revive, args=(task,), name=name, daemon=True).start()
+
+    def _revive(self, task: str) -> None:
+        """Start a task again that has died, as soon as there is room for it."""
+        until = monotonic() + START
+        while task in self._backends and monotonic() < until:
+            try:
+                self._restart(self._backends[task])
+            except (EagerflowError, KeyError):  # there is no worker yet, for one
+                sleep(_AGAIN)
+            else:
+                return
 
     def _backend(self, task: str) -> RemoteBackend:
         known = self._backends.get(task)
@@ -261,13 +290,7 @@ class Cluster:
         if self._connections is not None:
             self._connections.close()
             self._connections = None
-        for process in self._processes.values():
-            process.ask_to_end()
-        for process in self._processes.values():
-            process.end()
-        self._processes.clear()
-        if self._owned:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        self._launcher.close()
 
     def __enter__(self) -> Self:
         return self
@@ -302,13 +325,60 @@ class Cluster:
         return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-def local(jobs: Mapping[str, int]) -> Cluster:
-    """Start tasks as processes of this host, which end with this one.
+@final
+class _Elsewhere:
+    """Tasks that somebody else starts and ends.
 
-    They listen in a new directory that only this user may enter.
+    Args:
+        doors: where they listen.
+        folder: the directory of their sockets; None of ports.
+        credentials: of this client.
+        listen: where it listens itself, if they are on ports.
+    """
+
+    def __init__(
+        self, doors: Mapping[str, Doors], folder: Path | None = None,
+        credentials: Credentials | None = None, listen: str | None = None,
+    ) -> None:  # fmt: skip
+        self.folder = folder
+        self.credentials = credentials
+        self._doors = doors
+        self._listen = listen
+
+    restarts = False
+
+    def door(self, client: str) -> str:
+        if self.folder is not None:
+            return doors_in(self.folder, client).task
+        return self._listen or own_address(next(iter(self._doors.values())))
+
+    def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
+        return {task: self._doors[task] for task in tasks}
+
+    def end(self, task: str) -> None:
+        """It goes on."""
+
+    def pid(self, task: str) -> None:
+        """Not known."""
+
+    def log(self, task: str) -> str:
+        raise ResourceError("the tasks of this cluster were not started here")
+
+    def close(self) -> None:
+        """They go on."""
+
+
+def local(
+    jobs: Mapping[str, int], *, transport: Literal["ipc", "tcp", "plain tcp"] = "ipc"
+) -> Cluster:
+    """Start tasks as processes of this host, which end with this one.
 
     Args:
         jobs: how many tasks each job has.
+        transport: how they are spoken to: by sockets in a new directory that only this user may
+            enter (``"ipc"``), or on ports of the loopback interface, encrypted, with keys that are
+            made for this cluster (``"tcp"``). With ``"plain tcp"`` every user of this host can use
+            the tasks, and read and change what is sent: it is there for comparisons.
 
     Raises:
         TensorValueError: this names no tasks.
@@ -318,42 +388,105 @@ def local(jobs: Mapping[str, int]) -> Cluster:
     ...     cluster
     Cluster(ps:0, ps:1)
     """
+    names = task_names("local", jobs)
+    if transport not in _TRANSPORTS:
+        raise TensorValueError(
+            "local: there is no such transport", given=repr(transport),
+            expected=", ".join(map(repr, _TRANSPORTS)),
+        )  # fmt: skip
+    return Cluster(LocalLauncher(transport), names, owned=True)
+
+
+def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
+    """Start tasks on the workers of a Dask cluster; those that die are started again.
+
+    What a task had held is lost with it, as always; a checkpoint brings it back.
+
+    Args:
+        client: a ``dask.distributed.Client``, whose scheduler is on this host or under TLS.
+        jobs: how many tasks each job has.
+
+    Raises:
+        AuthenticationError: what goes to the scheduler could be read and changed on the way.
+        TensorValueError: this names no tasks.
+        TaskLost: one has not come up.
+    """
+    return Cluster(DaskLauncher(client), task_names("on_dask", jobs), owned=True)
+
+
+def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:
+    """The names of the tasks of jobs.
+
+    Args:
+        function: which was called, for errors.
+        jobs: how many tasks each job has.
+
+    Raises:
+        TensorValueError: this names no tasks.
+    """
     if not isinstance(jobs, Mapping) or not all(
         isinstance(n, int) and not isinstance(n, bool) and n > 0 for n in jobs.values()
     ):
-        raise TensorValueError("local: how many tasks?", given=repr(jobs), expected=_JOBS)
-    names = [_checked_name(f"{job}:{i}") for job, number in jobs.items() for i in range(number)]
+        raise TensorValueError(f"{function}: how many tasks?", given=repr(jobs), expected=_JOBS)
+    names = [checked_name(f"{job}:{i}") for job, number in jobs.items() for i in range(number)]
     if not names:
-        raise TensorValueError("local: there is no task", given=repr(jobs), expected=_JOBS)
-    return Cluster(Path(tempfile.mkdtemp(prefix="eagerflow-")), owned=True, names=names)
+        raise TensorValueError(f"{function}: there is no task", given=repr(jobs), expected=_JOBS)
+    return names
 
 
-def connect(folder: str | os.PathLike[str], tasks: Sequence[str] | None = None) -> Cluster:
-    """Use tasks that somebody has started with ``eagerflow serve --folder``.
+def connect(
+    target: str | os.PathLike[str] | Mapping[str, str], tasks: Sequence[str] | None = None, *,
+    listen: str | None = None, plain_tcp: bool = False,
+) -> Cluster:  # fmt: skip
+    """Use tasks that somebody has started with ``eagerflow serve``.
 
     Args:
-        folder: where they listen; of this user, with mode 0700.
-        tasks: their names; by default those of all that listen there.
+        target: a connection file, which ``eagerflow keys`` has written; the directory in which
+            they listen, if that is on this host; or the address of each task.
+        tasks: their names; by default all.
+        listen: where this process listens itself to tasks on ports, such as
+            ``"tcp://10.0.0.9:0"``; by default on the interface by which the first is reached.
+        plain_tcp: whether addresses without keys will do: nothing is encrypted then, and whoever
+            can reach the tasks can read and change what is sent.
 
     Raises:
-        AuthenticationError: others may enter the directory.
+        AuthenticationError: the file or the directory is not for this user alone, a task has not
+            let this client in, or there are no keys.
         ResourceError: no task listens there.
         TaskLost: one does not answer.
     """
-    path = Path(folder)
-    check_folder(path)
-    names = tasks_in(path) if tasks is None else list(tasks)
+    elsewhere, known = _elsewhere(target, listen, plain_tcp=plain_tcp)
+    names = [checked_name(name) for name in (known if tasks is None else tasks)]
     if not names:
         raise ResourceError(
-            f"no task listens in {path}", hint=f"eagerflow serve --task ps:0 --folder {path}"
+            f"no task listens in {target}", hint=f"eagerflow serve --task ps:0 --folder {target}"
         )
-    return Cluster(path, owned=False, names=[_checked_name(name) for name in names])
+    for name in names:
+        if name not in known:
+            raise ResourceError(
+                f"{target} has no task {name}", expected=", ".join(known) or "tasks"
+            )
+    return Cluster(elsewhere, names, owned=False)
 
 
-def _checked_name(task: str) -> str:
-    job, _, number = task.partition(":")
-    if not job.isidentifier() or not job.isascii() or not number.isdecimal():
-        raise TensorValueError(
-            f"{task!r} names no task", expected="a job and a number, such as 'ps:0'"
-        )
-    return task
+def _elsewhere(
+    target: str | os.PathLike[str] | Mapping[str, str], listen: str | None, *, plain_tcp: bool
+) -> tuple[_Elsewhere, Mapping[str, Doors]]:
+    """The tasks that ``target`` names, and where they listen."""
+    if isinstance(target, Mapping):
+        if not plain_tcp:
+            raise AuthenticationError(
+                "tasks on ports need keys",
+                given=f"{dict(target)}",
+                hint="give the connection file that eagerflow keys wrote, or plain_tcp=True, with"
+                " which everybody on the way can read and change what is sent",
+            )
+        doors: Mapping[str, Doors] = {task: doors_at(where) for task, where in target.items()}
+        return _Elsewhere(doors, listen=listen), doors
+    path = Path(target)
+    if path.is_dir():
+        check_folder(path)
+        doors = {task: doors_in(path, task) for task in tasks_in(path)}
+        return _Elsewhere(doors, folder=path), doors
+    credentials, doors = client_credentials(path)
+    return _Elsewhere(doors, credentials=credentials, listen=listen), doors

@@ -40,6 +40,8 @@ Order = Literal[
 Precision = Literal["exact", "elementwise", "accumulate"]
 Saved = Literal["none", "indices", "inputs", "outputs", "all"]
 FailsOn = Literal["nothing", "sizes", "values"]
+#: what of the world outside of values and state: ``"unknown"`` may be anything
+Reaches = Literal["nothing", "files", "python", "unknown"]
 Raised = Sequence[type[BaseException]]
 Positions = tuple[int, ...]  # of inputs or outputs, from the end where negative
 
@@ -165,6 +167,9 @@ class OpFacts(AlgebraFacts, total=False):
         on_host: whether the kernel has to run at once, in the thread that calls, on the arrays as
             they are: it changes state, calls Python or holds lists. So it is for all effects.
         calls_user: whether it calls Python code of the user, which may wait for another step.
+        reaches: what it touches besides values and state: files, or objects of Python that are
+            no values. What is known to reach nothing may run for another process; an op with an
+            effect has to say so.
         holds: whether it takes hold of its resource, until the end of the step at the latest.
         releases: whether it gives its resource back, which a step that fails does as well.
         fill: of an op whose elements are all the same number, which one, from the attributes; the
@@ -200,6 +205,7 @@ class OpFacts(AlgebraFacts, total=False):
     host_outputs: Positions
     on_host: bool
     calls_user: bool
+    reaches: Reaches
     holds: bool
     releases: bool
     fill: Callable[[Mapping[str, Any]], Any] | None
@@ -217,7 +223,8 @@ GENERAL: Final[OpFacts] = {
     "resource": None, "reads_variable": False, "updates": None, "errors_as": None,
     "with_gradient": None, "draws": False, "inline": None, "on_stack": None, "calls_user": False,
     "host_inputs": (), "host_outputs": (), "on_host": False,
-    "holds": False, "releases": False, "fill": None, "sums": False, "row_sum": None, "batch": None,
+    "reaches": "nothing", "holds": False, "releases": False, "fill": None, "sums": False,
+    "row_sum": None, "batch": None,
 }  # fmt: skip
 
 #: ops that work element by element on inputs of one dtype, with broadcasting

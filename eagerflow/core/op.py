@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Positions,
         Precision,
         Raised,
+        Reaches,
         RowSum,
         Saved,
         StackRule,
@@ -152,6 +153,7 @@ class Op:
     host_outputs: Positions
     on_host: bool
     calls_user: bool
+    reaches: Reaches
     holds: bool
     releases: bool
     fill: Callable[[Mapping[str, Any]], Any] | None
@@ -301,7 +303,9 @@ def define(
     op.effect, op.moves, op.devices = effect, moves, devices or common_device
     (moving.add if moves else moving.discard)(name)
     op.cuts = isinstance(vjp, tuple) and None in vjp
-    impure: OpFacts = {"on_host": True, "batch": None if effect == "reads" else STATE}
+    impure: OpFacts = {
+        "on_host": True, "reaches": "unknown", "batch": None if effect == "reads" else STATE,
+    }  # fmt: skip
     op.state({**GENERAL, **({} if effect == "pure" else impure), **family_of(infer)})
     if isinstance(vjp, tuple) and not any(vjp):
         op.saved = "none"  # no rule reads anything

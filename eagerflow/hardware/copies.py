@@ -59,7 +59,8 @@ def copied(data: Any, source: Device, target: Device) -> Any:
         EagerflowError: what makes the value has failed.
     """
     backend = target.backend
-    if source.backend is backend and type(data) is backend.array_type:
+    within = source.backend is backend or (source.task is not None and target.task is not None)
+    if within and type(data) is backend.array_type:
         return backend.copy_to_peer(data, source.index, target.index)
     if not target.holds_data:
         return backend.allocate(data.shape, data.dtype, target.index)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import eagerflow as ef
 
 
@@ -15,3 +17,4 @@ def warm(cluster: ef.cluster.Cluster) -> None:
                 return ef.py_call(lambda v: v, "f32[2]", x + 1) + 1
 
         there_and_back(ef.ones(2))
+        ef.tensor(np.ones(1 << 15, np.float32), device=task).numpy()  # large

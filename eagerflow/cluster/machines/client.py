@@ -10,6 +10,7 @@ caller's name for what it asks for, and is answered once::
                   | ("silent", task)                    # its process does not answer the transport
                   | ("heard", task)                     # and does again
                   | ("closed", task)                    # the connection is gone
+                  | ("refused", task, error)            # it was not let in
                   | ("ask", request, task, message, frames)   # of any number: it gets one
                   | ("run", request, step, {task: (partition, feeds, frames, keep, stream)})
                   | ("abort", request, error)            # of a "run"
@@ -205,6 +206,11 @@ class ClientMachine:
         hello = Hello(0, self._versions, self._session, link.attempt, self._who)
         self._send(task, hello, [])
 
+    def _refused(self, task: str, error: ErrorHead) -> None:
+        if self.links[task].state == "greeting":
+            self._out.append(("refused", task, error))
+        self._lose(task, error.wrong)
+
     def _closed(self, task: str) -> None:
         self._lose(task, "its process has ended, or the connection was closed")
 
@@ -374,6 +380,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "silent": ClientMachine._silent,
     "heard": ClientMachine._heard,
     "closed": ClientMachine._closed,
+    "refused": ClientMachine._refused,
     "ask": ClientMachine._ask,
     "run": ClientMachine._run,
     "abort": ClientMachine._abort,

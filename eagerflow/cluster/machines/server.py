@@ -7,6 +7,7 @@ keys::
     event       ::= ("message", peer, role, message, frames)
                   | ("malformed", peer, error)          # what came was no message
                   | ("closed", peer)                    # the connection is gone
+                  | ("refused", peer)                   # its key is not on the list any more
                   | ("did", session, number, results, frames, error)   # of a "do"; error or None
                   | ("tick",)                           # it may be the time that was asked for
     instruction ::= ("send", peer, message, frames)
@@ -14,7 +15,7 @@ keys::
                   | ("abort", session, step, error)     # of a step that is done; "did" follows
                   | ("free", session)                   # all that a session had
                   | ("release", session, partition)
-                  | ("connect", task, address, incarnation)
+                  | ("connect", task, address, incarnation, key)
                   | ("lost", task, incarnation)         # another one has taken its place
                   | ("packet", message, frames)          # a packet for the station
                   | ("close", peer)                     # nothing more is sent to it
@@ -59,6 +60,7 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     Welcome,
     client_name,
+    is_client,
 )
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ProtocolError
@@ -87,6 +89,8 @@ class ServerMachine:
         devices: that it has.
         limits: how much it takes.
         lease: after how many seconds of silence a session is over.
+        allows: what ops may reach besides values and state.
+        allows_peer: whether a connection may say of a task where it listens, and its key.
         log: whether to keep what happened, for `rerun`.
 
     Attributes:
@@ -105,8 +109,12 @@ class ServerMachine:
 
     def __init__(
         self, task: str, incarnation: int, versions: Versions, devices: Sequence[str],
-        limits: Limits = LIMITS, lease: float = LEASE, *, log: bool = False,
+        limits: Limits = LIMITS, lease: float = LEASE, *,
+        allows: Sequence[str] = (),
+        allows_peer: Callable[[str, str, str, str], bool] = lambda *_: True, log: bool = False,
     ) -> None:  # fmt: skip
+        self._allows = tuple(allows)
+        self._allows_peer = allows_peer
         self.counts: Counter[str] = Counter()
         self.log: MachineLog | None = [] if log else None
         self._task = task
@@ -130,6 +138,11 @@ class ServerMachine:
         """How many sessions, steps and partitions it holds, for leak checks."""
         known = (*self._sessions.values(), *self._ending.values())
         return sum(1 + len(s.steps) + len(s.partitions) + len(s.asked) for s in known)
+
+    def client_at(self, peer: str) -> str | None:
+        """What the client of a connection is called among the tasks."""
+        session = self._by_peer.get(peer)
+        return None if session is None else client_name(session.number)
 
     def handle(self, event: ServerEvent, now: float) -> list[ServerInstruction]:
         """What is to be done now that ``event`` has happened."""
@@ -162,6 +175,12 @@ class ServerMachine:
         session = self._by_peer.get(peer)
         if session is not None:  # the messages after it would have no place
             self._end(session, error)
+
+    def _refused(self, peer: str) -> None:
+        session = self._by_peer.get(peer)
+        if session is not None:
+            self._count("a client whose key was revoked")
+            self._end(session, self._failure("the key of this client was revoked"))
 
     def _closed(self, peer: str) -> None:
         session = self._by_peer.get(peer)
@@ -219,7 +238,7 @@ class ServerMachine:
         self._sessions[session.number] = self._by_peer[peer] = session
         answer = Welcome(
             session.next_number(), self._versions, self._task, self._incarnation, self._devices,
-            self._lease,
+            self._lease, self._allows,
         )  # fmt: skip
         self._out.append(("send", peer, answer, []))
 
@@ -307,13 +326,18 @@ class ServerMachine:
     # --- what clients ask for ---
 
     def _peers_told(self, session: Session, message: Peers, frames: list[Frame]) -> None:
-        for task, (address, incarnation) in message.tasks.items():
+        for task, (address, incarnation, key) in message.tasks.items():
             known = self._peers.get(task, -1)
-            if task != self._task and incarnation > known:
+            if is_client(task) and task != client_name(session.number):
+                self._count("a client that told of another one")
+            elif task != self._task and incarnation > known:
+                if not self._allows_peer(session.peer, task, address, key):
+                    self._count("a task that is not on the list")
+                    continue
                 if known >= 0:
                     self._out.append(("lost", task, known))
                 self._peers[task] = incarnation
-                self._out.append(("connect", task, address, incarnation))
+                self._out.append(("connect", task, address, incarnation, key))
         self._answer(session, message.number)
 
     def _ask(self, session: Session, message: Any, frames: list[Frame]) -> None:
@@ -411,6 +435,7 @@ _HANDLERS: Final[dict[str, Callable[..., None]]] = {
     "message": ServerMachine._message,
     "malformed": ServerMachine._malformed,
     "closed": ServerMachine._closed,
+    "refused": ServerMachine._refused,
     "did": ServerMachine._did,
     "tick": ServerMachine._tick,
 }

@@ -10,14 +10,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final, Protocol, final
 
 from eagerflow.cluster.machines.client import ClientMachine, StepPart
-from eagerflow.cluster.processes.sockets import ClientSockets, Received, address
+from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.processes.keys import Credentials
+from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
+from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.processes.work import failure_of
-from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
@@ -48,6 +49,13 @@ _BATCH: Final = 2_000
 _LEFT: Final = 500
 #: seconds in which a step that is aborted ends everywhere
 _ABORTED: Final = 2.0
+
+
+_NOT_LET_IN: Final = ErrorHead(
+    "AuthenticationError", "it did not let this client in",
+    expected="a key that is on its list, and the key that the connection file has for it",
+    hint="eagerflow keys says which are; a file of before they were made anew is of no use",
+)  # fmt: skip
 
 
 class Answered(Protocol):
@@ -122,9 +130,11 @@ class Connections:
     """All connections of a client.
 
     Args:
-        folder: where the tasks listen.
+        doors: where the tasks listen, by their names; it may change.
+        door: gives where this client listens, of the name that it has among the tasks.
         session: a number of its own.
         versions: of this process.
+        credentials: where there are keys.
         limits: on messages.
 
     Attributes:
@@ -132,18 +142,21 @@ class Connections:
         name: of this client, among the tasks.
         partitions: numbers for those that are registered.
         station: brings values of this process to tasks, and theirs here.
+        slabs: shared memory, where tasks are on this host.
         on_lost: told of each task that is lost, in the thread that owns the sockets.
     """
 
     def __init__(
-        self, folder: Path, session: int, versions: Versions, limits: Limits = LIMITS
-    ) -> None:
+        self, doors: Mapping[str, Doors], door: Callable[[str], str], session: int,
+        versions: Versions, credentials: Credentials | None = None, limits: Limits = LIMITS,
+    ) -> None:  # fmt: skip
         self.tasks: dict[str, Welcome] = {}
         self.name: Final = client_name(session)
-        self._folder = folder
+        self._doors = doors
         self._limits = limits
         self._session = session
-        self._sockets: Final = ClientSockets(folder, self.name, limits)
+        self._sockets: Final = ClientSockets(door(self.name), limits, credentials)
+        self.slabs: Final = Slabs(self._sockets.doors, limits, _nobody)
         self._machine = ClientMachine(session, versions, f"session {session}")
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
@@ -183,7 +196,6 @@ class Connections:
                 seconds,
             )
             missing = [task for task in tasks if task not in self.tasks]
-        self._warn()
         for task in list(self._refused):
             raise self._refused.pop(task)
         return missing
@@ -251,7 +263,7 @@ class Connections:
             self.abort(pending, broken_off(LATE))
             pending.wait(_ABORTED)
             raise broken_off(LATE)
-        self._warn()
+        self.warn()
         return pending.results()
 
     def abort(self, pending: Pending, error: EagerflowError) -> None:
@@ -264,7 +276,7 @@ class Connections:
         self._sockets.bell.ring()
         self._thread.join()
 
-    def _warn(self) -> None:
+    def warn(self) -> None:
         """Say in the thread of the user what the other one has heard."""
         while self._warnings:
             warn(self._warnings.popleft(), ClusterWarning)
@@ -311,6 +323,7 @@ class Connections:
                 self._over = True
                 self._changed.notify_all()
             self._sockets.close()
+            self.slabs.close()
             self._inbox.clear()
             self._end_pending()
 
@@ -358,22 +371,25 @@ class Connections:
 
     def _take(self, received: Received) -> None:
         if received.kind != "frames":
-            self._handle((received.kind, received.peer))
+            known = () if received.kind != "refused" else (_NOT_LET_IN,)
+            self._handle((received.kind, received.peer, *known))
             return
         try:
-            message, frames = codec.read(received.frames, self._limits)
+            message, frames = unframed(self.slabs, received.frames, self._limits)
         except EagerflowError as error:
             if received.role != "packet":
                 self._handle(("malformed", received.peer, failure_of(error)))
             return
         if received.role == "packet":
-            self._packet(message, frames)
+            self._packet(received.user, message, frames)
             return
         self._handle(("message", received.peer, message, frames))
 
-    def _packet(self, message: AnyMessage, frames: list[Frame]) -> None:
+    def _packet(self, user: str, message: AnyMessage, frames: list[Frame]) -> None:
         """What a task sends for a step of this process; of others it is dropped."""
         if not isinstance(message, PacketMessage) or message.receiver != PROCESS.incarnation:
+            return
+        if user and user != message.sender:
             return
         known = self.tasks.get(message.sender)
         if known is not None and known.incarnation == message.incarnation:
@@ -388,15 +404,15 @@ class Connections:
             message, frames = write_packet(
                 packet, self.name, PROCESS.incarnation, known.incarnation
             )
-            self._sockets.tasks.send(end, codec.write(message, frames))
+            self._sockets.tasks.send(end, framed(self.slabs, end, message, frames))
 
     def _handle(self, event: tuple[Any, ...]) -> None:
         if event[0] == "connect":
-            self._sockets.connect(event[1], address(self._folder, event[1], "client"))
+            self._sockets.connect(event[1], self._doors[event[1]])
         for kind, *what in self._machine.handle(event, monotonic()):
             if kind == "send":
                 task, message, frames = what
-                self._sockets.send(task, codec.write(message, frames))
+                self._sockets.send(task, framed(self.slabs, task, message, frames))
             elif kind == "done":
                 self._pending.pop(what[0]).done(what[1])
             elif kind == "failed":
@@ -410,7 +426,8 @@ class Connections:
         with self._changed:
             if kind == "joined":
                 self.tasks[task] = what[0]
-                self._sockets.tasks.connect(task, address(self._folder, task, "task"))
+                self._sockets.tasks.connect(task, self._doors[task])
+                self.slabs.connect(task, self._doors[task])
                 self._tell_peers()
             elif kind == "refused":
                 self._refused[task] = read_error(what[0])
@@ -418,6 +435,7 @@ class Connections:
                 self.tasks.pop(task, None)
                 self.station.forget(task)
                 self._sockets.tasks.forget(task)
+                self.slabs.forget(task)
                 self.on_lost(task)
             elif kind == "suspect":
                 self._suspects.add(task)
@@ -430,10 +448,11 @@ class Connections:
     def _tell_peers(self) -> None:
         """Tell all tasks who the others are."""
         known = {
-            task: (address(self._folder, task, "task"), welcome.incarnation)
+            task: (self._doors[task].task, welcome.incarnation, self._doors[task].key)
             for task, welcome in self.tasks.items()
         }
-        known[self.name] = self._sockets.address, PROCESS.incarnation
+        ours = self._sockets.doors
+        known[self.name] = ours.task, PROCESS.incarnation, ours.key
         for task in self.tasks:
             self.ask(task, Peers(0, known))
 
@@ -442,5 +461,5 @@ def _end_of(device: str) -> str:
     return device.rpartition("/")[0]
 
 
-def _nobody(task: str) -> None:
-    """What hears of a loss by default."""
+def _nobody(what: str) -> None:
+    """What hears of losses, and of slabs that are not let in, by default."""

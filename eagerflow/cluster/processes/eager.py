@@ -83,14 +83,17 @@ class SessionWork:
         find: finds resources.
         limits: on what it is told to define.
         release: lets go of a variable.
+        allows: what ops may reach besides values and state.
 
     Attributes:
         values: by handle; the error of what has none.
     """
 
     def __init__(
-        self, task: str, find: Find, limits: Limits, release: Callable[[str], object]
-    ) -> None:
+        self, task: str, find: Find, limits: Limits, release: Callable[[str], object],
+        allows: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self._allows = allows
         self.values: dict[int, Tensor | tuple[Tensor, ...] | ErrorHead] = {}
         self._task = task
         self._find = find
@@ -172,7 +175,7 @@ class SessionWork:
             self.values[action.handle] = _tensor(data)
         elif type(action) is DefineOp:
             try:
-                defined = _Template(*read_op(action, rest, self._find, self._limits))
+                defined = _Template(*read_op(action, rest, self._find, self._limits, self._allows))
             except Exception as error:
                 self._templates[action.template] = write_error(error, self._task)
             else:
@@ -201,7 +204,9 @@ class SessionWork:
             else:
                 template.seconds = 0.5 * (template.seconds + perf_counter() - begin)
                 if not action.count:
-                    values[first] = made if type(made) is tuple else (made,)
+                    several = made if type(made) is tuple else (made,)
+                    if several:  # of what gives nothing nobody asks
+                        values[first] = several
                 elif type(made) is tuple:
                     for i, one in enumerate(made[: action.count]):
                         values[first + i] = one

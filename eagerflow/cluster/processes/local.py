@@ -1,25 +1,150 @@
-"""A task server as a process of this one."""
+"""Task servers as processes of this one."""
 
 from __future__ import annotations
 
 import select
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Final, final
+from typing import Final, Protocol, final
 
+from eagerflow.cluster.processes.doors import Doors, doors_in, file_name
+from eagerflow.cluster.processes.keys import (
+    AllowedKeys,
+    AllowList,
+    Credentials,
+    KeyFolder,
+    client_credentials,
+)
 from eagerflow.cluster.processes.server import STOP
 from eagerflow.errors import TaskLost
 
 #: seconds in which a process ends by itself before it is killed
 _END: Final = 1.0
+#: seconds in which processes have to come up
+START: Final = 60.0
+#: bytes of a log that are shown
+_LOG: Final = 10 << 20
+#: where processes listen that only this host is to reach
+_HERE: Final = "tcp://127.0.0.1:0"
+
+
+class Launcher(Protocol):
+    """Starts and ends the processes of a cluster.
+
+    Attributes:
+        credentials: of the client; None where there are no keys.
+        folder: the directory of the sockets; None of ports.
+        restarts: whether tasks that die are started again.
+    """
+
+    credentials: Credentials | None
+    folder: Path | None
+    restarts: bool
+
+    def door(self, client: str) -> str:
+        """Where a client listens."""
+
+    def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
+        """Start tasks, and wait until they listen.
+
+        Raises:
+            TaskLost: one does not.
+        """
+
+    def end(self, task: str) -> None:
+        """End a task, and wait until it has ended."""
+
+    def pid(self, task: str) -> int | None:
+        """The number of its process, None if that is on another host."""
+
+    def log(self, task: str) -> str:
+        """What its process has told, at most the last 10 MB."""
+
+    def close(self) -> None:
+        """End all, and leave nothing."""
+
+
+@final
+class LocalLauncher:
+    """Starts processes of this host, which end with this one.
+
+    Args:
+        transport: ``"ipc"``, ``"tcp"`` or ``"plain tcp"``.
+        options: more options of ``eagerflow serve``.
+    """
+
+    restarts = False
+
+    def __init__(self, transport: str, options: Sequence[str] = ()) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="eagerflow-"))
+        self._transport = transport
+        self._options = list(options)
+        self._processes: dict[str, TaskProcess] = {}
+        self.folder = self._folder if transport == "ipc" else None
+        self.credentials: Credentials | None = None
+        self._keys: KeyFolder | None = None
+        if transport == "tcp":
+            self._keys = KeyFolder(self._folder / "keys")
+            path = self._keys.add_client("notebook")
+            keys = client_credentials(path)[0].keys
+            self.credentials = Credentials(keys, AllowedKeys(AllowList()))
+
+    def door(self, client: str) -> str:
+        return doors_in(self._folder, client).task if self.folder is not None else _HERE
+
+    def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
+        for task in tasks:
+            self._processes[task] = TaskProcess(task, self._folder, self._command(task))
+        until = monotonic() + START
+        return {task: self._processes[task].wait_until_ready(until) for task in tasks}
+
+    def _command(self, task: str) -> list[str]:
+        if self._transport == "ipc":
+            return [*self._options, "--folder", str(self._folder)]
+        if self._keys is None:
+            return [*self._options, "--listen", _HERE, "--plain-tcp"]
+        doors = self._keys.add_task(task, _HERE)
+        assert self.credentials is not None
+        self.credentials.allowed.add_task(task, doors)
+        return [*self._options, "--listen", _HERE, "--keys", str(self._keys.path)]
+
+    def end(self, task: str) -> None:
+        process = self._processes.pop(task, None)
+        if process is not None:
+            process.end()
+
+    def pid(self, task: str) -> int | None:
+        process = self._processes.get(task)
+        return None if process is None else process.pid
+
+    def log(self, task: str) -> str:
+        return read_log(log_of(self._folder, task))
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.ask_to_end()
+        for process in self._processes.values():
+            process.end()
+        self._processes.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def log_of(folder: Path, task: str) -> Path:
     """Where the process of a task writes what it tells."""
-    return folder / f"{task.replace(':', '-')}.log"
+    return folder / f"{file_name(task)}.log"
+
+
+def read_log(path: Path) -> str:
+    """The last 10 MB of a log."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LOG))
+        return file.read().decode(errors="replace")
 
 
 @final
@@ -28,14 +153,15 @@ class TaskProcess:
 
     Args:
         task: its name.
-        folder: where it listens.
+        folder: of its log.
+        options: where it listens, and what it allows.
     """
 
-    def __init__(self, task: str, folder: Path) -> None:
+    def __init__(self, task: str, folder: Path, options: Sequence[str]) -> None:
         self.task = task
         command = [
-            sys.executable, "-m", "eagerflow", "serve", "--task", task, "--folder", str(folder),
-            "--with-parent",
+            sys.executable, "-m", "eagerflow", "serve", "--task", task, *options,
+            "--with-parent", str(folder),
         ]  # fmt: skip
         with log_of(folder, task).open("ab") as log:
             self._process = subprocess.Popen(
@@ -48,21 +174,23 @@ class TaskProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_until_ready(self, until: float) -> None:
-        """Wait until it listens.
+    def wait_until_ready(self, until: float) -> Doors:
+        """Wait until it listens; gives where.
 
         Raises:
             TaskLost: it does not.
         """
         assert self._process.stdout is not None
         ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, until - monotonic()))
-        if not ready or not self._process.stdout.readline():
+        told = self._process.stdout.readline().decode().split() if ready else []
+        if not told:
             self.end()
             raise TaskLost(
                 f"{self.task} has not come up",
                 given=f"its process ended with {self._process.returncode}",
                 hint=f"it says: {self._log.read_text(errors='replace')[-2000:]}",
             )
+        return Doors(*told[1:])
 
     def ask_to_end(self) -> None:
         """Let it end; `end` waits for that."""

@@ -19,10 +19,12 @@ from time import monotonic
 from typing import Any, Final, final
 
 from eagerflow.cluster.machines.server import ServerMachine
-from eagerflow.cluster.processes.sockets import Received, ServerSockets, check_folder
+from eagerflow.cluster.processes.doors import Doors, check_folder, is_address, is_within
+from eagerflow.cluster.processes.keys import CLIENT, Credentials
+from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
+from eagerflow.cluster.processes.sockets import Received, ServerSockets
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.processes.work import TaskWork, failure_of
-from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     STEPS,
@@ -30,10 +32,11 @@ from eagerflow.cluster.protocol.messages import (
     Failed,
     PacketMessage,
     Welcome,
+    is_client,
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame
-from eagerflow.errors import EagerflowError
+from eagerflow.errors import AuthenticationError, EagerflowError
 from eagerflow.hardware import devices
 from eagerflow.hardware.registry import name_device
 from eagerflow.resources.containers import PROCESS
@@ -44,6 +47,8 @@ from eagerflow.runtime.rendezvous.station import Station
 STOP: Final = b"."
 #: of a log, how many a process writes
 _LINES: Final = 100_000
+#: seconds in which a key that was revoked is noticed
+_LOOK: Final = 1.0
 
 
 @final
@@ -79,46 +84,72 @@ class TaskServer:
 
     Args:
         task: its name, such as ``"ps:0"``.
-        folder: a directory for this user alone, where it listens.
+        doors: where it listens.
         version: of eagerflow.
+        credentials: its keys and those that it lets in; needed on ports, unless ``plain``.
+        plain: whether everybody is let in who reaches its ports, and nothing is encrypted.
+        files: a directory in which ops may read and write files; None: nowhere.
         limits: on messages.
+
+    Attributes:
+        doors: where it listens, with the ports that it has got.
+
+    Raises:
+        AuthenticationError: others could come in.
     """
 
-    def __init__(self, task: str, folder: Path, version: str, limits: Limits = LIMITS) -> None:
-        check_folder(folder)
+    def __init__(
+        self, task: str, doors: Doors, version: str, credentials: Credentials | None = None, *,
+        plain: bool = False, files: Path | None = None, limits: Limits = LIMITS,
+    ) -> None:  # fmt: skip
+        self._folder = _folder_of(doors)
+        if self._folder is not None:
+            check_folder(self._folder)
+        elif credentials is None and not plain:
+            raise AuthenticationError(
+                f"{task} has no keys, so whoever reaches {doors.client} could use it",
+                hint="eagerflow keys makes some",
+            )
         PROCESS.begin(task)
         self._task = task
-        self._folder = folder
         self._limits = limits
-        self._sockets: Final = ServerSockets(folder, task, limits)
+        self._lines = 0
+        self._credentials = credentials
+        self._users: dict[str, str] = {}
+        self._clients: dict[str, str] = {}
+        self._sockets: Final = ServerSockets(doors, limits, credentials, self._log)
+        self.doors: Final = self._sockets.doors
+        self._slabs: Final = Slabs(self.doors, limits, self._log)
         self._machine = ServerMachine(
-            task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits
-        )
+            task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
+            allows=() if files is None else ("files",), allows_peer=self._allows_peer,
+        )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
         for device in devices("cpu"):
             name_device(f"{task}/{device}", device)
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
-        self._work = TaskWork(task, self._station, self._did, self._jobs, limits)
+        self._work = TaskWork(task, self._station, self._did, self._jobs, limits, files)
         self._packets: list[tuple[str, Packet]] = []
         self._peers: dict[str, int] = {}
         self._wake = float("inf")
         self._over = False
-        self._lines = 0
         self._follow: dict[str, Callable[..., object]] = {
             "send": self._send, "do": self._work.do, "packet": self._packet,
             "wake": self._wake_at, "connect": self._connect, "lost": self._forget,
             "abort": self._work.abort, "free": self._free, "release": self._work.release,
             "count": self._count,
         }  # fmt: skip
-        self._log(f"{task} listens in {folder}, process {os.getpid()}")
+        safe = "" if not plain else ", to everybody"
+        self._log(f"{task} listens at {self.doors.client}{safe}, process {os.getpid()}")
 
-    def serve(self, parent: int | None = None) -> None:
+    def serve(self, parent: int | None = None, left: Path | None = None) -> None:
         """Serve until `stop`.
 
         Args:
             parent: a descriptor by which the process that started this one says `STOP`. Its end is
-                that of the other process, which had made the directory: that goes as well.
+                that of the other process.
+            left: a directory of that process, which goes if it has ended without a word.
         """
         if parent is not None:
             self._sockets.watch(parent)
@@ -126,18 +157,23 @@ class TaskServer:
         self._jobs.owner = get_ident()
         try:
             while not self._over:
+                if self._credentials is not None:
+                    wake = min(wake, monotonic() + _LOOK)
                 self._sockets.wait(wake)
                 for received in self._sockets.receive():
+                    self._take(received)
+                for received in self._sockets.revoked():
                     self._take(received)
                 if self._wake <= monotonic():
                     self._handle(("tick",))
                 wake = min(self._settle(), self._wake)
                 if parent is not None and self._sockets.has_something(parent):
-                    if os.read(parent, 1) != STOP:
-                        shutil.rmtree(self._folder, ignore_errors=True)
+                    if os.read(parent, 1) != STOP and left is not None:
+                        shutil.rmtree(left, ignore_errors=True)
                     return
         finally:
             self._sockets.close()
+            self._slabs.close()
 
     def _settle(self) -> float:
         """Do what there is to do, one thing leading to another; gives when the station wakes."""
@@ -170,14 +206,20 @@ class TaskServer:
     # --- what comes ---
 
     def _take(self, received: Received) -> None:
-        if received.kind == "closed":
-            self._handle(("closed", received.peer))
+        if received.kind != "frames":
+            self._handle((received.kind, received.peer))
+            self._users.pop(received.peer, None)
             return
         try:
-            message, frames = codec.read(received.frames, self._limits)
+            message, frames = unframed(self._slabs, received.frames, self._limits)
         except EagerflowError as error:
             self._handle(("malformed", received.peer, failure_of(error)))
             return
+        if self._credentials is not None:
+            self._users[received.peer] = received.user
+            if type(message) is PacketMessage and not self._may_send(received.user, message.sender):
+                self._count("a packet that says that it is another task's")
+                return
         self._handle(("message", received.peer, received.role, message, frames))
 
     def _log(self, text: str) -> None:
@@ -198,18 +240,41 @@ class TaskServer:
             self._log(f"a session begins, by connection {peer}")
         elif type(message) is Failed and not message.error.op:
             self._log(f"told {peer}: {message.error.kind}: {message.error.wrong}")
-        self._sockets.send(peer, codec.write(message, frames))
+        name = self._machine.client_at(peer) if frames else None
+        self._sockets.send(peer, framed(self._slabs, name, message, frames))
 
     def _wake_at(self, time: float) -> None:
         self._wake = time
 
-    def _connect(self, task: str, where: str, incarnation: int) -> None:
+    def _allows_peer(self, peer: str, task: str, where: str, key: str) -> bool:
+        """Whether a client may say that a task listens there: a server connects nowhere else."""
+        if self._folder is not None:
+            return is_within(where, self._folder) and not key
+        if not is_address(where):
+            return False
+        if self._credentials is None:
+            return True
+        user = self._users.get(peer, "")
+        allowed = self._credentials.allowed.allows_peer(task, Doors("", where, key), user)
+        if allowed and is_client(task):
+            self._clients[task] = user
+        return allowed
+
+    def _may_send(self, user: str, sender: str) -> bool:
+        """Whether one who was let in may send packets under a name."""
+        return (self._clients.get(sender) if user.startswith(CLIENT) else sender) == user
+
+    def _connect(self, task: str, where: str, incarnation: int, key: str) -> None:
         self._peers[task] = incarnation
-        self._sockets.tasks.connect(task, where)
+        doors = Doors("", where, key)
+        self._sockets.tasks.connect(task, doors)
+        self._slabs.connect(task, doors)
 
     def _forget(self, task: str, incarnation: int) -> None:
         self._station.forget(task)
         self._sockets.tasks.forget(task)
+        self._slabs.forget(task)
+        self._clients.pop(task, None)
 
     def _free(self, session: int) -> None:
         self._log(f"session {session} is over")
@@ -236,4 +301,11 @@ class TaskServer:
         message, frames = write_packet(
             packet, self._task, PROCESS.incarnation, self._peers.get(end, 0)
         )  # fmt: skip
-        self._sockets.tasks.send(end, codec.write(message, frames))
+        self._sockets.tasks.send(end, framed(self._slabs, end, message, frames))
+
+
+def _folder_of(doors: Doors) -> Path | None:
+    """The directory of sockets that are files; None of ports."""
+    if not doors.client.startswith("ipc://"):
+        return None
+    return Path(doors.client.removeprefix("ipc://")).parent

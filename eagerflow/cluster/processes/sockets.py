@@ -1,15 +1,14 @@
 """Sockets of servers and clients. Each is owned by one thread, which alone may call its methods.
 
 A server has two addresses, one for clients and one for other tasks, so that who speaks to it is
-known by where. They are files of a directory that only its user may enter.
+known by where. They are files of a directory that only its user may enter, or ports; then every
+connection is encrypted, and lets in those who are on a list.
 """
 
 from __future__ import annotations
 
-import os
 import socket
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -19,15 +18,20 @@ from typing import Any, Final, NamedTuple, final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
+from eagerflow.cluster.processes.authentication import Authenticator
+from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.values import Frame
-from eagerflow.errors import AuthenticationError
+from eagerflow.errors import ResourceError
 
 #: milliseconds: how often a process asks another whether it is there, when it is suspected to be
 #: stopped, and when it is given up
 _HEARTBEAT: Final = 500
 _SUSPECTED: Final = 2_000
 _SILENCE: Final = 10_000
+#: milliseconds in which a connection has to prove its key
+_GREETING: Final = 10_000
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
 #: how many messages from one socket are taken before the others have their share
@@ -36,51 +40,34 @@ _SHARE: Final = 100
 _EVENTS: Final = int(zmq.EVENTS)
 _READABLE: Final = int(zmq.POLLIN)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
+_REFUSED: Final = int(
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
+#: the user of connections that are not on the list any more; a name of nobody
+_REVOKED: Final = "\0"
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
-def address(folder: Path, task: str, role: str) -> str:
-    """Where a task listens to those of a role, ``"client"`` or ``"task"``."""
-    return f"ipc://{folder}/{task.replace(':', '-')}.{role}"
-
-
-def tasks_in(folder: Path) -> list[str]:
-    """The tasks that listen in a directory."""
-    names = [path.name.removesuffix(".client") for path in folder.glob("*-*.client")]
-    return sorted(":".join(name.rsplit("-", 1)) for name in names)
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a directory that others than this user may enter.
-
-    Raises:
-        AuthenticationError: they may, or it is another one's.
-    """
-    status = folder.stat()
-    mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid != os.getuid() or mode & 0o077 or folder.is_symlink():
-        raise AuthenticationError(
-            f"{folder} is not for this user alone",
-            given=f"mode {mode:o}, of user {status.st_uid}",
-            expected="mode 700, of this user",
-        )
-
-
+@final
 class Received(NamedTuple):
     """Something that has come.
 
     Attributes:
-        kind: ``"frames"``, ``"closed"``, ``"silent"`` or ``"heard"``.
+        kind: ``"frames"``, ``"closed"``, ``"refused"``, ``"silent"`` or ``"heard"``.
         peer: from whom: a connection of a server, a task of a client.
         role: of whom.
         frames: what.
+        user: who that is by its key; empty without keys.
     """
 
     kind: str
     peer: str
     role: str
     frames: list[Frame]
+    user: str = ""
 
 
 @final
@@ -109,15 +96,56 @@ class Bell:
         self._theirs.close()
 
 
-def _socket(context: Any, kind: int, limits: Limits) -> Any:
+def _socket(
+    context: Any, kind: int, limits: Limits, credentials: Credentials | None = None, *,
+    domain: Domain | None = None, server: str = "",
+) -> Any:  # fmt: skip
+    """A socket.
+
+    Args:
+        context: that it belongs to.
+        kind: of ZeroMQ.
+        limits: on messages.
+        credentials: of this process, where there are keys.
+        domain: which door it is.
+        server: the public key of the process that it connects to.
+    """
     socket = context.socket(kind)
+    if credentials is not None:
+        socket.curve_publickey = credentials.keys.public.encode()
+        socket.curve_secretkey = credentials.keys.secret.encode()
+        socket.handshake_ivl = _GREETING
+        if domain is None:
+            socket.curve_serverkey = server.encode()
+        else:
+            socket.curve_server = 1
+            socket.zap_domain = domain.encode()
+            socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
     socket.linger = 0
     socket.sndhwm = socket.rcvhwm = 10_000
-    socket.maxmsgsize = max(limits.frame, limits.header)
+    socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
     socket.heartbeat_ivl = _HEARTBEAT
     socket.heartbeat_timeout = _SILENCE
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
+
+
+def _bind(socket: Any, address: str) -> str:
+    """Listen; gives the address with the port that was free."""
+    try:
+        socket.bind(address)
+    except zmq.ZMQError as error:
+        raise ResourceError(f"nobody can listen at {address}: {error.strerror}") from None
+    return str(socket.last_endpoint.decode().rstrip("\0"))
+
+
+def _unbind(address: str) -> None:
+    if address.startswith("ipc://"):
+        Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+def _untold(text: str) -> None:
+    """Hears of connections at the door of a client, which has no log."""
 
 
 def _send(socket: Any, frames: Sequence[Frame]) -> None:
@@ -138,11 +166,9 @@ class _Port:
         monitor: tells when a connection is gone.
     """
 
-    def __init__(
-        self, context: Any, kind: int, limits: Limits, events: int = zmq.EVENT_DISCONNECTED
-    ) -> None:
-        self.socket = _socket(context, kind, limits)
-        self.monitor = self.socket.get_monitor_socket(events)
+    def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
+        self.socket = socket
+        self.monitor = socket.get_monitor_socket(events)
 
     def told(self) -> Iterator[int]:
         """What has happened to connections."""
@@ -168,18 +194,37 @@ class _Port:
 
 
 class AbstractSockets:
-    """Sockets of one owner, and its bell."""
+    """Sockets of one owner, and its bell.
 
-    def __init__(self, limits: Limits) -> None:
+    Args:
+        limits: on messages.
+        credentials: where there are keys.
+        log: told of connections that are not let in.
+    """
+
+    def __init__(
+        self, limits: Limits, credentials: Credentials | None, log: Callable[[str], object]
+    ) -> None:
         self.bell: Final = Bell()
         self._limits = limits
+        self._credentials = credentials
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._poller.register(self.bell, zmq.POLLIN)
         self._ready: set[Any] = set()  # what has something, as of the last `wait`
+        self._authenticator: Authenticator | None = None
+        if credentials is not None:
+            self._authenticator = Authenticator(self._context, credentials.allowed, log)
+            self._poller.register(self._authenticator.socket, zmq.POLLIN)
 
-    def _port(self, kind: int, events: int = zmq.EVENT_DISCONNECTED) -> _Port:
-        port = _Port(self._context, kind, self._limits, events)
+    def _port(
+        self, kind: int, events: int = zmq.EVENT_DISCONNECTED, *, domain: Domain | None = None,
+        server: str = "",
+    ) -> _Port:  # fmt: skip
+        socket = _socket(
+            self._context, kind, self._limits, self._credentials, domain=domain, server=server
+        )
+        port = _Port(socket, events)
         self._poller.register(port.socket, zmq.POLLIN)
         self._poller.register(port.monitor, zmq.POLLIN)
         return port
@@ -196,25 +241,35 @@ class AbstractSockets:
         self._ready = {one for one, _ in ready}
         if self.bell.fileno() in self._ready:
             self.bell.silence()
+        if self._authenticator is not None and self._authenticator.socket in self._ready:
+            self._authenticator.answer()
+
+    def _end(self) -> None:
+        """Close what all have, when the rest is closed."""
+        if self._authenticator is not None:
+            self._authenticator.close()
+        self.bell.close()
+        self._context.term()
 
 
 @final
 class _Outgoing:
     """Sockets by which tasks are sent to; nothing comes back this way."""
 
-    def __init__(self, context: Any, limits: Limits) -> None:
+    def __init__(self, context: Any, limits: Limits, credentials: Credentials | None) -> None:
         self._context = context
         self._limits = limits
+        self._credentials = credentials
         self._sockets: dict[str, Any] = {}
-        self._addresses: dict[str, str] = {}
+        self._doors: dict[str, Doors] = {}
 
-    def connect(self, task: str, where: str) -> None:
+    def connect(self, task: str, doors: Doors) -> None:
         """Make it possible to send; the connection is made when it is needed."""
         self.forget(task)
-        self._addresses[task] = where
+        self._doors[task] = doors
 
     def forget(self, task: str) -> None:
-        self._addresses.pop(task, None)
+        self._doors.pop(task, None)
         socket = self._sockets.pop(task, None)
         if socket is not None:
             socket.close()
@@ -222,10 +277,13 @@ class _Outgoing:
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         """Send a message; what cannot go is sent again by the channel."""
         socket = self._sockets.get(task)
-        if socket is None and task in self._addresses:
+        if socket is None and task in self._doors:
             # who restarts the task tells its new address
-            socket = self._sockets[task] = _socket(self._context, zmq.DEALER, self._limits)
-            socket.connect(self._addresses[task])
+            doors = self._doors[task]
+            socket = self._sockets[task] = _socket(
+                self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
+            )
+            socket.connect(doors.task)
         if socket is not None:
             _send(socket, frames)
 
@@ -239,21 +297,33 @@ class ServerSockets(AbstractSockets):
     """Those of a task server.
 
     Args:
-        folder: where it listens.
-        task: its name.
+        doors: where it listens.
         limits: on messages.
+        credentials: where there are keys.
+        log: told of connections that are not let in.
+
+    Attributes:
+        doors: where it listens, with the ports that it has got.
     """
 
-    def __init__(self, folder: Path, task: str, limits: Limits) -> None:
-        super().__init__(limits)
-        self._folder = folder
-        self._task = task
-        self._ports = {role: self._port(zmq.ROUTER) for role in ("client", "task")}
-        for role, port in self._ports.items():
-            port.socket.bind(address(folder, task, role))
-        self.tasks: Final = _Outgoing(self._context, limits)
+    def __init__(
+        self, doors: Doors, limits: Limits, credentials: Credentials | None,
+        log: Callable[[str], object],
+    ) -> None:  # fmt: skip
+        super().__init__(limits, credentials, log)
+        domains: tuple[Domain, Domain] = "client", "task"
+        self._ports: dict[str, _Port] = {
+            role: self._port(zmq.ROUTER, domain=role) for role in domains
+        }
+        self.doors: Final = Doors(
+            _bind(self._ports["client"].socket, doors.client),
+            _bind(self._ports["task"].socket, doors.task),
+            "" if credentials is None else credentials.keys.public,
+        )
+        self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._by_descriptor: dict[tuple[str, int], str] = {}
         self._roles: dict[str, str] = {}
+        self._users: dict[str, str] = {}
 
     def watch(self, descriptor: int) -> None:
         """Wake at the end of a file as well."""
@@ -279,14 +349,29 @@ class ServerSockets(AbstractSockets):
                     yield from self._gone(role, port)
                     self._roles[peer] = role
                     self._by_descriptor[role, who.get(zmq.SRCFD)] = peer
-                yield Received("frames", peer, role, [frame.buffer for frame in frames])
+                    if self._credentials is not None:
+                        self._users[peer] = str(who.get("User-Id"))
+                user = self._users.get(peer, "")
+                if user == _REVOKED:
+                    continue
+                yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
     def _gone(self, role: str, port: _Port) -> Iterator[Received]:
         for descriptor in port.closed():
             peer = self._by_descriptor.pop((role, descriptor), None)
             if peer is not None:
                 del self._roles[peer]
+                self._users.pop(peer, None)
                 yield Received("closed", peer, role, [])
+
+    def revoked(self) -> Iterator[Received]:
+        """The connections of those who are no longer on the list; nothing of them is taken."""
+        if self._credentials is None or not self._credentials.allowed.refresh():
+            return
+        for peer, user in self._users.items():
+            if user != _REVOKED and not self._credentials.allowed.knows(user):
+                self._users[peer] = _REVOKED
+                yield Received("refused", peer, self._roles[peer], [], user)
 
     def send(self, peer: str, frames: Sequence[Frame]) -> None:
         """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
@@ -298,10 +383,9 @@ class ServerSockets(AbstractSockets):
         for port in self._ports.values():
             port.close()
         self.tasks.close()
-        self.bell.close()
-        self._context.term()
-        for role in self._ports:
-            Path(address(self._folder, self._task, role).removeprefix("ipc://")).unlink(True)
+        self._end()
+        _unbind(self.doors.client)
+        _unbind(self.doors.task)
 
 
 @final
@@ -312,30 +396,35 @@ class ClientSockets(AbstractSockets):
     whether the process answers. That is done by ZeroMQ's own thread, whatever Python does there.
 
     Args:
-        folder: where it listens.
-        name: its own, among the tasks.
+        door: where tasks bring what they send to it.
         limits: on messages.
+        credentials: where there are keys.
+
+    Attributes:
+        doors: where it listens, with the port that it has got.
     """
 
-    def __init__(self, folder: Path, name: str, limits: Limits) -> None:
-        super().__init__(limits)
+    def __init__(self, door: str, limits: Limits, credentials: Credentials | None) -> None:
+        super().__init__(limits, credentials, _untold)
         self._tasks: dict[str, _Port] = {}
         self._probes: dict[str, _Port] = {}
-        self.tasks: Final = _Outgoing(self._context, limits)
-        self.address: Final = address(folder, name, "task")
-        self._door = self._port(zmq.ROUTER)
-        self._door.socket.bind(self.address)
+        self.tasks: Final = _Outgoing(self._context, limits, credentials)
+        self._door = self._port(zmq.ROUTER, domain="task")
+        key = "" if credentials is None else credentials.keys.public
+        self.doors: Final = Doors("", _bind(self._door.socket, door), key)
 
-    def connect(self, task: str, where: str) -> None:
+    def connect(self, task: str, doors: Doors) -> None:
         self.disconnect(task)
-        port = self._tasks[task] = self._port(zmq.DEALER)
-        port.socket.connect(where)
+        port = self._tasks[task] = self._port(
+            zmq.DEALER, zmq.EVENT_DISCONNECTED | _REFUSED, server=doors.key
+        )
+        port.socket.connect(doors.client)
         probe = self._probes[task] = self._port(
-            zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+            zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
         probe.socket.heartbeat_timeout = _SUSPECTED
         probe.socket.reconnect_ivl = _HEARTBEAT
-        probe.socket.connect(where)
+        probe.socket.connect(doors.client)
 
     def disconnect(self, task: str) -> None:
         probe = self._probes.pop(task, None)
@@ -362,8 +451,9 @@ class ClientSockets(AbstractSockets):
                 if self._tasks.get(task) is not port:
                     break
             if port.monitor in self._ready and self._tasks.get(task) is port:
-                for _ in port.closed():
-                    yield Received("closed", task, "task", [])
+                for event in port.told():
+                    kind = "closed" if event == _DISCONNECTED else "refused"
+                    yield Received(kind, task, "task", [])
                     break
 
     def _packets(self) -> Iterator[Received]:
@@ -375,7 +465,8 @@ class ClientSockets(AbstractSockets):
             frames = self._door.take()
             if frames is None:
                 break
-            yield Received("frames", "", "packet", [frame.buffer for frame in frames[1:]])
+            user = "" if self._credentials is None else str(frames[0].get("User-Id"))
+            yield Received("frames", "", "packet", [frame.buffer for frame in frames[1:]], user)
 
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
@@ -387,6 +478,5 @@ class ClientSockets(AbstractSockets):
             self.disconnect(task)
         self._door.close()
         self.tasks.close()
-        self.bell.close()
-        self._context.term()
-        Path(self.address.removeprefix("ipc://")).unlink(True)
+        self._end()
+        _unbind(self.doors.task)

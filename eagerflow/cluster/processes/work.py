@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from time import process_time
 from typing import Any, Final, final
 
@@ -29,6 +30,7 @@ from eagerflow.core.tensor import Tensor, make_tensor
 from eagerflow.errors import EagerflowError, ProtocolError
 from eagerflow.hardware import as_device, memory
 from eagerflow.resources.containers import ResourceContainer
+from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
@@ -54,11 +56,15 @@ class TaskWork:
         did: told of each message that `do` was called with, once.
         here: runs work in the thread that owns the sockets.
         limits: on messages.
+        files: a directory in which ops may read and write files; None: nowhere.
     """
 
     def __init__(
-        self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits
-    ) -> None:
+        self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits,
+        files: Path | None = None,
+    ) -> None:  # fmt: skip
+        self._files = None if files is None else FileSystem(str(files))
+        self._allows = () if files is None else ("files",)
         self._task = task
         self._transport = transport
         self._did = did
@@ -96,7 +102,7 @@ class TaskWork:
         if known is None:
             known = self._sessions[session] = SessionWork(
                 self._task, partial(self._find, session), self._limits,
-                partial(self._drop, session),
+                partial(self._drop, session), self._allows,
             )  # fmt: skip
         return known
 
@@ -137,7 +143,8 @@ class TaskWork:
     def _register(
         self, session: int, message: Register, frames: list[Frame]
     ) -> tuple[Heads, list[Frame]]:
-        graph = read_partition(message, frames, partial(self._find, session), self._limits)
+        find = partial(self._find, session)
+        graph = read_partition(message, frames, find, self._limits, self._allows)
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
         tier = ScheduledTier(graph, routes=routes, transport=self._transport)
         self._partitions[session, message.partition] = tier
@@ -208,6 +215,8 @@ class TaskWork:
         return self._shared.setdefault(name, ResourceContainer(name, owns=True))
 
     def _find(self, session: int, container: str, name: str) -> Any:
+        if (container, name) == FILES.identity[2:]:
+            return self._files
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
 

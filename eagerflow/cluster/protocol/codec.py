@@ -6,16 +6,19 @@ It is all that looks at bytes of others before they are known to be well formed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import AnyMessage
-from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
+from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError
 
+#: bytes of the pieces that this process sends
+CHUNK: Final = LIMITS.chunk
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final[Any] = msgspec.msgpack.Decoder(AnyMessage).decode
 
@@ -33,7 +36,48 @@ def write(message: AnyMessage, frames: Sequence[Frame] = ()) -> list[Frame]:
     >>> codec.read(sent)
     (RunStep(number=3, step=12, partition=1, feeds=(), keep=(), stream=0), [])
     """
+    if any(len(frame) >= CHUNK for frame in frames):
+        frames = [piece for frame in frames for piece in _pieces(frame)]
     return [_encode(message), *frames]
+
+
+def _pieces(frame: Frame) -> Iterator[Frame]:
+    """A frame as it goes over a wire: what is long in pieces, of which the last is shorter."""
+    if len(frame) < CHUNK:
+        yield frame
+        return
+    view = view_of(frame)
+    for start in range(0, len(frame) + 1, CHUNK):
+        yield view[start : start + CHUNK]
+
+
+def _joined(frames: Sequence[Frame], limits: Limits) -> list[Frame]:
+    """The frames of what came in pieces; what was put together is owned by who gets it."""
+    whole: list[Frame] = []
+    pieces: list[Frame] = []
+    size = 0
+    for frame in frames:
+        pieces.append(frame)
+        size += len(frame)
+        if size > limits.frame:
+            raise ProtocolError(
+                "a frame is too large", given=f"{size} bytes", expected=f"at most {limits.frame}"
+            )
+        if len(frame) != limits.chunk:
+            whole.append(frame if len(pieces) == 1 else _owned(pieces, size))
+            pieces, size = [], 0
+    if pieces:
+        raise ProtocolError("the last piece of a frame is missing")
+    return whole
+
+
+def _owned(pieces: Sequence[Frame], size: int) -> Frame:
+    made = np.empty(size, np.uint8)
+    start = 0
+    for piece in pieces:
+        made[start : start + len(piece)] = np.frombuffer(piece, np.uint8)
+        start += len(piece)
+    return made
 
 
 def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, list[Frame]]:
@@ -45,16 +89,47 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
     if not frames:
         raise ProtocolError("an empty message")
     header, *rest = frames
-    if len(header) > limits.header or len(rest) > limits.frames:
+    message = _message(header, len(rest), limits)
+    return message, _joined(rest, limits) if rest else rest
+
+
+def write_in_slab(
+    slab: SlabMessage, message: AnyMessage, frames: Sequence[Frame]
+) -> list[Frame] | None:
+    """A message whose long frames lie in a slab; None if its header is too long for that."""
+    header = _encode(message)
+    return None if len(header) >= CHUNK else [_encode(slab), header, *frames]
+
+
+def read_in_slab(
+    frames: Sequence[Frame], take: Callable[[Sequence[Frame]], list[Frame]],
+    limits: Limits = LIMITS,
+) -> tuple[AnyMessage, list[Frame]]:  # fmt: skip
+    """The message that came with a `SlabMessage`.
+
+    Args:
+        frames: that belong to that.
+        take: gives the frames with those of the slab in their places.
+        limits: on messages.
+
+    Raises:
+        ProtocolError: as of `read`.
+    """
+    if not frames:
+        raise ProtocolError("a slab without a message")
+    header, *rest = frames
+    message = _message(header, len(rest), limits)
+    if type(message) is SlabMessage:
+        raise ProtocolError("a slab within a slab")
+    return message, take(rest)
+
+
+def _message(header: Frame, count: int, limits: Limits) -> AnyMessage:
+    if len(header) > limits.header or count > limits.frames:
         raise ProtocolError(
             "a message is too large",
-            given=f"a header of {len(header)} bytes and {len(rest)} frames",
+            given=f"a header of {len(header)} bytes and {count} frames",
             expected=f"at most {limits.header} bytes and {limits.frames} frames",
-        )
-    longest = max(map(len, rest), default=0)
-    if longest > limits.frame:
-        raise ProtocolError(
-            "a frame is too large", given=f"{longest} bytes", expected=f"at most {limits.frame}"
         )
     try:
         message: AnyMessage = _decode(header)
@@ -62,7 +137,7 @@ def read(frames: Sequence[Frame], limits: Limits = LIMITS) -> tuple[AnyMessage, 
         raise ProtocolError(
             f"a message is malformed: {error}", expected="a message of the protocol"
         ) from None
-    return message, rest
+    return message
 
 
 def all_taken(frames: Iterator[Frame]) -> None:

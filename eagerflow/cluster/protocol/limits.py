@@ -12,9 +12,10 @@ class Limits:
     """What a process takes from another one. What is larger is refused before it is read.
 
     Attributes:
-        header: bytes of a header.
-        frames: how many frames a message has besides.
-        frame: bytes of one.
+        header: bytes of a header, and of what else goes over a wire in one piece.
+        chunk: bytes of the pieces that larger frames go in.
+        frames: how many frames a message has besides, pieces counted.
+        frame: bytes of one that was put together.
         text: bytes of the text of a graph.
         nodes: of a graph, those of subgraphs included.
         partitions: that a session may register.
@@ -23,7 +24,8 @@ class Limits:
         unknown: how many messages of no session are answered; the others are dropped.
     """
 
-    header: int = 64 << 20
+    header: int = 16 << 20
+    chunk: int = 4 << 20
     frames: int = 100_000
     frame: int = 4 << 30
     text: int = 256 << 20

@@ -16,7 +16,7 @@ from typing import Annotated, Final, Literal, final
 from msgspec import Meta, Struct
 
 #: of the messages here; another one is refused when a connection begins
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 #: of the text form of graphs
 GRAPH_TEXT: Final = 2
 
@@ -52,6 +52,9 @@ def step_number(session: int, count: int) -> int:
     return session * STEPS + count
 
 
+_CLIENT: Final = "client-"
+
+
 def client_name(session: int) -> str:
     """What a client is called among the tasks that send to it.
 
@@ -59,7 +62,12 @@ def client_name(session: int) -> str:
     >>> client_name(77)
     'client-77'
     """
-    return f"client-{session}"
+    return f"{_CLIENT}{session}"
+
+
+def is_client(name: str) -> bool:
+    """Whether this is what a client is called among the tasks."""
+    return name.startswith(_CLIENT)
 
 
 # --- values ----------------------------------------------------------------------------------
@@ -236,10 +244,11 @@ class Peers(AbstractMessage, tag="peers", frozen=True):
     """Who the other tasks are.
 
     Attributes:
-        tasks: for each its address, and the incarnation of its process.
+        tasks: for each where it listens to tasks, the incarnation of its process, and its public
+            key, which is empty where there are none.
     """
 
-    tasks: Annotated[dict[Word, tuple[Word, Serial]], Meta(max_length=10_000)]
+    tasks: Annotated[dict[Word, tuple[Word, Serial, Word]], Meta(max_length=10_000)]
 
 
 @final
@@ -432,6 +441,7 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
         incarnation: of its process.
         devices: that it has.
         lease: after how many seconds without a message a session is over.
+        allows: what ops may reach besides values and state, such as ``files``.
     """
 
     versions: Versions
@@ -439,6 +449,7 @@ class Welcome(AbstractMessage, tag="welcome", frozen=True):
     incarnation: Serial
     devices: Annotated[tuple[Word, ...], Meta(max_length=10_000)]
     lease: Annotated[float, Meta(gt=0, le=1e6)]
+    allows: Annotated[tuple[Word, ...], Meta(max_length=10_000)] = ()
 
 
 @final
@@ -534,6 +545,29 @@ class PacketMessage(AbstractMessage, tag="packet", frozen=True):
     urgent_upto: Serial
 
 
+# --- shared memory -----------------------------------------------------------------------------
+
+
+@final
+class SlabMessage(AbstractMessage, tag="slab", frozen=True):
+    """Another message, whose long frames lie in a slab. Frames: its header and its other frames.
+
+    Its own number is 0.
+
+    Attributes:
+        token: of the process that has made the slab, hexadecimal.
+        slab: the number of the slab there.
+        size: bytes of the slab.
+        places: for each long frame which one it is, where it begins in the slab, and its bytes. In
+            the message it is empty.
+    """
+
+    token: Word
+    slab: Serial
+    size: Size
+    places: Annotated[tuple[tuple[Serial, Size, Size], ...], Meta(max_length=100_000)]
+
+
 Request = (
     Hello
     | Peers
@@ -549,4 +583,4 @@ Request = (
     | Goodbye
 )
 Answer = Welcome | Done | Failed
-AnyMessage = Request | Answer | PacketMessage
+AnyMessage = Request | Answer | PacketMessage | SlabMessage

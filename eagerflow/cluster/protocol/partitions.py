@@ -2,14 +2,14 @@
 
 A graph from another process is read by the parser and checked node by node before it is kept. It
 names ops that this process has, and resources that its containers have; nothing in it is run, or
-looked up as an attribute. Ops that reach files, processes or Python are refused, by a list of what
-is allowed: resources of these kinds, and ops without a resource that have no effect.
+looked up as an attribute. Ops that reach files or Python are refused, by the fact that their
+records state, unless this process was told to allow it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from eagerflow.cluster.protocol.codec import all_taken
 from eagerflow.cluster.protocol.limits import LIMITS, Limits
@@ -26,19 +26,11 @@ from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import as_device
-from eagerflow.resources.accumulator import AccumulatorState
-from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.containers import ResourceName
-from eagerflow.resources.generator import GeneratorState
-from eagerflow.resources.mutex import MutexState
-from eagerflow.resources.queue_state import QueueState
+from eagerflow.resources.files import FileSystem
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import BYTES, as_dtype
 
-#: what a graph of another process may use
-_ALLOWED: Final = (
-    AccumulatorState, BarrierState, GeneratorState, MutexState, QueueState, VariableState,
-)  # fmt: skip
 #: gives the resource of a container and a name; None if there is none
 Find = Callable[[str, str], Any]
 
@@ -110,14 +102,15 @@ def _place(name: str, resource: Any) -> tuple[str, str]:
 
 
 def read_op(
-    message: DefineOp, frames: Iterator[Frame], find: Find, limits: Limits = LIMITS
-) -> tuple[Op, dict[str, Any]]:
+    message: DefineOp, frames: Iterator[Frame], find: Find, limits: Limits = LIMITS,
+    allows: Collection[str] = (),
+) -> tuple[Op, dict[str, Any]]:  # fmt: skip
     """An op and its attributes (see `write_op`); takes its frames from ``frames``.
 
     Raises:
         EagerflowError: as of `read_partition`.
     """
-    graph = _read(message, frames, find, limits)
+    graph = _read(message, frames, find, limits, allows)
     if len(graph.nodes) != 1 or graph.inputs:
         raise GraphError("an eager op is a graph of one node", given=f"{len(graph.nodes)} nodes")
     (node,) = graph.nodes
@@ -128,8 +121,9 @@ def read_op(
 
 
 def read_partition(
-    message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS
-) -> Graph:
+    message: Register, frames: Sequence[Frame], find: Find, limits: Limits = LIMITS,
+    allows: Collection[str] = (),
+) -> Graph:  # fmt: skip
     """The graph of a partition.
 
     Args:
@@ -137,6 +131,7 @@ def read_partition(
         frames: its frames.
         find: finds resources.
         limits: how large it may be.
+        allows: what its ops may reach.
 
     Raises:
         ProtocolError: the frames do not fit the message, or the limits.
@@ -144,7 +139,7 @@ def read_partition(
         GraphError: the text is none of a graph, or of one that may not run here.
     """
     rest = iter(frames)
-    graph = _read(message, rest, find, limits)
+    graph = _read(message, rest, find, limits, allows)
     all_taken(rest)
     for node in graph.nodes:
         for name in ("to", "source"):
@@ -160,8 +155,9 @@ def read_partition(
 
 
 def _read(
-    message: Register | DefineOp, frames: Iterator[Frame], find: Find, limits: Limits
-) -> Graph:
+    message: Register | DefineOp, frames: Iterator[Frame], find: Find, limits: Limits,
+    allows: Collection[str],
+) -> Graph:  # fmt: skip
     first = next(frames, None)
     if first is None or len(first) > limits.text:
         raise ProtocolError(
@@ -179,7 +175,7 @@ def _read(
     }
     try:
         graph = parse_graph(text, resources, arrays)
-        _check_nodes(graph, limits)
+        _check_nodes(graph, limits, allows)
     except RecursionError:
         raise GraphError("a graph is nested too deeply") from None
     return graph
@@ -204,13 +200,13 @@ def _found(container: str, name: str, find: Find) -> Any:
     return resource
 
 
-def _check_nodes(graph: Graph, limits: Limits) -> None:
+def _check_nodes(graph: Graph, limits: Limits, allows: Collection[str]) -> None:
     """Refuse what may not run here."""
     for count, node in enumerate(_nodes(graph), 1):
         if count > limits.nodes:
             raise ProtocolError("a graph is too large", expected=f"at most {limits.nodes} nodes")
         if node.op not in signatures:
-            _check_op(node)
+            _check_op(node, allows)
         for value in _items(node.attrs.values()):
             if isinstance(value, Reference) and value.kind != "device":
                 raise GraphError(
@@ -218,13 +214,25 @@ def _check_nodes(graph: Graph, limits: Limits) -> None:
                 )
 
 
-def is_allowed(op: Op) -> bool:
-    """Whether an op may run for another process: it reaches no files, no processes, no Python."""
-    allowed = op.effect == "pure" if op.resource is None else op.resource in _ALLOWED
-    return allowed and not op.calls_user
+def is_allowed(op: Op, allows: Collection[str] = ()) -> bool:
+    """Whether an op may run for another process.
+
+    Args:
+        op: the op.
+        allows: what it may reach besides values and state, such as ``"files"``.
+    """
+    if op.reaches != "nothing" and (op.reaches == "unknown" or op.reaches not in allows):
+        return False
+    return op.resource is not None or op.effect == "pure"
 
 
-def _check_op(node: Node) -> None:
+def may_be_sent(op: Op, allows: Collection[str]) -> bool:
+    """Whether a client lets a task run it: what it uses is there, and not here."""
+    kinds = (None, VariableState, FileSystem)
+    return is_allowed(op, allows) and op.resource in kinds
+
+
+def _check_op(node: Node, allows: Collection[str]) -> None:
     op = find_op(node.op)
     if op is None:
         raise GraphError(
@@ -232,11 +240,12 @@ def _check_op(node: Node) -> None:
             given=f"&{node.name}",
             hint="both processes need the same eagerflow, and the same packages that add ops",
         )
-    if not is_allowed(op):
+    if not is_allowed(op, allows):
         raise GraphError(
             f"{node.op} may not run in a graph of another process",
             given=f"&{node.name}",
-            expected="ops that reach no files, no processes and no Python",
+            expected="ops that reach " + " or ".join(["nothing but values and state", *allows]),
+            hint="eagerflow serve --allow-files DIR" if op.reaches == "files" else None,
         )
     kind = op.resource
     if kind is not None and not isinstance(node.attrs.get("resource"), kind):

@@ -28,7 +28,15 @@ from eagerflow.hardware import NullArray
 from eagerflow.types import BYTES, DTYPES, DType, as_dtype
 from eagerflow_kernels.lists import ListData
 
-Frame = bytes | memoryview
+#: raw bytes; an array is memory of whoever gets it, which may keep it and write there
+Frame = bytes | memoryview | np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def view_of(frame: Frame) -> memoryview:
+    """The bytes of a frame."""
+    return frame.data if isinstance(frame, np.ndarray) else memoryview(frame)
+
+
 _DTYPES: Final[dict[str, DType]] = {**DTYPES, BYTES.name: BYTES}
 _WORD: Final = 2**63
 _LENGTH: Final = 8  # bytes, in packed byte strings
@@ -125,7 +133,7 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
     if frame is None:
         raise ProtocolError("the elements of an array are missing", given=str(head))
     dtype = _dtype(head.dtype)
-    data = memoryview(frame)
+    data = view_of(frame)
     if dtype is BYTES:
         return _decode_bytes(head, data)
     order = head.order or tuple(range(len(head.shape)))
@@ -137,8 +145,11 @@ def decode_array(head: ArrayHead, frames: Iterator[Frame]) -> np.ndarray[Any, An
             given=f"{len(data)} bytes for {head}",
             expected=f"{prod(head.shape) * dtype.itemsize} bytes",
         )
-    raw = np.empty(len(data), np.uint8)
-    raw[:] = np.frombuffer(data, np.uint8)
+    if isinstance(frame, np.ndarray):
+        raw = frame
+    else:
+        raw = np.empty(len(data), np.uint8)
+        raw[:] = np.frombuffer(data, np.uint8)
     array = raw.view(dtype.dtype).reshape([head.shape[axis] for axis in order])
     back = sorted(range(len(order)), key=order.__getitem__)
     return array.transpose(back)

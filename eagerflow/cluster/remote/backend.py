@@ -7,19 +7,35 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.partitions import is_allowed
+from eagerflow.cluster.protocol.partitions import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.convert import scalar
 from eagerflow.core.op import find_op
 from eagerflow.errors import TaskLost
-from eagerflow.hardware import Device, MemoryStats
+from eagerflow.hardware import Device, MemoryStats, as_device
 from eagerflow.hardware.contract import HostArray, KernelCall, Ready
 from eagerflow.resources.variable import VariableState
 from eagerflow_kernels import strides
 
+#: bytes from which on a value does not pass through this process: for less it is fewer messages
+_DIRECT: Final = 1 << 12
 #: of how many shapes and attributes a launcher remembers what comes of them
 _REMEMBERED: Final = 4_096
+
+
+def _unmoved(data: RemoteArray, source: Device, target: Device) -> RemoteArray:
+    """What `move_by` replaces."""
+    raise NotImplementedError
+
+
+_move: Callable[[RemoteArray, Device, Device], RemoteArray] = _unmoved
+
+
+def move_by(move: Callable[[RemoteArray, Device, Device], RemoteArray]) -> None:
+    """Let values be brought from task to task by a function from above."""
+    global _move
+    _move = move
 
 
 @final
@@ -59,7 +75,7 @@ class RemoteBackend:
         """What issues an op."""
         op = find_op(call.name)
         assert op is not None
-        if is_allowed(op) and op.resource in (None, VariableState):
+        if may_be_sent(op, self.task.allows):
             return _Launcher(self, call).launch
         kernel = call.kernel(np, np.ndarray, "cpu")
 
@@ -89,8 +105,13 @@ class RemoteBackend:
         return array
 
     def copy_to_peer(self, data: RemoteArray, index: int, peer: int) -> RemoteArray:
-        """The value itself."""
-        return data
+        """The value itself; of another task of the cluster, it goes there directly."""
+        task = data.task
+        if task.task == self.task.task:
+            return data
+        if data.nbytes < _DIRECT or task.connections is not self.task.connections:
+            return self.copy_in(data.read(), peer, borrowed=False)
+        return _move(data, as_device(task.device), self.device)
 
     # --- completion ---
 
@@ -144,7 +165,7 @@ class _Launcher:
     def launch(self, *arrays: Any, **attrs: Any) -> Any:
         task = self._backend.task
         state = attrs.get("resource")
-        if state is not None and state._data.task is not task:
+        if type(state) is VariableState and state._data.task is not task:
             if self._call.name != "assign":
                 raise _gone(repr(state), state._data.task)
             return self._made_anew(state, *arrays)

@@ -12,7 +12,7 @@ from eagerflow.cluster.machines.client import StepPart
 from eagerflow.cluster.processes.client import Connections, Pending
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.messages import ErrorHead, HandleHead, Release
-from eagerflow.cluster.protocol.partitions import is_allowed, resources_of, write_partition
+from eagerflow.cluster.protocol.partitions import may_be_sent, resources_of, write_partition
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.backend import RemoteBackend
@@ -49,7 +49,10 @@ def _stays(node: Node) -> bool:
     op = find_op(node.op)
     if op is None or op.moves:
         return False
-    return not is_allowed(op) or op.resource not in (None, VariableState)
+    device = node.device
+    if not isinstance(device, Device) or device.task is None:
+        return not may_be_sent(op, ())
+    return not may_be_sent(op, _backend(device).task.allows)
 
 
 @final

@@ -65,18 +65,24 @@ class RemoteTask:
         connections: of this client.
         task: its name.
         device: the name of its device there.
+        allows: what ops may reach there besides values and state.
 
     Attributes:
         task: the same.
+        device: the same.
+        allows: the same.
         connections: the same.
         lost: why it cannot be used any more; None as long as it can.
     """
 
-    def __init__(self, connections: Connections, task: str, device: str) -> None:
+    def __init__(
+        self, connections: Connections, task: str, device: str, allows: Sequence[str] = ()
+    ) -> None:
         self.task = task
+        self.allows: Final = frozenset(allows)
         self.connections = connections
         self.lost: ErrorHead | None = None
-        self._device = device
+        self.device: Final = device
         self._handles = count(1, _BLOCK)
         self._templates: dict[Any, int] = {}
         self._numbers = count(1)
@@ -208,7 +214,7 @@ class RemoteTask:
         """Make the variable of a state, with a first value."""
         made = RemoteVariable(self, state)
         head = HandleHead(first.handle)
-        self._ask(MakeVariable(0, *made.place, head, self._device, state.trainable))
+        self._ask(MakeVariable(0, *made.place, head, self.device, state.trainable))
         return made
 
     def read_variable(self, variable: RemoteVariable) -> RemoteArray:
@@ -219,7 +225,7 @@ class RemoteTask:
         return self.issue(template, (), [(variable.dtype, variable.shape)])[0]
 
     def _define_read(self, variable: RemoteVariable) -> int:
-        attrs = {"resource": variable, "device": as_device(self._device)}
+        attrs = {"resource": variable, "device": as_device(self.device)}
         return self.template(("read", variable.place), "read", attrs)
 
     def drop_variable(self, place: tuple[str, str]) -> None:

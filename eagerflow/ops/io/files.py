@@ -39,6 +39,7 @@ _read_file = define(
     effect="reads",
     cost=per_input(2e5),
     resource=FileSystem,
+    reaches="files",
 )
 
 
@@ -75,7 +76,7 @@ def _write_type(
 
 _write_file = effect_op(
     "write_file", FileSystem, _write_type, "writes", devices=common_device, takes_bytes=True,
-    outputs=None,
+    outputs=None, reaches="files",
 )  # fmt: skip
 
 

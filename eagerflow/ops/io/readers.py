@@ -36,7 +36,7 @@ def _records(shape: Shape) -> tuple[TensorType, ...]:
     return kind, kind
 
 
-_read: Final = waiting_op("reader_read", ReaderState, lambda reader: _records(()))
+_read: Final = waiting_op("reader_read", ReaderState, lambda reader: _records(()), reaches="files")
 _read_up_to: Final = waiting_op(
     "reader_read_up_to",
     ReaderState,
@@ -44,6 +44,7 @@ _read_up_to: Final = waiting_op(
         (unknown("k", "how many records are left depends on the files"),)
     ),
     counted=True,
+    reaches="files",
 )
 _reset: Final = effect_op("reader_reset", ReaderState, nothing_type, "fence", outputs=None)
 _count: Final = effect_op("reader_count", ReaderState, count_type, "fence")

@@ -80,9 +80,13 @@ def _integers_type(
     return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
 
 
-_NEXT_KEY: Final = define("next_key", infer=_key_type, vjp=(), effect="writes", draws=True)
+_NEXT_KEY: Final = define(
+    "next_key", infer=_key_type, vjp=(), effect="writes", draws=True, reaches="nothing"
+)
 #: only in a trace, where setting a generator is a step of the graph
-_SET_KEY: Final = define("set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None)
+_SET_KEY: Final = define(
+    "set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None, reaches="nothing"
+)
 _drawing = partial(define, infer=_draw_type, vjp=(None,))
 BITS: Final = _drawing("random_bits", cost=per_output(20), batch=each_row)
 UNIFORM: Final = _drawing("random_uniform", cost=per_output(20), batch=each_row)

@@ -60,8 +60,11 @@ def effect_op(
     devices: Callable[..., Any] = of_state,
     **facts: Unpack[OpFacts],
 ) -> Op:
-    """An op that hands values to a resource of that kind or takes them from it, as they are."""
-    exact: OpFacts = {"precision": "exact", "resource": kind, **facts}
+    """An op that hands values to a resource of that kind or takes them from it, as they are.
+
+    It reaches nothing else, unless ``facts`` say so.
+    """
+    exact: OpFacts = {"precision": "exact", "resource": kind, "reaches": "nothing", **facts}
     return define(
         name, infer=infer, devices=devices, nondifferentiable=True, effect=effect, **exact
     )

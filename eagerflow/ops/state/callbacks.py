@@ -180,10 +180,12 @@ _py_call = effect_op(
     takes_bytes=True,
     outputs=None,
     calls_user=True,
+    reaches="python",
 )
 _print = effect_op(
-    "print", PyFunction, _types, "fence", devices=_devices, takes_bytes=True, outputs=None
-)
+    "print", PyFunction, _types, "fence", devices=_devices, takes_bytes=True, outputs=None,
+    reaches="python",
+)  # fmt: skip
 
 
 def _split(args: Any, *, gathers: bool = False) -> tuple[list[Tensor], list[Any], tree.TreeDef]:

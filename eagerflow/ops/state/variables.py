@@ -103,6 +103,7 @@ _read = define(
     cost=FREE,
     order="rows",
     resource=VariableState,
+    reaches="nothing",
     reads_variable=True,
     inline=_inline,
 )
@@ -112,7 +113,10 @@ def _writing(
     name: str, infer: Callable[..., TensorType], inputs: int, **more: Unpack[OpFacts]
 ) -> Op:
     """An op that changes a variable, and gives its new value."""
-    facts: OpFacts = {"precision": "exact", "order": "rows", "resource": VariableState, **more}
+    facts: OpFacts = {
+        "precision": "exact", "order": "rows", "resource": VariableState, "reaches": "nothing",
+        **more,
+    }  # fmt: skip
     constant = (None,) * inputs
     return define(name, infer=infer, devices=of_state, vjp=constant, effect="writes", **facts)
 

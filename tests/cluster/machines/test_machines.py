@@ -406,7 +406,7 @@ def test_limits() -> None:
 
 def test_roles() -> None:
     server = greeted()
-    said(server, Peers(2, {"ps:1": ("ipc:///x", 5)}))
+    said(server, Peers(2, {"ps:1": ("ipc:///x", 5, "")}))
     packet = PacketMessage(1, "ps:1", 5, 12, "ack", None, 0, 0, (), 0, 0, 0)
     assert said(server, packet) == []
     assert said(server, packet, "p", "task") == [("packet", packet, [])]
@@ -415,10 +415,10 @@ def test_roles() -> None:
     assert said(server, replace(packet, sender="ps:2"), "p", "task") == []
     assert said(server, Hello(1, VERSIONS, 78, 1, "a task"), "p", "task") == []
     assert said(server, Done(3, 1)) == []
-    out = said(server, Peers(3, {"ps:1": ("ipc:///y", 9), "ps:0": ("ipc:///z", 99)}))
-    assert out[:2] == [("lost", "ps:1", 5), ("connect", "ps:1", "ipc:///y", 9)]
+    out = said(server, Peers(3, {"ps:1": ("ipc:///y", 9, ""), "ps:0": ("ipc:///z", 99, "")}))
+    assert out[:2] == [("lost", "ps:1", 5), ("connect", "ps:1", "ipc:///y", 9, "")]
     assert len(out) == 3
-    assert said(server, Peers(4, {"ps:1": ("ipc:///old", 7)}))[0][0] == "send"
+    assert said(server, Peers(4, {"ps:1": ("ipc:///old", 7, "")}))[0][0] == "send"
 
 
 def test_what_is_no_message_ends_the_session() -> None:

@@ -13,8 +13,8 @@ import pytest
 import zmq
 
 import eagerflow as ef
+from eagerflow.cluster.processes.doors import doors_in
 from eagerflow.cluster.processes.server import TaskServer
-from eagerflow.cluster.processes.sockets import address
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import Done, Failed, Fetch, Hello, Renew, Welcome
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
     for name in ("task", "incarnation"):  # this process is no task afterwards
         monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
-    made = TaskServer("ps:0", folder, ef.__version__)
+    made = TaskServer("ps:0", doors_in(folder, "ps:0"), ef.__version__)
     thread = threading.Thread(target=made.serve, name="server")
     thread.start()
     yield made
@@ -48,7 +48,7 @@ def connect(folder: Path) -> Iterator[Any]:
     def open_socket(role: str = "client") -> Any:
         socket = context.socket(zmq.DEALER)
         socket.linger, socket.rcvtimeo = 0, 10_000
-        socket.connect(address(folder, "ps:0", role))
+        socket.connect(getattr(doors_in(folder, "ps:0"), role))
         made.append(socket)
         return socket
 
@@ -144,11 +144,11 @@ def test_a_connection_that_closes_ends_its_session(server: TaskServer, connect: 
 def test_a_folder_that_others_may_enter_is_refused(folder: Path, mode: int) -> None:
     folder.chmod(mode)
     with pytest.raises(AuthenticationError, match="is not for this user alone"):
-        TaskServer("ps:0", folder, ef.__version__)
+        TaskServer("ps:0", doors_in(folder, "ps:0"), ef.__version__)
 
 
 def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path_factory: Any) -> None:
     link = tmp_path_factory.mktemp("links") / "link"
     link.symlink_to(folder)
     with pytest.raises(AuthenticationError):
-        TaskServer("ps:0", link, ef.__version__)
+        TaskServer("ps:0", doors_in(link, "ps:0"), ef.__version__)

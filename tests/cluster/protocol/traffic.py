@@ -104,7 +104,7 @@ def messages() -> list[Frames]:
     heads = tuple([encode_value(value, frames) for value in values])
     simple: list[tuple[AnyMessage, Frames]] = [
         (Hello(1, VERSIONS, 77, 1, "a notebook"), []),
-        (Peers(2, {"ps:1": ("ipc:///tmp/ps-1", 12)}), []),
+        (Peers(2, {"ps:1": ("ipc:///tmp/ps-1", 12, "")}), []),
         (
             MakeVariable(2, "", "w", ArrayHead("float64", (3,)), "cpu:0", True),
             [np.ones(3).tobytes()],

@@ -1,0 +1,80 @@
+"""ZAP: ZeroMQ asks, for each connection that has proved its key, whether that is let in.
+
+See RFC 27 of ZeroMQ. The answer is given by the thread that owns the sockets. Until then a
+connection can send nothing that anybody but ZeroMQ sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import zmq
+from zmq.utils import z85
+
+from eagerflow.cluster.processes.keys import AllowedKeys
+
+_INSIDE: Final = "inproc://zeromq.zap.01"
+_VERSION: Final = b"1.0"
+_FRAMES: Final = 9  # of a question with one key
+_KEY: Final = 32
+
+
+@final
+class Authenticator:
+    """Answers the questions of one context.
+
+    Args:
+        context: whose sockets ask.
+        allowed: who is let in.
+        log: told of each that is not.
+
+    Attributes:
+        socket: has something when there is a question.
+    """
+
+    def __init__(self, context: Any, allowed: AllowedKeys, log: Callable[[str], object]) -> None:
+        self.socket = context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.socket.bind(_INSIDE)
+        self._allowed = allowed
+        self._log = log
+
+    def answer(self) -> None:
+        """Answer all there are."""
+        while True:
+            try:
+                frames = self.socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._answer(frames)
+
+    def _answer(self, frames: list[bytes]) -> None:
+        split = frames.index(b"") + 1
+        question = frames[split:]
+        number = question[1]
+        user = self._user(question)
+        known = user is not None
+        self.socket.send_multipart([
+            *frames[:split], _VERSION, number, b"200" if known else b"400",
+            b"OK" if known else b"the key is not on the list", (user or "").encode(), b"",
+        ])  # fmt: skip
+
+    def _user(self, question: list[bytes]) -> str | None:
+        """Who asks to come in; None if that is not let in."""
+        if len(question) < _FRAMES - 2:
+            return None
+        version, _, domain, where, _, mechanism, *credentials = question
+        user = None
+        if (version, mechanism) == (_VERSION, b"CURVE") and len(credentials) == 1:
+            (key,) = credentials
+            if len(key) == _KEY:
+                self._allowed.refresh()
+                user = self._allowed.user(domain.decode("ascii", "replace"),
+                                          z85.encode(key).decode())  # fmt: skip
+        if user is None:
+            self._log(f"let nobody in from {where.decode('ascii', 'replace')}: unknown key")
+        return user
+
+    def close(self) -> None:
+        self.socket.close()

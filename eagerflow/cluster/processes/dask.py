@@ -1,0 +1,197 @@
+"""Task servers that a Dask cluster runs, each as a process beside one of Dask's workers.
+
+Each makes its own keys where it runs; through Dask go public keys, addresses and logs. Whoever may
+submit work to a Dask cluster can run any code there, so it has to be on this host or under TLS.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, final
+from weakref import finalize
+
+from eagerflow.cluster.processes.doors import Doors, own_address
+from eagerflow.cluster.processes.keys import (
+    AllowedKeys,
+    AllowList,
+    Credentials,
+    KeyFolder,
+    new_pair,
+)
+from eagerflow.cluster.processes.local import START, TaskProcess, log_of, read_log
+from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
+
+#: what the client is called on the lists of the tasks
+_CLIENT: Final = "notebook"
+#: seconds in which a worker of Dask has to answer
+_ANSWER: Final = 20.0
+#: seconds after which is looked whether a worker is still there
+_LOOK: Final = 1.0
+_SAFE: Final = re.compile(r"inproc://.*|tls://.*|tcp://(127(\.\d+){3}|localhost|\[::1\]):\d+")
+_HOST: Final = re.compile(r"\w+://\[?([^/\]]+?)\]?:\d+")
+
+
+@final
+class TaskHost:
+    """A task server, seen from the worker of Dask that it runs beside: one of Dask's actors.
+
+    Args:
+        task: its name.
+        client: the public key of the client.
+        worker: the address of the worker.
+        options: more options of ``eagerflow serve``.
+    """
+
+    def __init__(self, task: str, client: str, worker: str, options: Sequence[str]) -> None:
+        found = _HOST.fullmatch(worker)
+        listen = f"tcp://{found[1] if found else '127.0.0.1'}:0"
+        self._folder = Path(tempfile.mkdtemp(prefix="eagerflow-"))
+        self._task = task
+        self._keys = KeyFolder(self._folder / "keys")
+        self._keys.add_task(task, listen)
+        self._keys.allow_client(_CLIENT, client)
+        self._process = TaskProcess(
+            task, self._folder, [*options, "--listen", listen, "--keys", str(self._keys.path)]
+        )
+        self._end = finalize(self, _ended, self._process, self._folder)
+        self._doors = self._process.wait_until_ready(monotonic() + START)
+
+    def doors(self) -> tuple[str, str, str]:
+        """Where it listens, and its public key."""
+        return self._doors.client, self._doors.task, self._doors.key
+
+    def allow(self, tasks: Mapping[str, tuple[str, str, str]]) -> None:
+        """Let other tasks in."""
+        for task, doors in tasks.items():
+            self._keys.allow_task(task, Doors(*doors))
+
+    def log(self) -> str:
+        """What its process has told."""
+        return read_log(log_of(self._folder, self._task))
+
+    def end(self) -> None:
+        """End it."""
+        self._end()
+
+
+def _ended(process: TaskProcess, folder: Path) -> None:
+    process.end()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@final
+class DaskLauncher:
+    """Starts tasks on a Dask cluster.
+
+    Args:
+        client: of that cluster (``dask.distributed.Client``).
+        options: more options of ``eagerflow serve``.
+
+    Raises:
+        AuthenticationError: what goes to its scheduler could be read and changed on the way.
+        ResourceError: the client is an asynchronous one.
+    """
+
+    restarts = True
+
+    def __init__(self, client: Any, options: Sequence[str] = ()) -> None:
+        address = str(client.scheduler.address)
+        if not _SAFE.fullmatch(address):
+            raise AuthenticationError(
+                "a Dask cluster in plain words, which others can use as well",
+                given=f"a scheduler at {address}",
+                expected="one on this host, or under TLS",
+                hint="see https://distributed.dask.org/en/stable/tls.html",
+            )
+        if client.asynchronous:
+            raise ResourceError("on_dask: the client of Dask is an asynchronous one")
+        self._dask = client
+        self._options = tuple(options)
+        self._hosts: dict[str, Any] = {}
+        self._workers: dict[str, str] = {}
+        self._doors: dict[str, Doors] = {}
+        self.folder: Path | None = None
+        self._keys = new_pair()
+        self._allowed = AllowedKeys(AllowList())
+        self.credentials: Credentials | None = Credentials(self._keys, self._allowed)
+
+    def door(self, client: str) -> str:
+        return own_address(next(iter(self._doors.values())))
+
+    def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
+        try:
+            futures = {task: self._submitted(task) for task in tasks}
+            for task, future in futures.items():
+                self._hosts[task] = self._made(task, future)
+                self._doors[task] = Doors(*self._hosts[task].doors().result(timeout=_ANSWER))
+                self._allowed.add_task(task, self._doors[task])
+            known = {task: tuple(doors) for task, doors in self._doors.items()}
+            for host in [self._hosts[task].allow(known) for task in self._hosts]:
+                with suppress(Exception):  # one that has died meanwhile is told when it is back
+                    host.result(timeout=_ANSWER)
+        except TaskLost:
+            raise
+        except Exception as error:  # of Dask, or of the host
+            raise TaskLost(
+                f"{', '.join(tasks)}: Dask did not start them", given=repr(error)
+            ) from error
+        return {task: self._doors[task] for task in tasks}
+
+    def _submitted(self, task: str) -> Any:
+        """Dask's future of a new host."""
+        self._workers.pop(task, None)
+        self._workers[task] = worker = self._worker()
+        return self._dask.submit(
+            TaskHost, task, self._keys.public, worker, self._options, actor=True,
+            pure=False, workers=[worker], allow_other_workers=False,
+        )  # fmt: skip
+
+    def _made(self, task: str, future: Any) -> Any:
+        """The host; on another worker if the one that was chosen has died since."""
+        until = monotonic() + START
+        while monotonic() < until:
+            with suppress(TimeoutError):
+                return future.result(timeout=_LOOK)
+            if self._workers[task] not in self._known_workers():
+                future.cancel()
+                future = self._submitted(task)
+        raise TimeoutError(f"no answer for {START:g} s")
+
+    def _known_workers(self) -> Any:
+        return self._dask.scheduler_info(n_workers=-1)["workers"]
+
+    def _worker(self) -> str:
+        """The worker of Dask with the fewest tasks."""
+        workers = self._known_workers()
+        if not workers:
+            raise TaskLost("the Dask cluster has no worker")
+        busy = Counter(self._workers.values())
+        return str(min(workers, key=lambda worker: (busy[worker], worker)))
+
+    def end(self, task: str) -> None:
+        host = self._hosts.pop(task, None)
+        self._workers.pop(task, None)
+        self._doors.pop(task, None)
+        if host is not None:
+            with suppress(Exception):  # it has ended by itself
+                host.end().result(timeout=_ANSWER)
+
+    def pid(self, task: str) -> None:
+        """Its process may be on another host."""
+
+    def log(self, task: str) -> str:
+        try:
+            return str(self._hosts[task].log().result(timeout=_ANSWER))
+        except Exception as error:
+            raise TaskLost(f"the host of {task} does not answer", given=repr(error)) from error
+
+    def close(self) -> None:
+        for task in list(self._hosts):
+            self.end(task)

@@ -1,0 +1,133 @@
+"""Where processes listen: files of a directory for one user, or ports of a host, with a key."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+from pathlib import Path
+from typing import Final, NamedTuple, final
+
+from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
+
+_TCP: Final = re.compile(r"tcp://(\*|[A-Za-z0-9._-]+):(\d{1,5})")
+_PORTS: Final = 65_535
+
+
+@final
+class Doors(NamedTuple):
+    """Where a process listens.
+
+    Attributes:
+        client: to clients; empty for a client.
+        task: to tasks, and to clients as far as they take part in steps.
+        key: its public key; empty where there are none.
+    """
+
+    client: str
+    task: str
+    key: str = ""
+
+
+def doors_in(folder: Path, task: str) -> Doors:
+    """Those of a task in a directory.
+
+    >>> from pathlib import Path
+    >>> from eagerflow.cluster.processes.doors import doors_in
+    >>> doors_in(Path("/run/tasks"), "ps:0").client
+    'ipc:///run/tasks/ps-0.client'
+    """
+    name = f"{folder}/{file_name(task)}"
+    return Doors(f"ipc://{name}.client", f"ipc://{name}.task")
+
+
+def doors_at(address: str, key: str = "") -> Doors:
+    """Those of a task on a port and the next one; with port 0 any two that are free.
+
+    Args:
+        address: such as ``"tcp://10.0.0.1:7400"``.
+        key: its public key.
+
+    Raises:
+        TensorValueError: it is no address.
+
+    >>> from eagerflow.cluster.processes.doors import doors_at
+    >>> doors_at("tcp://10.0.0.1:7400").task
+    'tcp://10.0.0.1:7401'
+    """
+    host, port = _host_and_port(address)
+    if port == _PORTS:
+        raise TensorValueError(f"{address}: tasks need the next port, too")
+    return Doors(address, f"tcp://{host}:{port + 1 if port else 0}", key)
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    found = _TCP.fullmatch(address)
+    if found is None or int(found[2]) > _PORTS:
+        raise TensorValueError(f"{address!r} is no address", expected="such as tcp://10.0.0.1:7400")
+    return found[1], int(found[2])
+
+
+def own_address(doors: Doors) -> str:
+    """A free port of the interface by which a task is reached."""
+    host, _, port = doors.client.removeprefix("tcp://").rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, int(port)))  # sends nothing
+        except OSError as error:
+            raise ResourceError(f"{doors.client} cannot be reached: {error.strerror}") from None
+        return f"tcp://{probe.getsockname()[0]}:0"
+
+
+def is_address(text: str) -> bool:
+    """Whether a process can connect to it over tcp."""
+    found = _TCP.fullmatch(text)
+    return found is not None and found[1] != "*" and 0 < int(found[2]) <= _PORTS
+
+
+def is_within(address: str, folder: Path) -> bool:
+    """Whether it is a socket that lies in a directory itself."""
+    path = Path(address.removeprefix("ipc://"))
+    return address.startswith("ipc://") and path.parent == folder and path.name not in ("", "..")
+
+
+def file_name(task: str) -> str:
+    """What files of a task are called, ``ps-0`` for ``ps:0``."""
+    return task.replace(":", "-")
+
+
+def tasks_in(folder: Path) -> list[str]:
+    """The tasks that listen in a directory."""
+    names = [path.name.removesuffix(".client") for path in folder.glob("*-*.client")]
+    return sorted(":".join(name.rsplit("-", 1)) for name in names)
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a directory that others than this user may enter.
+
+    Raises:
+        AuthenticationError: they may, or it is another one's.
+    """
+    status = folder.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid != os.getuid() or mode & 0o077 or folder.is_symlink():
+        raise AuthenticationError(
+            f"{folder} is not for this user alone",
+            given=f"mode {mode:o}, of user {status.st_uid}",
+            expected="mode 700, of this user",
+        )
+
+
+def checked_name(task: str) -> str:
+    """The name of a task.
+
+    Raises:
+        TensorValueError: it is none.
+    """
+    job, _, number = task.partition(":")
+    if not job.isidentifier() or not job.isascii() or not number.isdecimal():
+        raise TensorValueError(
+            f"{task!r} names no task", expected="a job and a number, such as 'ps:0'"
+        )
+    return task

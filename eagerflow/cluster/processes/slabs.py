@@ -1,0 +1,384 @@
+"""Shared memory between processes of one host: what is long goes in a *slab*, not over a socket.
+
+A slab is a file without a name (``memfd_create``) with the long frames of one message. It is sealed
+against shrinking, growing and writing, and its descriptor goes over a Unix socket that stands
+beside those of ZeroMQ; the message names it. Who gets it maps it privately, so the elements are
+copied once, by who sends them. Both ends see that the other is of the same user.
+
+A descriptor is open only until the slab is mapped. Those that are on their way lie in the socket,
+which takes so many; then, and where anything else fails, frames go by ZeroMQ.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import secrets
+import socket
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Final, final
+from weakref import finalize
+
+import numpy as np
+
+from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
+from eagerflow.cluster.protocol.values import Frame, view_of
+from eagerflow.errors import ProtocolError
+
+#: bytes from which on a frame lies in a slab
+LONG: Final = 1 << 16
+#: where frames begin in a slab: multiples of this, as kernels like them
+_ALIGNED: Final = 64
+#: slabs that came by a connection before the one that was looked for; more are closed
+_PENDING: Final = 256
+_CONNECTIONS: Final = 1_000
+_NAME: Final = struct.Struct("<16sQ")
+_PEER: Final = struct.Struct("3i")
+_IS_THERE: Final = hasattr(os, "memfd_create") and hasattr(socket, "SO_PEERCRED")
+#: <linux/fcntl.h>; Python names them from 3.13 on
+_ADD_SEALS: Final = getattr(fcntl, "F_ADD_SEALS", 1033)
+_GET_SEALS: Final = getattr(fcntl, "F_GET_SEALS", 1034)
+_SEALS: Final = 0x1 | 0x2 | 0x4 | 0x8  # no more seals, no shrinking, growing, writing
+_NEEDED: Final = 0x2 | 0x4 | 0x8
+
+
+def beside(doors: Doors) -> str | None:
+    """Where a process takes slabs, by where it listens; None where it takes none."""
+    if not _IS_THERE or not doors.task.startswith("ipc://"):
+        return None
+    return doors.task.removeprefix("ipc://").removesuffix(".task") + ".slabs"
+
+
+@final
+class _Bringer:
+    """A connection by which slabs come. They are taken when a message names them, not before.
+
+    Attributes:
+        token: of the process; None before the first.
+        has_ended: whether nothing more comes.
+    """
+
+    def __init__(self, one: socket.socket) -> None:
+        self._socket = one
+        self._pending: dict[int, int] = {}
+        self.token: bytes | None = None
+        self.has_ended = False
+
+    def take(self, number: int) -> int | None:
+        """The descriptor of a slab; it was sent before the message that names it."""
+        while number not in self._pending and self.receive():
+            pass
+        return self._pending.pop(number, None)
+
+    def receive(self) -> bool:
+        """Take the next one; whether there was one."""
+        if self.has_ended:
+            return False
+        try:
+            data, rights, flags, _ = self._socket.recvmsg(
+                _NAME.size + 1, socket.CMSG_SPACE(4), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return False
+        except OSError:
+            data, rights, flags = b"", [], 0
+        slabs = array("i")
+        for level, kind, content in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                slabs.frombytes(content[: len(content) // 4 * 4])
+        fits = len(data) == _NAME.size and len(slabs) == 1 and not flags & socket.MSG_CTRUNC
+        token, number = _NAME.unpack(data) if fits else (None, 0)
+        if not fits or (self.token or token) != token or number in self._pending:
+            for slab in slabs:
+                os.close(slab)
+            self.has_ended = True  # or it says something else
+            return False
+        self.token = token
+        self._pending[number] = slabs[0]
+        if len(self._pending) > _PENDING:
+            os.close(self._pending.pop(next(iter(self._pending))))
+        return True
+
+    def close(self) -> None:
+        self._socket.close()
+        for slab in self._pending.values():
+            os.close(slab)
+        self._pending.clear()
+        self.has_ended = True
+
+
+@final
+class Slabs:
+    """What one process sends and takes in slabs. Its owner is that of the sockets.
+
+    Args:
+        doors: where it listens.
+        limits: on messages.
+        log: told of who is not let in.
+
+    Attributes:
+        sent: how many slabs were sent, for tests.
+    """
+
+    def __init__(self, doors: Doors, limits: Limits, log: Callable[[str], object]) -> None:
+        self._limits = limits
+        self._log = log
+        self._path = beside(doors)
+        self._listener: socket.socket | None = None
+        if self._path is not None:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._listener.setblocking(False)
+            Path(self._path).unlink(missing_ok=True)  # of a process that was killed
+            self._listener.bind(self._path)
+            self._listener.listen(_CONNECTIONS)
+        self._new: list[_Bringer] = []
+        self._from: dict[bytes, _Bringer] = {}
+        self._to: dict[str, socket.socket | None] = {}
+        self._places: dict[str, str] = {}
+        self._token = secrets.token_bytes(16)
+        self._numbers = count(1)
+        self.sent = 0
+
+    # --- sending ---
+
+    def connect(self, name: str, doors: Doors) -> None:
+        """Make it possible to send to a process."""
+        self.forget(name)
+        path = beside(doors)
+        if path is not None and self._path is not None:
+            self._places[name] = path
+
+    def forget(self, name: str) -> None:
+        self._places.pop(name, None)
+        known = self._to.pop(name, None)
+        if known is not None:
+            known.close()
+
+    def put(self, name: str, frames: Sequence[Frame]) -> tuple[SlabMessage, list[Frame]] | None:
+        """Send the long ones of some frames.
+
+        Args:
+            name: to whom.
+            frames: of a message, the header not among them.
+
+        Returns:
+            What says where they lie, and the frames with nothing in their places; None if all
+            have to go by ZeroMQ.
+        """
+        if name not in self._places:
+            return None
+        long = [i for i, frame in enumerate(frames) if len(frame) >= LONG]
+        if not long:
+            return None
+        number = next(self._numbers)
+        try:
+            places, size = self._send(self._connection(name), number, frames, long)
+        except OSError:  # the socket is full, or the process gone, or there is no memory
+            return None
+        self.sent += 1
+        head = SlabMessage(0, self._token.hex(), number, size, tuple(places))
+        return head, [b"" if len(frame) >= LONG else frame for frame in frames]
+
+    def _connection(self, name: str) -> socket.socket:
+        known = self._to.get(name)
+        if known is None:
+            if name in self._to:
+                raise OSError(errno.EPERM, "it is another user's")
+            known = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            known.setblocking(False)
+            try:
+                known.connect(self._places[name])
+                if not _is_ours(known):
+                    self._to[name] = None
+                    raise OSError(errno.EPERM, "it is another user's")
+            except OSError:
+                known.close()
+                raise
+            self._to[name] = known
+        return known
+
+    def _send(
+        self, to: socket.socket, number: int, frames: Sequence[Frame], long: Sequence[int]
+    ) -> tuple[list[tuple[int, int, int]], int]:
+        slab = os.memfd_create("eagerflow", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            places, end = [], 0
+            for i in long:
+                start = -(-end // _ALIGNED) * _ALIGNED
+                _write(slab, view_of(frames[i]), start)
+                end = start + len(frames[i])
+                places.append((i, start, len(frames[i])))
+            fcntl.fcntl(slab, _ADD_SEALS, _SEALS)
+            rights = array("i", [slab])
+            to.sendmsg(
+                [_NAME.pack(self._token, number)],
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)], socket.MSG_DONTWAIT,
+            )  # fmt: skip
+        finally:
+            os.close(slab)
+        return places, end
+
+    # --- taking ---
+
+    def take(self, head: SlabMessage, frames: Sequence[Frame]) -> list[Frame]:
+        """The frames of a message with those that lie in a slab in their places.
+
+        Raises:
+            ProtocolError: there is no such slab, or it is not as the message says.
+        """
+        try:
+            token = bytes.fromhex(head.token)
+        except ValueError:
+            raise ProtocolError("a slab with a name that is none") from None
+        known = self._from.get(token) or self._accept(token)
+        slab = None if known is None else known.take(head.slab)
+        if slab is None:
+            raise ProtocolError("there is no such slab", given=str(head.slab))
+        try:
+            whole = _mapped(slab, head.size, self._limits)
+        finally:
+            os.close(slab)
+        taken = list(frames)
+        last, end = -1, 0
+        for i, start, size in head.places:
+            if not (last < i < len(taken) and end <= start and start + size <= head.size):
+                raise ProtocolError("the places in a slab do not fit", given=str(head.places))
+            if len(taken[i]):
+                raise ProtocolError("a frame is there twice", given=str(head.places))
+            taken[i] = whole[start : start + size]
+            last, end = i, start + size
+        return taken
+
+    def _accept(self, token: bytes) -> _Bringer | None:
+        """The connection of a process that has not brought anything so far."""
+        while self._listener is not None:
+            try:
+                one, _ = self._listener.accept()
+            except OSError:
+                break
+            one.setblocking(False)
+            if _is_ours(one) and len(self._new) + len(self._from) < _CONNECTIONS:
+                self._new.append(_Bringer(one))
+            else:
+                self._log("let nobody of another user bring slabs")
+                one.close()
+        for bringer in list(self._new):
+            there = bringer.receive()
+            if bringer.token is not None or not there:
+                self._new.remove(bringer)
+            if bringer.token is not None and bringer.token not in self._from:
+                self._forget_ended()
+                self._from[bringer.token] = bringer
+            elif bringer not in self._new:
+                bringer.close()
+        return self._from.get(token)
+
+    def _forget_ended(self) -> None:
+        for token, bringer in list(self._from.items()):
+            if bringer.has_ended:
+                bringer.close()
+                del self._from[token]
+
+    def close(self) -> None:
+        for name in list(self._places):
+            self.forget(name)
+        for bringer in (*self._new, *self._from.values()):
+            bringer.close()
+        self._new.clear()
+        self._from.clear()
+        if self._listener is not None:
+            self._listener.close()
+            assert self._path is not None
+            with suppress(OSError):
+                Path(self._path).unlink()
+
+
+def _is_ours(one: socket.socket) -> bool:
+    """Whether the process at the other end is of this user."""
+    _, user, _ = _PEER.unpack(one.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return bool(user == os.getuid())
+
+
+def _write(slab: int, data: memoryview, start: int) -> None:
+    while data:
+        written = os.pwrite(slab, data[: 1 << 30], start)
+        data, start = data[written:], start + written
+
+
+# --- messages ---
+
+
+def framed(
+    slabs: Slabs, name: str | None, message: AnyMessage, frames: Sequence[Frame]
+) -> list[Frame]:
+    """A message as it goes to a process, its long frames in a slab where that is possible."""
+    held = slabs.put(name, frames) if frames and name is not None else None
+    made = None if held is None else codec.write_in_slab(held[0], message, held[1])
+    return codec.write(message, frames) if made is None else made
+
+
+def unframed(
+    slabs: Slabs, frames: Sequence[Frame], limits: Limits
+) -> tuple[AnyMessage, list[Frame]]:
+    """The message that came, and its frames.
+
+    Raises:
+        ProtocolError: it is none.
+    """
+    message, rest = codec.read(frames, limits)
+    if type(message) is SlabMessage:
+        return codec.read_in_slab(rest, partial(slabs.take, message), limits)
+    return message, rest
+
+
+# --- maps ----------------------------------------------------------------------------------------
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+_mmap: Final = _libc.mmap
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [
+    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64,
+]  # fmt: skip
+_munmap: Final = _libc.munmap
+_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+def _mapped(slab: int, size: int, limits: Limits) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The bytes of a slab, for who gets it alone.
+
+    Python's maps keep a descriptor each, so this one is made without them.
+
+    Raises:
+        ProtocolError: it could change or be cut off meanwhile, or has another size.
+    """
+    try:
+        seals = fcntl.fcntl(slab, _GET_SEALS)
+    except OSError:
+        seals = 0
+    if seals & _NEEDED != _NEEDED:
+        raise ProtocolError("a slab is not sealed", given=f"seals {seals}")
+    there = os.fstat(slab).st_size
+    if there != size or not 0 < size <= limits.frame:
+        raise ProtocolError(
+            "a slab has another size than was said", given=f"{there} bytes", expected=f"{size}"
+        )
+    where = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, slab, 0)
+    if where is None or where == _FAILED:
+        raise ProtocolError(f"a slab cannot be mapped: {os.strerror(ctypes.get_errno())}")
+    held = (ctypes.c_uint8 * size).from_address(where)
+    finalize(held, _munmap, where, size).atexit = False
+    mapped: np.ndarray[Any, np.dtype[np.uint8]] = np.ctypeslib.as_array(held)
+    return mapped

@@ -1,0 +1,185 @@
+"""Messages that nobody would send, as many as one likes, for live sockets of a server.
+
+They are mutated recorded traffic, messages made by the grammar of the protocol (some of them with a
+field that is none), truncated frames, hostile texts of graphs, and hostile slabs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import socket
+from array import array
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+
+from eagerflow.cluster.processes import slabs
+from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.messages import (
+    AnyMessage,
+    ArrayHead,
+    DefineOp,
+    Eager,
+    Fetch,
+    IssueOp,
+    PutValue,
+    Register,
+    RunStep,
+    SlabMessage,
+    step_number,
+)
+from tests.cluster.protocol.traffic import Training, messages, registrations
+
+Wire = list[bytes]
+_encode: Final = msgspec.msgpack.Encoder().encode
+_LONGEST: Final = 6
+_INTS: Final = (0, 1, 2, 7, 255, 2**31 - 1, 2**32, 2**63 - 1)
+_WORDS: Final = ("", "default", "w", "cpu:0", "ps:0", "client-5", "float32", "&files", "../x", "\0é")
+_JUNK: Final[tuple[Any, ...]] = (None, -1, 2**63, 1.5, "x" * 2_000, b"\0", [], {}, [[[[]]]], True)
+#: graphs that reach what they may not; CANARY is the name of a file
+_HOSTILE: Final = (
+    'graph "x"() {{ %r = read_file(%p) {{resource=@files}} : bytes[]@cpu:0 return %r }}',
+    'graph "x"(%p: bytes[]@cpu:0) {{ %r = read_file(%p) {{resource=@files}} : bytes[]@cpu:0 '
+    "return %r }}",
+    'graph "x"(%p: bytes[]@cpu:0) {{ write_file(%p, %p) {{resource=@files}} return }}',
+    'graph "x"() {{ py_call() {{resource=@f}} }}',
+    'graph "x"() {{ print() {{resource=&os.system, device=device("{canary}")}} }}',
+    'graph "x"(%p: f32[]@cpu:0) {{ %a = __import__(%p) {{x=dtype("{canary}")}} : f32[] return %a }}',
+    'graph "x"() {{ %a = full() {{shape=(1099511627776, 99), value=1.0}} : f32[] return %a }}',
+    'graph "x"() {{ {nested} }}',
+)
+
+
+class Fuzzer:
+    """Draws messages.
+
+    Args:
+        seed: of all draws.
+        doors: of the server, for slabs.
+        canary: the name of a file that nothing may read or change.
+    """
+
+    def __init__(self, seed: int, doors: Doors, canary: str) -> None:
+        self._draw = random.Random(seed)
+        self._canary = canary
+        self._slabs = str(slabs.beside(doors))
+        self._training = Training()  # its variables live as long as it does
+        self._traffic: list[Wire] = [
+            [bytes(frame) for frame in frames]
+            for frames in messages() + registrations(self._training.graphs)
+        ]
+        self._kinds = [inspect.type_info(kind) for kind in AnyMessage.__args__]  # type: ignore[attr-defined]  # of a union
+        self._makers = (self._mutated, self._made, self._truncated, self._graph, self._in_slab)
+
+    def session(self, session: int, count: int) -> Iterator[Wire]:
+        """The messages of a session, whose greeting was number 1."""
+        for number in range(2, count + 2):
+            kind = self._draw.choices(self._makers, (30, 40, 10, 20, 2))[0]
+            yield kind(session, number)
+
+    # --- kinds ---
+
+    def _mutated(self, session: int, number: int) -> Wire:
+        frames = [bytearray(frame) for frame in self._draw.choice(self._traffic)]
+        frame = self._draw.choice(frames)
+        for _ in range(self._draw.randint(0, 3)):
+            if frame:
+                frame[self._draw.randrange(len(frame))] = self._draw.randrange(256)
+        return [bytes(one) for one in frames]
+
+    def _truncated(self, session: int, number: int) -> Wire:
+        frames = list(self._draw.choice(self._traffic))
+        i = self._draw.randrange(len(frames))
+        frames[i] = frames[i][: self._draw.randrange(len(frames[i]) + 1)]
+        return frames[: self._draw.randint(1, len(frames))]
+
+    def _made(self, session: int, number: int) -> Wire:
+        made = self._value(self._draw.choice(self._kinds), 0)
+        if self._draw.random() < 0.9:
+            made[1] = number
+        if self._draw.random() < 0.3:
+            made[self._draw.randrange(len(made))] = self._draw.choice(_JUNK)
+        frames = [self._draw.randbytes(self._draw.choice((0, 4, 8, 80))) for _ in range(3)]
+        try:
+            return [_encode(made), *frames[: self._draw.randint(0, 3)]]
+        except OverflowError:  # an int that MessagePack has not
+            return [b"\xcf"]
+
+    def _graph(self, session: int, number: int) -> Wire:
+        nested = "".join("%a = cond() {then=graph() {" for _ in range(self._draw.randint(1, 400)))
+        text = self._draw.choice(_HOSTILE).format(canary=self._canary, nested=nested)
+        files = {"files": ("&files", "files"), "f": ("default", "__builtins__")}
+        name = ArrayHead("bytes", ())
+        packed = len(self._canary).to_bytes(8, "little") + self._canary.encode()
+        if self._draw.random() < 0.5:
+            known = {} if self._draw.random() < 0.3 else files
+            return [*map(bytes, codec.write(Register(number, 1, {}, known, {}), [text.encode()]))]
+        if self._draw.random() < 0.3:
+            run = RunStep(number, step_number(session, number), 1, (name,))
+            return [*map(bytes, codec.write(run, [packed]))]
+        if self._draw.random() < 0.3:
+            return [*map(bytes, codec.write(Fetch(number, 3, 0)))]
+        op = self._draw.choice(("read_file", "write_file", "py_call", "print", "reader_read"))
+        node = f'graph ""() {{ %x = {op}() {{resource=@files}} : bytes[]@cpu:0 }}'
+        known = {"files": ("&files", "files")} if self._draw.random() < 0.5 else {}
+        actions = PutValue(2, name), DefineOp(1, {}, known), IssueOp(1, 1, (2,), 3, 1)
+        frames = [packed, node.encode()]
+        return [*map(bytes, codec.write(Eager(number, actions), frames))]
+
+    def _in_slab(self, session: int, number: int) -> Wire:
+        draw, size = self._draw, self._draw.choice((0, 1, 4096, 1 << 20))
+        token = draw.randbytes(16)
+        one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        slab = os.memfd_create("fuzz", os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(slab, size)
+            fcntl.fcntl(slab, slabs._ADD_SEALS, draw.choice((0, 2, 6, 14, 15)))
+            one.setblocking(False)
+            one.connect(self._slabs)
+            data = slabs._NAME.pack(token, number)
+            rights = array("i", [slab] * draw.choice((0, 1, 1, 1, 2, 9)))
+            one.sendmsg([data[: draw.choice((0, 5, 24, 24, 24))]],
+                        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])  # fmt: skip
+        except OSError:
+            pass
+        finally:
+            os.close(slab)
+            one.close()
+        places = ((0, 0, draw.choice((size, size + 1, 8))), (1, draw.choice((0, 64)), 8))
+        said = draw.choice((size, size, 1 << 40))
+        head = SlabMessage(0, token.hex(), number, said, places[: draw.randint(0, 2)])
+        inner = self._draw.choice((self._mutated, self._made))(session, number)
+        return [*map(bytes, codec.write(head)), *inner]
+
+    # --- by the grammar ---
+
+    def _value(self, kind: Any, depth: int) -> Any:
+        draw = self._draw
+        if isinstance(kind, inspect.StructType):
+            fields = [self._value(field.type, depth + 1) for field in kind.fields]
+            return [kind.tag, *fields]
+        if isinstance(kind, inspect.UnionType):
+            return self._value(draw.choice(kind.types), depth + 1)
+        if isinstance(kind, inspect.IntType):
+            return draw.choice(_INTS)
+        if isinstance(kind, inspect.StrType):
+            return self._canary if draw.random() < 0.1 else draw.choice(_WORDS)
+        if isinstance(kind, inspect.LiteralType):
+            return draw.choice(kind.values)
+        if isinstance(kind, inspect.VarTupleType):
+            count = draw.randint(0, _LONGEST) if depth < _LONGEST else 0
+            return [self._value(kind.item_type, depth + 1) for _ in range(count)]
+        if isinstance(kind, inspect.TupleType):
+            return [self._value(item, depth + 1) for item in kind.item_types]
+        if isinstance(kind, inspect.DictType):
+            return {
+                self._value(kind.key_type, depth + 1): self._value(kind.value_type, depth + 1)
+                for _ in range(draw.randint(0, 3))
+            }
+        simple = {inspect.FloatType: 0.5, inspect.BoolType: True, inspect.NoneType: None}
+        return simple[type(kind)]

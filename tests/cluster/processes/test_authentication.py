@@ -1,0 +1,250 @@
+"""A server on ports, and those who are let in by it and those who are not."""
+
+from __future__ import annotations
+
+import socket as sockets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+import zmq
+
+import eagerflow as ef
+from eagerflow.cluster.processes.doors import Doors, doors_at
+from eagerflow.cluster.processes.keys import (
+    KeyFolder,
+    KeyPair,
+    client_credentials,
+    new_pair,
+    server_credentials,
+    task_keys,
+)
+from eagerflow.cluster.processes.server import TaskServer
+from eagerflow.cluster.processes.versions import versions
+from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.messages import (
+    Done,
+    Failed,
+    Hello,
+    PacketMessage,
+    Peers,
+    Renew,
+    Welcome,
+)
+from eagerflow.errors import AuthenticationError
+from eagerflow.resources.containers import PROCESS
+
+HERE = "tcp://127.0.0.1:0"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFolder:
+    made = KeyFolder(tmp_path / "keys")
+    made.add_task("auth:0", HERE)
+    made.add_task("auth:1", "tcp://127.0.0.1:9")
+    made.add_client("alice")
+    made.add_client("bob")
+    return made
+
+
+@pytest.fixture
+def server(keys: KeyFolder, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer]:
+    for name in ("task", "incarnation"):  # this process is no task afterwards
+        monkeypatch.setattr(PROCESS, name, getattr(PROCESS, name))
+    credentials = server_credentials(keys.path, "auth:0")
+    made = TaskServer("auth:0", doors_at(HERE), ef.__version__, credentials)
+    thread = threading.Thread(target=made.serve, name="server")
+    thread.start()
+    yield made
+    made.stop()
+    thread.join()
+
+
+@pytest.fixture
+def connect(server: TaskServer) -> Iterator[Any]:
+    context, made = zmq.Context(), []
+
+    def open_socket(pair: KeyPair | None, to: str | None = None, role: str = "client") -> Any:
+        socket = context.socket(zmq.DEALER)
+        socket.linger, socket.rcvtimeo, socket.reconnect_ivl = 0, 10_000, -1
+        if pair is not None:
+            socket.curve_publickey = pair.public.encode()
+            socket.curve_secretkey = pair.secret.encode()
+            socket.curve_serverkey = (server.doors.key if to is None else to).encode()
+        socket.connect(getattr(server.doors, role))
+        made.append(socket)
+        return socket
+
+    yield open_socket
+    for socket in made:
+        socket.close()
+    context.term()
+
+
+def pair_of(keys: KeyFolder, client: str) -> KeyPair:
+    return client_credentials(keys.path / f"{client}.json")[0].keys
+
+
+def hello(session: int) -> list[Any]:
+    return codec.write(Hello(1, versions(ef.__version__), session, 1, "a test"))
+
+
+def answer(socket: Any) -> Any:
+    return codec.read(socket.recv_multipart())[0]
+
+
+def comes(what: Callable[[], Any], seconds: float = 10.0) -> bool:
+    end = monotonic() + seconds
+    while not what() and monotonic() < end:
+        threading.Event().wait(0.01)
+    return bool(what())
+
+
+def test_the_right_key(server: TaskServer, keys: KeyFolder, connect: Any) -> None:
+    socket = connect(pair_of(keys, "alice"))
+    socket.send_multipart(hello(5))
+    assert isinstance(answer(socket), Welcome)
+
+
+@pytest.mark.parametrize("case", ["none", "unknown", "wrong server", "task's", "revoked"])
+def test_keys_that_are_not_let_in(
+    case: str, server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    alice = pair_of(keys, "alice")
+    if case == "revoked":
+        keys.revoke("alice")
+    made = {
+        "none": lambda: connect(None),
+        "unknown": lambda: connect(new_pair()),
+        "wrong server": lambda: connect(alice, new_pair().public),
+        "task's": lambda: connect(task_keys(keys.path, "auth:1")),
+        "revoked": lambda: connect(alice),
+    }
+    refused, socket = made[case](), connect(pair_of(keys, "bob"))
+    with suppress(zmq.Again):  # the connection is gone already
+        refused.send_multipart(hello(5), zmq.NOBLOCK)
+    socket.send_multipart(hello(6))
+    assert isinstance(answer(socket), Welcome)
+    assert refused.poll(200) == 0
+    assert server._machine.held == 1
+
+
+def test_a_server_that_encrypts_nothing_gets_nothing(keys: KeyFolder) -> None:
+    """Who has the key of a server speaks to no other one that listens in its place."""
+    context = zmq.Context()
+    false = context.socket(zmq.ROUTER)
+    port = false.bind_to_random_port("tcp://127.0.0.1")
+    alice, tasks = client_credentials(keys.path / "alice.json")
+    socket = context.socket(zmq.DEALER)
+    socket.linger = false.linger = 0
+    socket.curve_publickey, socket.curve_secretkey = (
+        alice.keys.public.encode(), alice.keys.secret.encode()
+    )  # fmt: skip
+    socket.curve_serverkey = tasks["auth:0"].key.encode()
+    socket.connect(f"tcp://127.0.0.1:{port}")
+    socket.send_multipart(hello(5))
+    assert false.poll(200) == 0
+    socket.close()
+    false.close()
+    context.term()
+
+
+def test_a_key_that_is_revoked_ends_its_session(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    alice, bob = connect(pair_of(keys, "alice")), connect(pair_of(keys, "bob"))
+    for session, socket in enumerate((alice, bob), 5):
+        socket.send_multipart(hello(session))
+        assert isinstance(answer(socket), Welcome)
+    keys.revoke("alice")
+    told = answer(alice)
+    assert isinstance(told, Failed)
+    assert told.error.wrong == "the key of this client was revoked"
+    alice.send_multipart(hello(7))
+    bob.send_multipart(codec.write(Renew(2)))
+    assert isinstance(answer(bob), Done)
+    assert alice.poll(100) == 0
+    assert server._machine.held == 1
+
+
+def test_packets_come_from_those_whose_they_are(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    alice = connect(pair_of(keys, "alice"))
+    alice.send_multipart(hello(5))
+    answer(alice)
+    own = pair_of(keys, "alice").public
+    peer = task_keys(keys.path, "auth:1").public
+    peers = Peers(2, {
+        "auth:1": ("tcp://127.0.0.1:10", 7, peer), "client-5": ("tcp://127.0.0.1:11", 8, own),
+        "client-6": ("tcp://127.0.0.1:11", 8, own), "auth:2": ("tcp://127.0.0.1:11", 8, own),
+    })  # fmt: skip
+    alice.send_multipart(codec.write(peers))
+    assert isinstance(answer(alice), Done)
+    assert server._machine._peers == {"auth:1": 7, "client-5": 8}
+
+    def packet(sender: str, incarnation: int) -> list[Any]:
+        return codec.write(PacketMessage(
+            0, sender, incarnation, PROCESS.incarnation, "ack", None, 0, 0, (), 1, 1, 0
+        ))  # fmt: skip
+
+    taken: list[str] = []
+    server._follow["packet"] = lambda message, frames: taken.append(message.sender)
+    task = connect(task_keys(keys.path, "auth:1"), role="task")
+    bob = connect(pair_of(keys, "bob"), role="task")
+    mine = connect(pair_of(keys, "alice"), role="task")
+    for socket in (task, bob, mine):
+        socket.send_multipart(packet("auth:1", 7))
+        socket.send_multipart(packet("client-5", 8))
+    assert comes(lambda: server._machine.counts["a packet that says that it is another task's"] >= 0
+                 and len(taken) >= 2)  # fmt: skip
+    assert sorted(taken) == ["auth:1", "client-5"]
+
+
+def test_a_port_needs_keys_or_plain_words() -> None:
+    with pytest.raises(AuthenticationError, match="whoever reaches"):
+        TaskServer("auth:0", doors_at(HERE), ef.__version__)
+
+
+def test_what_is_too_large_before_a_greeting(server: TaskServer, connect: Any, keys: Any) -> None:
+    """What a connection claims to send before it has proved its key takes no memory."""
+    host, port = server.doors.client.removeprefix("tcp://").split(":")
+    with sockets.create_connection((host, int(port)), 10) as raw:
+        raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x01CURVE" + bytes(15) + b"\0" + bytes(31))
+        raw.sendall(b"\x06" + (1 << 40).to_bytes(8, "big") + bytes(1000))  # a command of 1 TB
+        raw.settimeout(10)
+        got = b"x"
+        while got:
+            try:
+                got = raw.recv(4096)
+            except ConnectionResetError:
+                break
+    socket = connect(pair_of(keys, "alice"))
+    socket.send_multipart(hello(5))
+    assert isinstance(answer(socket), Welcome)
+
+
+def test_connecting_by_a_file(server: TaskServer, keys: KeyFolder) -> None:
+    keys._known.tasks["auth:0"] = server.doors.client, server.doors.task, server.doors.key
+    del keys._known.tasks["auth:1"]
+    path = keys.add_client("carol")
+    with ef.cluster.connect(path) as cluster:
+        assert repr(cluster) == "Cluster(auth:0)"
+        assert cluster.tasks["auth:0"].health == "ready"
+    keys.revoke("carol")
+    wrong = Doors(server.doors.client, server.doors.task, new_pair().public)
+    for change in ("revoked", "wrong server"):
+        if change == "wrong server":
+            keys._known.tasks["auth:0"] = wrong
+        path = keys.add_client("carol")
+        if change == "revoked":
+            keep = path.read_bytes()
+            keys.revoke("carol")
+            path.write_bytes(keep)
+            path.chmod(0o600)
+        with pytest.raises(AuthenticationError, match="did not let this client in"):
+            ef.cluster.connect(path)

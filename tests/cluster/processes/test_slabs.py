@@ -1,0 +1,186 @@
+"""Shared memory: what is sent comes, and nothing that is not as it should be is mapped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eagerflow.cluster.processes import slabs as module
+from eagerflow.cluster.processes.doors import Doors, doors_in
+from eagerflow.cluster.processes.slabs import LONG, Slabs, framed, unframed
+from eagerflow.cluster.protocol.limits import LIMITS
+from eagerflow.cluster.protocol.messages import Done, SlabMessage
+from eagerflow.errors import ProtocolError
+
+LARGE = bytes(range(256)) * (LONG // 256 + 3)
+
+
+@pytest.fixture
+def doors(tmp_path: Path) -> Doors:
+    return doors_in(tmp_path, "b:0")
+
+
+@pytest.fixture
+def pair(tmp_path: Path, doors: Doors) -> Iterator[tuple[Slabs, Slabs]]:
+    told: list[str] = []
+    a, b = Slabs(doors_in(tmp_path, "a:0"), LIMITS, told.append), Slabs(doors, LIMITS, told.append)
+    a.connect("b:0", doors)
+    yield a, b
+    a.close()
+    b.close()
+    assert not list(tmp_path.iterdir())
+
+
+def fds() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_long_frames_lie_in_one_slab(pair: tuple[Slabs, Slabs]) -> None:
+    a, b = pair
+    frames: list[Any] = [b"short", LARGE, b"", memoryview(LARGE[:-7])]
+    wire = framed(a, "b:0", Done(5, 4), frames)
+    assert [len(frame) for frame in wire[2:]] == [5, 0, 0, 0]
+    before = fds()
+    message, taken = unframed(b, wire, LIMITS)
+    assert (message, [bytes(x) for x in taken]) == (Done(5, 4), [bytes(x) for x in frames])
+    assert fds() == before + 1  # the connection; no slab
+    taken[1][0] = 9  # it is ours
+    assert taken[3][0] == 0
+    with pytest.raises(ProtocolError, match="no such slab"):
+        unframed(b, wire, LIMITS)
+
+
+def test_what_is_short_goes_by_sockets(pair: tuple[Slabs, Slabs], tmp_path: Path) -> None:
+    a, _ = pair
+    assert len(framed(a, "b:0", Done(5, 4), [b"short"])) == 2
+    assert framed(a, "c:0", Done(5, 4), [LARGE])[1] == LARGE
+    a.connect("c:0", doors_in(tmp_path, "c:0"))  # nobody listens there
+    assert framed(a, "c:0", Done(5, 4), [LARGE])[1] == LARGE
+    a.connect("d:0", Doors("", "tcp://127.0.0.1:7"))
+    assert framed(a, "d:0", Done(5, 4), [LARGE])[1] == LARGE
+
+
+def test_who_takes_none_gets_them_by_sockets(pair: tuple[Slabs, Slabs]) -> None:
+    """Descriptors on their way are bounded by what the socket holds; none stays open here."""
+    a, b = pair
+    before = fds()
+    wires = [framed(a, "b:0", Done(i, 4), [LARGE]) for i in range(400)]
+    plain = [wire for wire in wires if len(wire) == 2 and len(wire[1])]
+    assert 0 < len(plain) < 400
+    assert fds() <= before + 1
+    first = next(wire for wire in wires if len(wire) == 3)
+    assert unframed(b, first, LIMITS)[1][0].tobytes() == LARGE
+    last = [wire for wire in wires if len(wire) == 3][-1]
+    assert unframed(b, last, LIMITS)[1][0].tobytes() == LARGE
+    assert fds() <= before + module._PENDING + 2
+
+
+def hostile(doors: Doors, make: Callable[[], int], number: int = 1, copies: int = 1) -> SlabMessage:
+    """Bring a descriptor; gives a message that names it."""
+    one = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    one.connect(str(module.beside(doors)))
+    slab = make()
+    rights = array("i", [slab] * copies)
+    token = b"t" * 16
+    one.sendmsg([module._NAME.pack(token, number)],
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])  # fmt: skip
+    os.close(slab)
+    one.close()
+    return SlabMessage(0, token.hex(), number, 4096, ((0, 0, 4096),))
+
+
+def memfd(size: int, seals: int) -> int:
+    slab = os.memfd_create("x", os.MFD_ALLOW_SEALING)
+    os.ftruncate(slab, size)
+    fcntl.fcntl(slab, module._ADD_SEALS, seals)
+    return slab
+
+
+def pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(writer)
+    return reader
+
+
+HOSTILE: dict[str, tuple[Callable[[], int], str]] = {
+    "no seals": (lambda: memfd(4096, 0), "not sealed"),
+    "may shrink": (lambda: memfd(4096, 0x4 | 0x8), "not sealed"),
+    "may grow": (lambda: memfd(4096, 0x2 | 0x8), "not sealed"),
+    "may be written": (lambda: memfd(4096, 0x2 | 0x4), "not sealed"),
+    "too short": (lambda: memfd(100, 0xF), "another size"),
+    "too long": (lambda: memfd(1 << 40, 0xF), "another size"),
+    "empty": (lambda: memfd(0, 0xF), "another size"),
+    "a file": (lambda: os.open(__file__, os.O_RDONLY), "not sealed"),
+    "a directory": (lambda: os.open("/", os.O_RDONLY), "not sealed"),
+    "a pipe": (pipe, "not sealed"),
+    "a device": (lambda: os.open("/dev/zero", os.O_RDONLY), "not sealed"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_what_is_no_sealed_slab_is_not_mapped(
+    pair: tuple[Slabs, Slabs], doors: Doors, case: str
+) -> None:
+    make, wrong = HOSTILE[case]
+    before = fds()
+    message = hostile(doors, make)
+    with pytest.raises(ProtocolError, match=wrong):
+        pair[1].take(message, [b""])
+    assert fds() == before + 1  # the connection
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        ((1, 0, 10),), ((0, 0, 5000),), ((0, 4000, 100),), ((0, 0, 10), (0, 64, 10)),
+        ((0, 0, 10), (1, 5, 10)), ((1, 0, 10), (0, 64, 10)),
+    ],
+)  # fmt: skip
+def test_places_that_do_not_fit(pair: tuple[Slabs, Slabs], doors: Doors, places: Any) -> None:
+    message = hostile(doors, lambda: memfd(4096, 0xF))
+    wrong = SlabMessage(0, message.token, 1, 4096, places)
+    frames = [b"", b""] if len(places) > 1 else [b""]
+    with pytest.raises(ProtocolError, match="do not fit"):
+        pair[1].take(wrong, frames)
+
+
+def test_what_comes_and_is_not_asked_for_is_closed(pair: tuple[Slabs, Slabs], doors: Doors) -> None:
+    _, b = pair
+    before = fds()
+    for number in range(20):
+        hostile(doors, lambda: memfd(4096, 0xF), number)
+    with pytest.raises(ProtocolError, match="no such slab"):
+        b.take(SlabMessage(0, "00" * 16, 1, 4096, ()), [b""])
+    assert fds() <= before + 2  # one connection of that token, and what came by it first
+    b._from.popitem()[1].close()
+    several = hostile(doors, lambda: memfd(4096, 0xF), 1_000, copies=2)
+    with pytest.raises(ProtocolError, match="no such slab"):
+        b.take(several, [b""])
+    with pytest.raises(ProtocolError, match="a name that is none"):
+        b.take(SlabMessage(0, "no hex", 1, 4096, ()), [b""])
+
+
+def test_another_user_is_not_let_in(
+    pair: tuple[Slabs, Slabs], doors: Doors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    message = hostile(doors, lambda: memfd(4096, 0xF))
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    with pytest.raises(ProtocolError, match="no such slab"):
+        pair[1].take(message, [b""])
+    assert framed(pair[0], "b:0", Done(5, 4), [LARGE])[1] == LARGE
+    assert framed(pair[0], "b:0", Done(5, 4), [LARGE])[1] == LARGE
+
+
+def test_a_slab_in_a_slab_is_refused(pair: tuple[Slabs, Slabs]) -> None:
+    a, b = pair
+    wire = framed(a, "b:0", Done(5, 4), [LARGE])
+    for wrong in ([wire[0]], [wire[0], wire[0], b""]):
+        with pytest.raises(ProtocolError, match="a slab with"):
+            unframed(b, wrong, LIMITS)

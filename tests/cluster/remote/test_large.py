@@ -1,0 +1,101 @@
+"""Large values: in shared memory, in pieces, and from task to task directly."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.cluster.clusters import Cluster
+from eagerflow.errors import TensorIndexError
+from tests.cluster.warm import warm
+
+
+def connections(cluster: Cluster) -> Any:
+    assert cluster._connections is not None
+    return cluster._connections
+
+
+def test_large_values_go_in_slabs_and_leave_no_descriptor(cluster: Cluster) -> None:
+    values = np.arange(3_000_000, dtype=np.float32)
+    fds = len(os.listdir("/proc/self/fd"))
+    before = connections(cluster).slabs.sent
+    kept = [ef.tensor(values[i:], device="ps:0") for i in range(5)]
+    back = [x.numpy() for x in kept]
+    assert before < connections(cluster).slabs.sent <= before + 5  # one for each message
+    assert all((x == values[i:]).all() for i, x in enumerate(back))
+    assert len(os.listdir("/proc/self/fd")) <= fds + 2  # the sockets of slabs
+    pid = cluster.tasks["ps:0"].pid
+    links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    assert not [link for link in links if "memfd" in link]
+
+
+def test_what_came_in_a_slab_is_written_into_by_its_owner_alone(cluster: Cluster) -> None:
+    values = np.zeros(100_000, dtype=np.float32)
+    with ef.device("ps:0"):
+        v = ef.Variable(values)
+    x = ef.tensor(values, device="ps:0")
+    v.assign_add(x + 1)
+    assert v.numpy().sum() == 100_000
+    assert x.numpy().sum() == 0
+    assert values.sum() == 0
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "bool"])
+def test_values_go_from_task_to_task_and_not_through_here(cluster: Cluster, dtype: str) -> None:
+    x = ef.ones((300, 200), dtype=dtype, device="ps:0").T
+    moved = x.to("worker:0")
+    assert str(moved.device) == "worker:0/cpu:0"
+    fetched: list[Any] = []
+    task = x._data.task
+    ask = task.connections.ask
+    task.connections.ask = lambda *what: (fetched.append(what), ask(*what))[1]
+    try:
+        again = x.to("worker:0")
+    finally:
+        del task.connections.ask
+    assert not fetched
+    assert (again.numpy() == x.numpy()).all()
+    assert again.shape == (200, 300)
+
+
+def test_a_failure_is_moved_with_its_line(cluster: Cluster) -> None:
+    with ef.device("ps:0"):
+        x = ef.take(ef.zeros((5, 2_000)), [7], axis=0)
+    with pytest.raises(TensorIndexError, match="index 7"):
+        x.to("worker:0")
+    assert ef.ones(5_000, device="ps:0").to("worker:0").sum().item() == 5_000
+
+
+@pytest.fixture(scope="module")
+def by_ports(cluster: Cluster) -> Iterator[Cluster]:
+    with ef.cluster.local({"near": 1, "far": 1}, transport="tcp") as made:
+        warm(made)
+        yield made
+
+
+@pytest.mark.parametrize("count", [1, 1_048_575, 1_048_576, 1_048_577, 3 << 20])
+def test_over_ports_values_go_in_pieces(by_ports: Cluster, count: int) -> None:
+    """A piece has 4 MiB: sizes around one, and several."""
+    values = np.arange(count, dtype=np.float32)
+    x = ef.tensor(values, device="near:0")
+    assert (x.to("far:0").numpy() == values).all()
+    assert connections(by_ports).slabs.sent == 0
+
+
+def test_steps_over_ports(by_ports: Cluster) -> None:
+    v = ef.Variable([1.0, 2.0], device="near:0")
+
+    @ef.trace
+    def step(x: ef.Tensor) -> ef.Tensor:
+        with ef.device("far:0"):
+            y = (v * x).sum()
+        v.assign_sub((x * 0.5).to("near:0"))
+        return y
+
+    assert [step(ef.ones(2)).item() for _ in range(3)] == [3.0, 2.0, 1.0]
+    assert "Cluster(near:0, far:0)" in repr(by_ports)

@@ -1,0 +1,70 @@
+"""Task servers on a real Dask cluster of processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.cluster.processes.dask import DaskLauncher, TaskHost
+from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
+from tests.cluster.test_clusters import ENVIRONMENT
+
+
+def dask_at(address: str, *, asynchronous: bool = False) -> Any:
+    return SimpleNamespace(
+        scheduler=SimpleNamespace(address=address), asynchronous=asynchronous,
+        scheduler_info=lambda n_workers: {"workers": {}},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["tcp://10.0.0.1:8786", "ws://127.0.0.1:1", "tcp://127.0.0.1.evil.org:80", "ucx://h:1"],
+)
+def test_schedulers_that_others_can_listen_to_are_refused(address: str) -> None:
+    with pytest.raises(AuthenticationError, match="a Dask cluster in plain words"):
+        ef.cluster.on_dask(dask_at(address), {"ps": 1})
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:8786", "tls://10.0.0.1:8786", "inproc://x/1"])
+def test_schedulers_that_it_takes(address: str) -> None:
+    with pytest.raises(TaskLost, match="no worker"):
+        ef.cluster.on_dask(dask_at(address), {"ps": 1})
+    with pytest.raises(ResourceError, match="asynchronous"):
+        ef.cluster.on_dask(dask_at(address, asynchronous=True), {"ps": 1})
+
+
+def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
+    """Only public keys leave it, and nothing is left of it."""
+    launcher = DaskLauncher(dask_at("tcp://127.0.0.1:8786"))
+    host = TaskHost("host:0", launcher._keys.public, "tcp://127.0.0.1:4000", ())
+    folder = host._folder
+    client, task, key = host.doors()
+    assert client.startswith("tcp://127.0.0.1:")
+    secret = (folder / "keys" / "host-0.key.json").read_text()
+    assert key in secret
+    host.allow({"host:0": (client, task, key), "host:1": ("tcp://h:1", "tcp://h:2", "k" * 40)})
+    assert "host:1" in (folder / "keys" / "allowed.json").read_text()
+    assert "host:0 listens" in host.log()
+    host.end()
+    assert not Path(folder).exists()
+
+
+@pytest.mark.slow
+def test_training_goes_on_from_a_checkpoint_when_a_worker_of_dask_is_killed(
+    tmp_path: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cluster.training_on_dask", str(tmp_path)],
+        capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=300,
+    )  # fmt: skip
+    assert done.stdout == (
+        "Cluster(ps:0, worker:0, worker:1)\nps 0 is lost\n"
+        "ps:0 was started anew: what it held is lost\n3.000 1\n"
+    ), done.stderr
