@@ -15,6 +15,7 @@ from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
 from eagerflow import unknown_names as _unknown_names
+from eagerflow import wrong_calls as _wrong_calls
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core import op as _op
@@ -164,6 +165,8 @@ def _load_family(name: str) -> None:
 
 
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
+_wrong_calls.find_remedies_by(lambda error: _import_module("eagerflow.hints.calls").remedy(error))
+_wrong_calls.add_remedies_where_shown()
 _op.load_families_by(_load_families)
 
 
