@@ -229,13 +229,29 @@ class TracedFunction:
         >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
         ['multiply', 'add']
         """
+        return self._traced("graph", args, kwargs)[0].optimised
+
+    def abstract(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for these arguments, with types in place of tensors; nothing is run.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return x @ x, 3
+        >>> f.abstract(ef.ones((2, 2)))
+        (f32[2,2]@cpu:0, 3)
+        """
+        entry, leaves = self._traced("abstract", args, kwargs)
+        return entry.abstract(leaves)
+
+    def _traced(self, method: str, args: Any, kwargs: Any) -> tuple[CacheEntry, Sequence[Any]]:
+        """The trace for these arguments and the leaves of these; it is not run."""
         if current_tracer() is not None:
-            raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
-        lookup = self._lookup
-        entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)
+            raise TraceError(f"{self.name}.{method}(...) within a traced function", given="a trace")
+        call = self._lookup.signature.parse(args, kwargs)
+        entry, _ = self._lookup.find(call, runs=False)
         if entry.first is not None:
             entry.first.drop()  # what is held gets no value: nothing runs
-        return entry.optimised
+        return entry, [leaf.handle for leaf in call.leaves]
 
     def value(self, name: str) -> Value:
         """The value in the graph used last that was bound last to the local variable ``name``.
@@ -452,6 +468,10 @@ class BoundFunction:
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """As `TracedFunction.graph`."""
         return self.__func__.graph(self.__self__, *args, **kwargs)
+
+    def abstract(self, *args: Any, **kwargs: Any) -> Any:
+        """As `TracedFunction.abstract`."""
+        return self.__func__.abstract(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
