@@ -8,7 +8,10 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, final, get_args, overload
+from typing import (
+    TYPE_CHECKING, Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, Self, TypeVar, final, get_args,
+    overload,
+)  # fmt: skip
 from weakref import ref
 
 from eagerflow import settings
@@ -32,6 +35,11 @@ from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_Q = ParamSpec("_Q")
+_T = TypeVar("_T")
 _COMPILE: Final = get_args(Mode)
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: forms of calls whose trace is found without looking at their structure
@@ -45,7 +53,7 @@ _OWN: Final = frozenset({"fn", "name", "_lookup", "_direct"})
 
 
 @final
-class TracedFunction:
+class TracedFunction(Generic[_P, _R_co]):
     """A function that is captured as a static dataflow graph and runs as one.
 
     Call it as the function. The first call runs the Python code once, with symbolic tensors, and
@@ -67,7 +75,7 @@ class TracedFunction:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], static: Sequence[str], compile: Mode, strict: bool,
+        self, fn: Callable[_P, _R_co], static: Sequence[str], compile: Mode, strict: bool,
         max_traces: int | None, name: str | None,
     ) -> None:  # fmt: skip
         functools.update_wrapper(self, fn, updated=())
@@ -79,7 +87,7 @@ class TracedFunction:
 
     # --- calls ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
+    def _enter(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
         try:
             if kwargs or _stack.installed:
                 return self._call(args, kwargs)
@@ -135,6 +143,12 @@ class TracedFunction:
         )
         return result
 
+    if TYPE_CHECKING:  # a call has the signature of the function, of which the code knows nothing
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    else:
+        __call__ = _enter
+
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
         if current_tracer() is not None:
             with name_scope(self.name):
@@ -153,6 +167,14 @@ class TracedFunction:
                 self._direct.clear()
             self._direct[form] = (entry, tuple(leaves[len(args) :]))
         return entry.run(leaves, captured, call.values)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(
+        self: TracedFunction[Concatenate[_T, _Q], _R], instance: _T, owner: type | None = None
+    ) -> BoundFunction[_Q, _R]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As an attribute of a class it is a method; all instances share the traces."""
@@ -218,7 +240,7 @@ class TracedFunction:
         return Explanation(self.name, self.traces, tier)
 
     @hides_frames
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
         """The graph that runs for these arguments; it is traced if need be, and not run.
 
         ``f.graph(...).diff()`` shows what the passes changed in it.
@@ -231,7 +253,7 @@ class TracedFunction:
         """
         return self._traced("graph", args, kwargs)[0].optimised
 
-    def abstract(self, *args: Any, **kwargs: Any) -> Any:
+    def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
         """The result for these arguments, with types in place of tensors; nothing is run.
 
         >>> @ef.trace
@@ -445,7 +467,7 @@ class TracedFunction:
 
 
 @final
-class BoundFunction:
+class BoundFunction(Generic[_P, _R_co]):
     """A traced function as a method of an instance.
 
     Attributes:
@@ -453,23 +475,23 @@ class BoundFunction:
         __self__: the instance.
     """
 
-    def __init__(self, function: TracedFunction, instance: Any) -> None:
+    def __init__(self, function: TracedFunction[..., _R_co], instance: object) -> None:
         self.__func__ = function
         self.__self__ = instance
         functools.update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
         try:
             return self.__func__(self.__self__, *args, **kwargs)
         except BaseException as error:
             hide_frames(error)
             raise
 
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
         """As `TracedFunction.graph`."""
         return self.__func__.graph(self.__self__, *args, **kwargs)
 
-    def abstract(self, *args: Any, **kwargs: Any) -> Any:
+    def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
         """As `TracedFunction.abstract`."""
         return self.__func__.abstract(self.__self__, *args, **kwargs)
 
@@ -480,22 +502,28 @@ class BoundFunction:
         return f"<method of {self.__func__!r}>"
 
 
+class _Trace(Protocol):
+    """A decorator."""
+
+    def __call__(self, fn: Callable[_P, _R], /) -> TracedFunction[_P, _R]: ...
+
+
 @overload
-def trace(fn: Callable[..., Any], /) -> TracedFunction: ...
+def trace(fn: Callable[_P, _R], /) -> TracedFunction[_P, _R]: ...
 
 
 @overload
 def trace(
-    fn: Callable[..., Any], /, *, static: str | Sequence[str] = (), compile: Mode = "background",
+    fn: Callable[_P, _R], /, *, static: str | Sequence[str] = (), compile: Mode = "background",
     strict: bool = False, max_traces: int | None = None, name: str | None = None,
-) -> TracedFunction: ...  # fmt: skip
+) -> TracedFunction[_P, _R]: ...  # fmt: skip
 
 
 @overload
 def trace(
     *, static: str | Sequence[str] = (), compile: Mode = "background", strict: bool = False,
     max_traces: int | None = None, name: str | None = None,
-) -> Callable[[Callable[..., Any]], TracedFunction]: ...  # fmt: skip
+) -> _Trace: ...  # fmt: skip
 
 
 def trace(
@@ -534,7 +562,7 @@ def trace(
     if max_traces is not None and (type(max_traces) is not int or max_traces < 1):
         raise TraceError(f"trace: max_traces={max_traces!r}", expected="an int of at least 1")
 
-    def decorate(function: Any) -> TracedFunction:
+    def decorate(function: Callable[_P, _R]) -> TracedFunction[_P, _R]:
         _check_function(function)
         return TracedFunction(function, names, compile, strict, max_traces, name)
 
