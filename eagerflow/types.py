@@ -143,6 +143,10 @@ _DEFAULTS: Final = {
 }
 
 
+#: what names a dtype (see `as_dtype`), or leaves it open
+DTypeLike = DType | np.dtype[Any] | type[Any] | str | None
+
+
 def as_dtype(value: Any) -> DType:
     """The `DType` that ``value`` names.
 

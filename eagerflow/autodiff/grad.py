@@ -237,6 +237,13 @@ def _argnums(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, 
 
 @overload
 def grad(
+    f: Callable[Concatenate[Tensor, _P], object], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[Tensor, _P, Tensor]: ...  # fmt: skip
+
+
+@overload
+def grad(
     f: Callable[Concatenate[_A, _P], object], argnums: Literal[0] = 0, *, wrt: None = None,
     has_aux: Literal[False] = False,
 ) -> _Derivative[_A, _P, _A]: ...  # fmt: skip
@@ -299,6 +306,13 @@ def grad(
         return (gradient, aux) if has_aux else gradient
 
     return _derivative("grad", f, argnums, wrt, has_aux, give)
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Tensor, _P], _R], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[Tensor, _P, tuple[_R, Tensor]]: ...  # fmt: skip
 
 
 @overload

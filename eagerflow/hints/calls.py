@@ -10,9 +10,8 @@ from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, Final
 
 import eagerflow as ef
+from eagerflow.extending import nearest
 from eagerflow.hints.parameters import CALLED, NAMES, NOT_HERE
-from eagerflow.source import is_framework_frame, variables_of
-from eagerflow.unknown_names import nearest
 
 __all__ = ["remedy"]
 
@@ -151,13 +150,13 @@ def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
         bases = {base.__name__: base for base in ef.Tensor.__mro__}
         owner = bases[kind] if kind in bases else _public(kind)
         return getattr(owner, method, None) if inspect.isclass(owner) else None
-    return _public(name) if is_framework_frame(frame) else _mentioned(name, frame)
+    return _public(name) if _is_ours_frame(frame) else _mentioned(name, frame)
 
 
 def _mentioned(name: str, frame: FrameType) -> Any:
     """The function of that name that a frame can mean: converted code has lines, no columns."""
     names = frame.f_code.co_names
-    own = variables_of(frame).get(name, frame.f_globals.get(name))
+    own = frame.f_locals.get(name, frame.f_globals.get(name))
     if own is not None or name not in names:
         return own if _is_ours(own) else None
     spaces = (_value((n,), frame) for n in names)
@@ -177,6 +176,10 @@ def _is_ours(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] == "eagerflow"
 
 
+def _is_ours_frame(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "eagerflow"
+
+
 def _public(name: str) -> Any:
     """The function or class of that name, wherever it is public."""
     for space in ("", *_SPACES):
@@ -190,7 +193,7 @@ def _public(name: str) -> Any:
 
 def _value(path: tuple[str, ...], frame: FrameType) -> Any:
     """What the names of a call stand for; nothing of the user runs to find it."""
-    scope: Mapping[str, Any] = variables_of(frame)
+    scope: Mapping[str, Any] = frame.f_locals
     found: Any = scope.get(path[0], frame.f_globals.get(path[0], frame.f_builtins.get(path[0])))
     for name in path[1:]:
         if isinstance(found, ModuleType):

@@ -29,7 +29,7 @@ from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat
-from eagerflow.types import DTYPES, as_dtype
+from eagerflow.types import DTYPES, DTypeLike, as_dtype
 
 __all__ = [
     "around",
@@ -126,7 +126,7 @@ def geomspace(
     /,
     num: int = 50,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -268,7 +268,7 @@ def nanvar(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -306,7 +306,7 @@ def nanstd(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,

@@ -41,7 +41,7 @@ from eagerflow.ops.rules.type_rules import (
     reduced_shape,
     unary,
 )
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, DTypeLike, TensorType
 
 __all__ = [
     "average",
@@ -107,7 +107,7 @@ def var(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -150,7 +150,7 @@ def std(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -350,7 +350,7 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 
 
 def nanmean(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The mean of the elements that are not NaN.
 

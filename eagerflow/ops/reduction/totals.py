@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike, tensor_of
@@ -28,7 +27,7 @@ from eagerflow.ops.rules.type_rules import (
     reduced_shape,
     repeats_to,
 )
-from eagerflow.types import DTYPES, INT64, DType, Shape, TensorType, as_dtype
+from eagerflow.types import DTYPES, INT64, DType, DTypeLike, Shape, TensorType, as_dtype
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
            "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
@@ -74,7 +73,7 @@ def wide(dtype: DType) -> DType:
     return DTYPES["uint64" if dtype.kind == "unsigned integer" else "int64"]
 
 
-def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tensor:
+def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: DTypeLike) -> Tensor:
     """What ``compute`` makes of ``x``, in ``dtype``; it gives integers in `wide`."""
     target = as_dtype(dtype)
     if x._lane.dtype.is_inexact or target.is_inexact:
@@ -99,7 +98,7 @@ _sum = define(
 
 
 def sum(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The sum of elements.
 
@@ -203,7 +202,7 @@ _prod = define(
 
 
 def prod(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The product of elements.
 
@@ -235,7 +234,7 @@ _mean = define(
 
 
 def mean(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The arithmetic mean of elements; NaN for none.
 
