@@ -49,7 +49,9 @@ from eagerflow.ops.linalg.einsum import *
 from eagerflow.ops.linalg.products import *
 from eagerflow.ops.names import random as random
 from eagerflow.ops.names.array_api import *
+from eagerflow.ops.names.numpy_arrangement import *
 from eagerflow.ops.names.numpy_names import *
+from eagerflow.ops.names.numpy_samples import *
 from eagerflow.ops.nn.activations import *
 from eagerflow.ops.nn.convolution import *
 from eagerflow.ops.nn.pooling import *

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from eagerflow.core.batch_rules import BatchSite
@@ -13,11 +14,11 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.elementwise.arithmetic import maximum
-from eagerflow.ops.elementwise.exponential import exp
+from eagerflow.ops.elementwise.exponential import exp, log
 from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
-from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.type_rules import (
     ANY,
     BOOL,
@@ -268,12 +269,16 @@ _logsumexp = define(
 )
 
 
-def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def logsumexp(
+    x: TensorLike, /, axis: Axis = None, *, b: TensorLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The logarithm of the sum of exponentials, without overflow; -inf for no elements.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to sum over; all if None.
+        b: real factors of the exponentials, broadcast against ``x``; none if None. Where one is 0
+            its element does not count, and where their sum is negative the result is NaN.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -282,9 +287,23 @@ def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) ->
     >>> ef.round(ef.logsumexp(ef.tensor([1000.0, 1000.0])), 3)
     Tensor(1000.693, f32[]@cpu:0)
     """
+    if b is not None:
+        return _weighted_logsumexp(x, b, axis, keepdims)
     tensor = floating(x)
     axes = axes_of("logsumexp", tensor, axis)
     return bind(_logsumexp, tensor, axis=axes, keepdims=keepdims)
+
+
+def _weighted_logsumexp(x: TensorLike, b: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+    tensor, weights = promote_floating(x, b)
+    tensor = where(weights == 0, -math.inf, tensor + 0 * where(isfinite(weights), weights, 0.0))
+    axes = axes_of("logsumexp", tensor, axis)
+    top = max(tensor, axes, keepdims=True)
+    top = where(isfinite(top), top, 0.0)
+    total = sum(weights * exp(tensor - top), axes, keepdims=True)
+    result: Tensor = log(total) + top
+    kept = reduced_shape(tensor.shape, axes, keepdims)
+    return functions["reshape"](result, kept)
 
 
 # --- extremes -------------------------------------------------------------------------------
