@@ -9,7 +9,9 @@ Tensor(14., f32[]@cpu:0)
 from importlib import import_module as _import_module
 from threading import RLock as _RLock
 from types import FunctionType as _FunctionType
+from types import ModuleType as _ModuleType
 
+from eagerflow import einops_backend as _einops_backend
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
@@ -172,6 +174,7 @@ def _load_family(name: str) -> None:
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
 _wrong_calls.find_remedies_by(lambda error: _import_module("eagerflow.hints.calls").remedy(error))
 _wrong_calls.add_remedies_where_shown()
+_einops_backend.register()
 _op.load_families_by(_load_families)
 
 
@@ -196,13 +199,29 @@ def __getattr__(name: str) -> object:
     raise _unknown_names.unknown_name("eagerflow", name, known)
 
 
+#: modules that users call; all others are where what they call is made
+_OPEN = {"errors", "events", "hardware", "random", "types", *_NAMESPACES, *_LIBRARIES}
+#: ops that `ef.nn` is made of, and what IPython calls
+_FOR_LIBRARIES = {
+    *("adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "check_labels", "convolution"),
+    *("convolution_transpose", "convolution_weights", "linear_recurrence", "max_pool", "resize"),
+    *("load_ipython_extension", "softmax_cross_entropy", "standardize", "sum_to"),
+}
+
+
+def _listed(name: str) -> bool:
+    """Whether completion shows a name: those that users call."""
+    if name.startswith("_"):
+        return name.startswith("__array") or name == "__version__"
+    if name in _FOR_LIBRARIES:
+        return False
+    return name in _OPEN or type(globals().get(name)) is not _ModuleType
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS, *_LIBRARIES})
+    names = {*globals(), *_LATER, *_FAMILIES, *_VIEWS, *_OPEN}
+    return sorted(filter(_listed, names))
 
 
 #: for star imports
-__all__ = [
-    name
-    for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS)
-    if not name.startswith("_")
-]
+__all__ = [name for name in __dir__() if not name.startswith("_")]

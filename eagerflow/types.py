@@ -66,6 +66,11 @@ class DType:
         """NumPy's scalar type."""
         return self.dtype.type
 
+    @property
+    def byteorder(self) -> str:
+        """NumPy's sign of the order of bytes in memory, which is always that of the machine."""
+        return self.dtype.byteorder
+
     def __repr__(self) -> str:
         return self.name
 

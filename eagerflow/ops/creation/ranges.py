@@ -238,7 +238,7 @@ def logspace(
 # --- grids and matrices ---------------------------------------------------------------------
 
 
-def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate grids of coordinate vectors.
 
     Args:
@@ -270,7 +270,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     for x, axis in zip(vectors, order, strict=True):
         lone = tuple(x.size if i == axis else 1 for i in range(len(vectors)))
         grids.append(functions["broadcast_to"](functions["reshape"](x, lone), shape))
-    return grids
+    return tuple(grids)
 
 
 def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) -> TensorType:

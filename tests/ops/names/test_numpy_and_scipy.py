@@ -88,6 +88,17 @@ _SAME: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
      lambda x, b: scipy.special.logsumexp(x, b=b, keepdims=True), (_V + 800, _V**2)),
 ]  # fmt: skip
 
+_SAME += [
+    (lambda x, q=q, m=m: ef.quantile(x, q, 1, method=m),
+     lambda x, q=q, m=m: np.quantile(x, q, 1, method=m), (_C,))
+    for m in ("linear", "lower", "higher", "midpoint", "nearest")
+    for q in (0.3, [0.0, 0.25, 0.5, 0.75, 1.0])
+]  # fmt: skip
+_SAME += [
+    (lambda x: ef.percentile(x, 40, method="higher"),
+     lambda x: np.percentile(x, 40, method="higher"), (_M,)),
+]  # fmt: skip
+
 #: those of which gradients by numeric differences would be of NaN
 _MISSING: list[tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = [
     (ef.fmax, np.fmax, (_HOLES, _HOLES[::-1])),
@@ -163,6 +174,7 @@ def test_of_integers() -> None:
         (lambda: ef.unravel_index(ef.tensor(6), (2, 3)), errors.TensorValueError, "0 to 5"),
         (lambda: ef.unravel_index(ef.tensor(1.0), (2, 3)), errors.DTypeError, "are integers"),
         (lambda: ef.nanquantile(ef.ones(2), 2.0), errors.TensorValueError, "out of range"),
+        (lambda: ef.quantile(ef.ones(2), 0.5, method="hazen"), errors.TensorValueError, "hazen"),
         (lambda: ef.linalg.block_diag(), errors.ShapeError, "no blocks"),
         (lambda: ef.linalg.block_diag(ef.ones((1, 1, 1))), errors.ShapeError, "no matrix"),
     ],
