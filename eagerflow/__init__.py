@@ -9,12 +9,15 @@ Tensor(14., f32[]@cpu:0)
 from importlib import import_module as _import_module
 from threading import RLock as _RLock
 from types import FunctionType as _FunctionType
+from types import ModuleType as _ModuleType
 
+from eagerflow import einops_backend as _einops_backend
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import hardware as hardware
 from eagerflow import types as types
 from eagerflow import unknown_names as _unknown_names
+from eagerflow import wrong_calls as _wrong_calls
 from eagerflow.core import execute as _execute
 from eagerflow.core import monitors as _monitors
 from eagerflow.core import op as _op
@@ -48,7 +51,9 @@ from eagerflow.ops.linalg.einsum import *
 from eagerflow.ops.linalg.products import *
 from eagerflow.ops.names import random as random
 from eagerflow.ops.names.array_api import *
+from eagerflow.ops.names.numpy_arrangement import *
 from eagerflow.ops.names.numpy_names import *
+from eagerflow.ops.names.numpy_samples import *
 from eagerflow.ops.nn.activations import *
 from eagerflow.ops.nn.convolution import *
 from eagerflow.ops.nn.pooling import *
@@ -85,6 +90,7 @@ globals().update(_DTYPES, bytes=_BYTES)
 _LATER = {
     "vmap": "batching.vmap",
     "check_grads": "autodiff.check",
+    "custom_jvp": "autodiff.custom_jvp",
     "custom_vjp": "autodiff.custom",
     "stop_gradient": "autodiff.custom",
     "GradientTape": "autodiff.gradient_tape",
@@ -101,12 +107,14 @@ _LATER = {
     "vjp": "autodiff.vjp_jvp",
     "call": "autograph.calls_in_graphs",
     "TensorArray": "control",
+    "associative_scan": "control",
     "cond": "control",
     "map": "control",
     "scan": "control",
     "switch": "control",
     "while_loop": "control",
     "TracedFunction": "function",
+    "eval_shape": "function",
     "spawn": "runners",
     "trace": "function",
     "move": "function.moving_variables",
@@ -164,6 +172,9 @@ def _load_family(name: str) -> None:
 
 
 _unknown_names.find_hints_by(lambda *asked: _import_module("eagerflow.hints").find(*asked))
+_wrong_calls.find_remedies_by(lambda error: _import_module("eagerflow.hints.calls").remedy(error))
+_wrong_calls.add_remedies_where_shown()
+_einops_backend.register()
 _op.load_families_by(_load_families)
 
 
@@ -188,13 +199,29 @@ def __getattr__(name: str) -> object:
     raise _unknown_names.unknown_name("eagerflow", name, known)
 
 
+#: modules that users call; all others are where what they call is made
+_OPEN = {"errors", "events", "hardware", "random", "types", *_NAMESPACES, *_LIBRARIES}
+#: ops that `ef.nn` is made of, and what IPython calls
+_FOR_LIBRARIES = {
+    *("adaptive_avg_pool", "adaptive_max_pool", "avg_pool", "check_labels", "convolution"),
+    *("convolution_transpose", "convolution_weights", "linear_recurrence", "max_pool", "resize"),
+    *("load_ipython_extension", "softmax_cross_entropy", "standardize", "sum_to"),
+}
+
+
+def _listed(name: str) -> bool:
+    """Whether completion shows a name: those that users call."""
+    if name.startswith("_"):
+        return name.startswith("__array") or name == "__version__"
+    if name in _FOR_LIBRARIES:
+        return False
+    return name in _OPEN or type(globals().get(name)) is not _ModuleType
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS, *_LIBRARIES})
+    names = {*globals(), *_LATER, *_FAMILIES, *_VIEWS, *_OPEN}
+    return sorted(filter(_listed, names))
 
 
 #: for star imports
-__all__ = [
-    name
-    for name in (*globals(), *_LATER, *_FAMILIES, *_NAMESPACES, *_VIEWS)
-    if not name.startswith("_")
-]
+__all__ = [name for name in __dir__() if not name.startswith("_")]

@@ -13,6 +13,7 @@ from eagerflow import types as types
 from eagerflow.autodiff.check import check_grads as check_grads
 from eagerflow.autodiff.custom import custom_vjp as custom_vjp
 from eagerflow.autodiff.custom import stop_gradient as stop_gradient
+from eagerflow.autodiff.custom_jvp import custom_jvp as custom_jvp
 from eagerflow.autodiff.grad import grad as grad
 from eagerflow.autodiff.grad import value_and_grad as value_and_grad
 from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape
@@ -28,6 +29,7 @@ from eagerflow.autodiff.vjp_jvp import vjp as vjp
 from eagerflow.autograph.calls_in_graphs import call as call
 from eagerflow.batching.vmap import vmap as vmap
 from eagerflow.control import TensorArray as TensorArray
+from eagerflow.control import associative_scan as associative_scan
 from eagerflow.control import cond as cond
 from eagerflow.control import map as map
 from eagerflow.control import scan as scan
@@ -38,6 +40,7 @@ from eagerflow.core.tensor import Tensor as Tensor
 from eagerflow.dims import Dim as Dim
 from eagerflow.errors import traceback as traceback
 from eagerflow.function import TracedFunction as TracedFunction
+from eagerflow.function import eval_shape as eval_shape
 from eagerflow.function import trace as trace
 from eagerflow.function.moving_variables import move as move
 from eagerflow.graph import Graph as Graph
@@ -69,7 +72,9 @@ from eagerflow.ops.names import io as io
 from eagerflow.ops.names import linalg as linalg
 from eagerflow.ops.names import random as random
 from eagerflow.ops.names.array_api import *
+from eagerflow.ops.names.numpy_arrangement import *
 from eagerflow.ops.names.numpy_names import *
+from eagerflow.ops.names.numpy_samples import *
 from eagerflow.ops.nn.activations import *
 from eagerflow.ops.nn.convolution import *
 from eagerflow.ops.nn.pooling import *

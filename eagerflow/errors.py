@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from eagerflow.source import Source, capture, cell_name, is_framework_frame, users_context
+from eagerflow.wrong_calls import add_remedy
 
 __all__ = [
     "AuthenticationError",
@@ -535,6 +536,7 @@ def hide_frames(error: BaseException) -> None:
 
     To be followed by a bare ``raise``, which adds none to them: any other adds its own frame.
     """
+    add_remedy(error)
     if _full_traceback:
         return
     chain: TracebackType | None = None

@@ -66,6 +66,11 @@ class DType:
         """NumPy's scalar type."""
         return self.dtype.type
 
+    @property
+    def byteorder(self) -> str:
+        """NumPy's sign of the order of bytes in memory, which is always that of the machine."""
+        return self.dtype.byteorder
+
     def __repr__(self) -> str:
         return self.name
 
@@ -141,6 +146,10 @@ _DEFAULTS: Final = {
     "real floating": DTYPES["float32"],
     "complex floating": DTYPES["complex64"],
 }
+
+
+#: what names a dtype (see `as_dtype`), or leaves it open
+DTypeLike = DType | np.dtype[Any] | type[Any] | str | None
 
 
 def as_dtype(value: Any) -> DType:

@@ -54,7 +54,7 @@ def unknown_name(
         public = [
             n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
         ]
-        suggestion = nearest(name, public)
+        suggestion = nearest(name, public, 0.8)
         hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
 
@@ -83,8 +83,13 @@ def module_getattr(owner: str, namespace: Mapping[str, object]) -> Callable[[str
     return __getattr__
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | None:
     """The one of some names that is most like ``name``, if one is like it at all.
+
+    Args:
+        name: the name.
+        known: the names.
+        likeness: from 0 to 1, how alike they must be.
 
     >>> from eagerflow.extending import nearest
     >>> nearest("wieght", ["bias", "weight"]), nearest("scale", ["bias", "weight"])
@@ -92,7 +97,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches  # noqa: PLC0415 - 5 ms that only an error should cost
 
-    close = get_close_matches(name, list(known), 1, cutoff=0.65)
+    close = get_close_matches(name, list(known), 1, cutoff=likeness)
     return close[0] if close else None
 
 

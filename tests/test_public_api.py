@@ -18,7 +18,7 @@ import eagerflow as ef
 from tests.each import check_each
 from tests.source_tree import ROOT
 
-#: the array API standard 2024.12: https://data-apis.org/array-api/2024.12/API_specification
+#: the array API standard 2025.12: https://data-apis.org/array-api/2025.12/API_specification
 _STANDARD = """
 e inf nan newaxis pi bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64
 complex64 complex128 arange asarray empty empty_like eye from_dlpack full full_like linspace
@@ -33,7 +33,7 @@ take_along_axis __array_namespace_info__ __array_api_version__ matmul matrix_tra
 vecdot concat expand_dims flip moveaxis permute_dims repeat reshape
 roll squeeze stack tile unstack argmax argmin count_nonzero nonzero searchsorted where unique_all
 unique_counts unique_inverse unique_values argsort sort cumulative_prod cumulative_sum max mean
-min prod std sum var all any diff linalg.cholesky linalg.cross linalg.det linalg.diagonal
+min prod std sum var all any diff isin linalg.cholesky linalg.cross linalg.det linalg.diagonal
 linalg.eigh linalg.eigvalsh linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power
 linalg.matrix_rank linalg.matrix_transpose linalg.outer linalg.pinv linalg.qr linalg.slogdet
 linalg.solve linalg.svd linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot
@@ -101,14 +101,14 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "atomic_files", "autodiff", "autograph", "batching", "capture", "cluster", "compilation",
-        "control", "core", "dims", "errors", "events", "fft", "function", "graph", "running_node",
+        "control", "einops_backend", "core", "dims", "errors", "events", "fft", "function", "graph", "running_node",
         "hardware", "io",
         "linalg",
         "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",
         "runners", "runtime",
         "settings", "source", "tracing", "types", "cli", "demo", "checkpoint", "data", "nn",
         "optim", "option_checks", "extending", "hints", "plugins", "progress", "state_loading",
-            "text_tables", "unknown_names", "views", "watching",
+            "text_tables", "unknown_names", "views", "watching", "wrong_calls",
     }  # fmt: skip
 
 

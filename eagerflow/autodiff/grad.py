@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from itertools import islice
-from typing import Any, final
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, final, overload
 
 from eagerflow.autodiff.backward import Cotangent, dense, full_like, gradients
 from eagerflow.autodiff.tape import Tape
@@ -17,6 +17,25 @@ from eagerflow.core.op import functions
 from eagerflow.core.tensor import AbstractArray, Tensor, handle_of
 from eagerflow.errors import DTypeError, GradientError, TensorValueError, hide_frames
 from eagerflow.ops.rules.promotion import cast
+
+_A = TypeVar("_A")  # an argument, and its gradient
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_X = TypeVar("_X")
+_A_contra = TypeVar("_A_contra", contravariant=True)
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class _Function(Protocol[_P, _R_co]):
+    """A function of the same arguments, for type checkers."""
+
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+
+
+class _Derivative(Protocol[_A_contra, _P, _R_co]):
+    """One whose first argument goes by position."""
+
+    def __call__(self, x: _A_contra, /, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
 
 
 def check_inexact(what: str, name: str, x: AbstractArray) -> None:
@@ -216,6 +235,47 @@ def _argnums(what: str, argnums: int | Sequence[int], count: int) -> tuple[int, 
     return tuple(positions)
 
 
+@overload
+def grad(
+    f: Callable[Concatenate[Tensor, _P], object], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[Tensor, _P, Tensor]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    f: Callable[Concatenate[_A, _P], object], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[_A, _P, _A]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    f: Callable[Concatenate[_A, _P], tuple[object, _X]], argnums: Literal[0] = 0, *,
+    wrt: None = None, has_aux: Literal[True],
+) -> _Derivative[_A, _P, tuple[_A, _X]]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    f: Callable[_P, object], argnums: tuple[int, ...], *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Function[_P, tuple[Any, ...]]: ...  # fmt: skip
+
+
+@overload
+def grad(
+    f: Callable[_P, object], argnums: int = 0, *, wrt: Any = None, has_aux: Literal[False] = False
+) -> _Function[_P, Any]: ...
+
+
+@overload
+def grad(
+    f: Callable[_P, tuple[object, _X]], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    has_aux: Literal[True],
+) -> _Function[_P, tuple[Any, _X]]: ...  # fmt: skip
+
+
 def grad(
     f: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
     has_aux: bool = False,
@@ -246,6 +306,47 @@ def grad(
         return (gradient, aux) if has_aux else gradient
 
     return _derivative("grad", f, argnums, wrt, has_aux, give)
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[Tensor, _P], _R], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[Tensor, _P, tuple[_R, Tensor]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[_A, _P], _R], argnums: Literal[0] = 0, *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Derivative[_A, _P, tuple[_R, _A]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[_A, _P], tuple[_R, _X]], argnums: Literal[0] = 0, *,
+    wrt: None = None, has_aux: Literal[True],
+) -> _Derivative[_A, _P, tuple[tuple[_R, _X], _A]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    f: Callable[_P, _R], argnums: tuple[int, ...], *, wrt: None = None,
+    has_aux: Literal[False] = False,
+) -> _Function[_P, tuple[_R, tuple[Any, ...]]]: ...  # fmt: skip
+
+
+@overload
+def value_and_grad(
+    f: Callable[_P, _R], argnums: int = 0, *, wrt: Any = None, has_aux: Literal[False] = False
+) -> _Function[_P, tuple[_R, Any]]: ...
+
+
+@overload
+def value_and_grad(
+    f: Callable[_P, tuple[_R, _X]], argnums: int | tuple[int, ...] = 0, *, wrt: Any = None,
+    has_aux: Literal[True],
+) -> _Function[_P, tuple[tuple[_R, _X], Any]]: ...  # fmt: skip
 
 
 def value_and_grad(

@@ -50,7 +50,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     types = [None if y is None else y.type for y in outputs]
 
     def pullback(cotangents: Any) -> Any:
-        gs = _matched("pullback", "cotangents", "the value", cotangents, treedef, types)
+        gs = matched("pullback", "cotangents", "the value", cotangents, treedef, types)
         seeds = seeds_of(slots, gs)
         return sources.gradient(gradients(tape, seeds, wanted, "vjp", sources.name))
 
@@ -85,7 +85,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
             )  # fmt: skip
     sources = Arguments("jvp", range(len(primals)), primals)
     treedef = tree.flatten(tuple(sources.args))[1]
-    ts = _matched(
+    ts = matched(
         "jvp", "tangents", "the primals", tuple(tangents), treedef,
         [x.type for x in sources.inputs],
     )  # fmt: skip
@@ -156,7 +156,7 @@ def linearize(f: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., 
     ends = [UNKNOWN if u is None else transpose.slot_of(u) for u in us]
 
     def push(*tangents: Any) -> Any:
-        ts = _matched("push", "tangents", "the primals", tangents, given, types)
+        ts = matched("push", "tangents", "the primals", tangents, given, types)
         pushed = gradients(
             transpose, seeds_of(ends, ts), starts, "linearize", lambda i: "a cotangent"
         )
@@ -204,7 +204,7 @@ def _tangent(y: Tensor | None, t: Any) -> Tensor | None:
     return handle_of(t) if type(t) is Tensor else full_like(y, 0)
 
 
-def _matched(
+def matched(
     what: str, noun: str, whose: str, given: Any, treedef: tree.TreeDef,
     types: Sequence[TensorSpec | None],
 ) -> list[Tensor | None]:  # fmt: skip

@@ -2,8 +2,9 @@
 
 import eagerflow.control.batching
 import eagerflow.control.custom_derivatives  # noqa: F401 - it fills slots of modules below
+from eagerflow.control.associative import associative_scan
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import map, scan, while_loop
 from eagerflow.control.tensor_array import TensorArray
 
-__all__ = ["TensorArray", "cond", "map", "scan", "switch", "while_loop"]
+__all__ = ["TensorArray", "associative_scan", "cond", "map", "scan", "switch", "while_loop"]

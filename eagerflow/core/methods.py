@@ -15,7 +15,7 @@ from eagerflow.errors import AxisError, TensorValueError
 if TYPE_CHECKING:
     from eagerflow.core.tensor import Tensor
     from eagerflow.hardware import Device
-    from eagerflow.types import DType, Shape
+    from eagerflow.types import DType, DTypeLike, Shape
 
 Axis = int | tuple[int, ...] | None
 
@@ -58,19 +58,34 @@ class AbstractMethods(ABC):
     # `out` is there because NumPy's functions pass it (`np.sum(x)` calls `x.sum(out=None)`)
 
     def sum(
-        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+        self,
+        axis: Axis = None,
+        *,
+        dtype: DTypeLike = None,
+        out: None = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """Sum over axes; see `eagerflow.sum`."""
         return _without_out("sum", out)(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def prod(
-        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+        self,
+        axis: Axis = None,
+        *,
+        dtype: DTypeLike = None,
+        out: None = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """Product over axes; see `eagerflow.prod`."""
         return _without_out("prod", out)(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     def mean(
-        self, axis: Axis = None, *, dtype: Any = None, out: None = None, keepdims: bool = False
+        self,
+        axis: Axis = None,
+        *,
+        dtype: DTypeLike = None,
+        out: None = None,
+        keepdims: bool = False,
     ) -> Tensor:
         """Mean over axes; see `eagerflow.mean`."""
         return _without_out("mean", out)(self, axis, dtype, keepdims=keepdims)
@@ -81,7 +96,7 @@ class AbstractMethods(ABC):
         *,
         correction: float = 0.0,
         ddof: float | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike = None,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -95,7 +110,7 @@ class AbstractMethods(ABC):
         *,
         correction: float = 0.0,
         ddof: float | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike = None,
         out: None = None,
         keepdims: bool = False,
     ) -> Tensor:
@@ -131,12 +146,16 @@ class AbstractMethods(ABC):
         """Index of the smallest element; see `eagerflow.argmin`."""
         return _without_out("argmin", out)(self, axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
+    def cumsum(
+        self, axis: int | None = None, *, dtype: DTypeLike = None, out: None = None
+    ) -> Tensor:
         """Cumulative sum; see `eagerflow.cumulative_sum`."""
         x = self.ravel() if axis is None else self
         return _without_out("cumsum", out)(x, axis=axis or 0, dtype=dtype)
 
-    def cumprod(self, axis: int | None = None, *, dtype: Any = None, out: None = None) -> Tensor:
+    def cumprod(
+        self, axis: int | None = None, *, dtype: DTypeLike = None, out: None = None
+    ) -> Tensor:
         """Cumulative product; see `eagerflow.cumulative_prod`."""
         x = self.ravel() if axis is None else self
         return _without_out("cumprod", out)(x, axis=axis or 0, dtype=dtype)
@@ -252,7 +271,7 @@ class AbstractMethods(ABC):
 
     # --- dtype and device ---
 
-    def astype(self, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
+    def astype(self, dtype: DTypeLike, *, copy: bool = True, device: Any = None) -> Tensor:
         """With another dtype; see `eagerflow.astype`."""
         return functions["astype"](self, dtype, copy=copy, device=device)
 

@@ -14,7 +14,13 @@ from eagerflow.core.byte_arrays import byte_count
 from eagerflow.core.interpreter import is_followed
 from eagerflow.core.methods import AbstractMethods
 from eagerflow.core.op import functions
-from eagerflow.errors import DTypeError, GradientError, TensorValueError, UnhashableError
+from eagerflow.errors import (
+    DeviceError,
+    DTypeError,
+    GradientError,
+    TensorValueError,
+    UnhashableError,
+)
 from eagerflow.types import BYTES, TensorSpec, TensorType
 
 if TYPE_CHECKING:
@@ -33,6 +39,35 @@ class AbstractConversions(AbstractMethods):
     @abstractmethod
     def __getitem__(self, key: Any) -> Tensor:
         """The elements at ``key``."""
+
+    @property
+    def ctypes(self) -> Any:
+        """As of an array of NumPy: where the elements lie in the memory of the host, to read only.
+
+        They lie there one after the other, in row-major order, as long as this object has this
+        value.
+
+        Raises:
+            DeviceError: they are on another device.
+            TensorValueError: they are a variable's, and lie in another order.
+        """
+        x = self.__tensor__()
+        if x.device.kind != "cpu":
+            raise DeviceError(
+                "ctypes: the elements are not in the memory of the host",
+                given=str(x.type),
+                hint="x.to('cpu').ctypes",
+            )
+        array = x.numpy()
+        if not array.flags.c_contiguous:
+            if x is not self:
+                raise TensorValueError(
+                    "ctypes: the elements do not lie in row-major order",
+                    given=str(x.type),
+                    hint="take a tensor: x.value",
+                )
+            x._data = array = np.ascontiguousarray(array)  # the same value
+        return array.ctypes
 
     def __len__(self) -> int:
         shape = self.shape

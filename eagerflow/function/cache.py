@@ -22,7 +22,7 @@ from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import all_nodes, effects_of
 from eagerflow.core import interpreter, tree
 from eagerflow.core.indexed_slices import IndexedSlices
-from eagerflow.core.tensor import Tensor, make_tensor
+from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
@@ -316,6 +316,19 @@ class CacheEntry:
     def finish(self, raw: Sequence[Any], leaves: Sequence[Any], arguments: Sequence[Any]) -> Any:
         """Do what is to be done after a run, which gave these arrays and numbers."""
         return self._finish(self.executable.wrap(raw), leaves, arguments)
+
+    def abstract(self, leaves: Sequence[Any]) -> Any:
+        """The result with types in place of tensors."""
+        types = [value.spec for value in self.graph.outputs]
+        made: list[Any] = []
+        for treedef, outputs in self.made:
+            parts = [_output(out, types, leaves, (), made) for out in outputs]
+            made.append(tree.unflatten(treedef, parts))
+        results = [_output(out, types, leaves, (), made) for out in self.outputs]
+        return tree.map(
+            lambda x: x.type if isinstance(x, AbstractArray) else x,
+            tree.unflatten(self.treedef, results),
+        )
 
     def _run_watched(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """Run for a tape, as one step of it if it is alone; all others see each op."""

@@ -6,9 +6,21 @@ Which trace a call runs: `function/lookup.py`.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Self, final, get_args, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    final,
+    get_args,
+    overload,
+)  # fmt: skip
 from weakref import ref
 
 from eagerflow import settings
@@ -17,7 +29,7 @@ from eagerflow.capture.paths import instance_dict
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
-from eagerflow.core.tensor import AbstractArray, Tensor
+from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
 from eagerflow.function.cache import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
@@ -32,6 +44,11 @@ from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+_Q = ParamSpec("_Q")
+_T = TypeVar("_T")
 _COMPILE: Final = get_args(Mode)
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: forms of calls whose trace is found without looking at their structure
@@ -45,7 +62,7 @@ _OWN: Final = frozenset({"fn", "name", "_lookup", "_direct"})
 
 
 @final
-class TracedFunction:
+class TracedFunction(Generic[_P, _R_co]):
     """A function that is captured as a static dataflow graph and runs as one.
 
     Call it as the function. The first call runs the Python code once, with symbolic tensors, and
@@ -67,7 +84,7 @@ class TracedFunction:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], static: Sequence[str], compile: Mode, strict: bool,
+        self, fn: Callable[_P, _R_co], static: Sequence[str], compile: Mode, strict: bool,
         max_traces: int | None, name: str | None,
     ) -> None:  # fmt: skip
         functools.update_wrapper(self, fn, updated=())
@@ -79,7 +96,7 @@ class TracedFunction:
 
     # --- calls ---
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
+    def _enter(self, *args: Any, **kwargs: Any) -> Any:  # noqa: C901 - a call costs 60 ns
         try:
             if kwargs or _stack.installed:
                 return self._call(args, kwargs)
@@ -135,6 +152,12 @@ class TracedFunction:
         )
         return result
 
+    if TYPE_CHECKING:  # a call has the signature of the function, of which the code knows nothing
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
+    else:
+        __call__ = _enter
+
     def _call(self, args: Any, kwargs: Any, form: Any = None) -> Any:
         if current_tracer() is not None:
             with name_scope(self.name):
@@ -153,6 +176,14 @@ class TracedFunction:
                 self._direct.clear()
             self._direct[form] = (entry, tuple(leaves[len(args) :]))
         return entry.run(leaves, captured, call.values)
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(
+        self: TracedFunction[Concatenate[_T, _Q], _R], instance: _T, owner: type | None = None
+    ) -> BoundFunction[_Q, _R]: ...
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As an attribute of a class it is a method; all instances share the traces."""
@@ -218,7 +249,7 @@ class TracedFunction:
         return Explanation(self.name, self.traces, tier)
 
     @hides_frames
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
         """The graph that runs for these arguments; it is traced if need be, and not run.
 
         ``f.graph(...).diff()`` shows what the passes changed in it.
@@ -229,13 +260,29 @@ class TracedFunction:
         >>> [node.op for node in f.graph(ef.tensor(1.0)).nodes if node.op != "constant"]
         ['multiply', 'add']
         """
+        return self._traced("graph", args, kwargs)[0].optimised
+
+    def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        """The result for these arguments, with types in place of tensors; nothing is run.
+
+        >>> @ef.trace
+        ... def f(x):
+        ...     return x @ x, 3
+        >>> f.abstract(ef.ones((2, 2)))
+        (f32[2,2]@cpu:0, 3)
+        """
+        entry, leaves = self._traced("abstract", args, kwargs)
+        return entry.abstract(leaves)
+
+    def _traced(self, method: str, args: Any, kwargs: Any) -> tuple[CacheEntry, Sequence[Any]]:
+        """The trace for these arguments and the leaves of these; it is not run."""
         if current_tracer() is not None:
-            raise TraceError(f"{self.name}.graph(...) within a traced function", given="a trace")
-        lookup = self._lookup
-        entry, _ = lookup.find(lookup.signature.parse(args, kwargs), runs=False)
+            raise TraceError(f"{self.name}.{method}(...) within a traced function", given="a trace")
+        call = self._lookup.signature.parse(args, kwargs)
+        entry, _ = self._lookup.find(call, runs=False)
         if entry.first is not None:
             entry.first.drop()  # what is held gets no value: nothing runs
-        return entry.optimised
+        return entry, [leaf.handle for leaf in call.leaves]
 
     def value(self, name: str) -> Value:
         """The value in the graph used last that was bound last to the local variable ``name``.
@@ -429,7 +476,7 @@ class TracedFunction:
 
 
 @final
-class BoundFunction:
+class BoundFunction(Generic[_P, _R_co]):
     """A traced function as a method of an instance.
 
     Attributes:
@@ -437,117 +484,28 @@ class BoundFunction:
         __self__: the instance.
     """
 
-    def __init__(self, function: TracedFunction, instance: Any) -> None:
+    def __init__(self, function: TracedFunction[..., _R_co], instance: object) -> None:
         self.__func__ = function
         self.__self__ = instance
         functools.update_wrapper(self, function, updated=())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
         try:
             return self.__func__(self.__self__, *args, **kwargs)
         except BaseException as error:
             hide_frames(error)
             raise
 
-    def graph(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph(self, *args: _P.args, **kwargs: _P.kwargs) -> Graph:
         """As `TracedFunction.graph`."""
         return self.__func__.graph(self.__self__, *args, **kwargs)
+
+    def abstract(self, *args: _P.args, **kwargs: _P.kwargs) -> Any:
+        """As `TracedFunction.abstract`."""
+        return self.__func__.abstract(self.__self__, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__func__, name)
 
     def __repr__(self) -> str:
         return f"<method of {self.__func__!r}>"
-
-
-@overload
-def trace(fn: Callable[..., Any], /) -> TracedFunction: ...
-
-
-@overload
-def trace(
-    fn: Callable[..., Any], /, *, static: str | Sequence[str] = (), compile: Mode = "background",
-    strict: bool = False, max_traces: int | None = None, name: str | None = None,
-) -> TracedFunction: ...  # fmt: skip
-
-
-@overload
-def trace(
-    *, static: str | Sequence[str] = (), compile: Mode = "background", strict: bool = False,
-    max_traces: int | None = None, name: str | None = None,
-) -> Callable[[Callable[..., Any]], TracedFunction]: ...  # fmt: skip
-
-
-def trace(
-    fn: Any = None, /, *, static: str | Sequence[str] = (), compile: Mode = "background",
-    strict: bool = False, max_traces: int | None = None, name: str | None = None,
-) -> Any:  # fmt: skip
-    """Capture a function into a static dataflow graph, which later calls run.
-
-    Use it as a decorator, with arguments or without. See `TracedFunction` for what it makes.
-
-    Args:
-        fn: a Python function, method or callable object. It may read and update variables, draw
-            random numbers, take gradients, and call other functions, traced or not.
-        static: names of parameters whose arguments are static, whatever they are: another value
-            is another trace. Strings, bools, None and objects are so anyway.
-        compile: when to compile, where ``ef.config(kernels="native")`` is in force:
-            ``"background"`` runs at once while it compiles, ``"now"`` compiles first, ``"off"``
-            never does. The results have the same bits.
-        strict: whether what a trace would drop or freeze (a ``print``, ``time.time()``, an
-            ``append`` to a list from outside) is an error instead of a warning.
-        max_traces: how many traces are allowed; one more is an error. No limit by default.
-        name: of the graph; by default that of the function.
-
-    Raises:
-        TraceError: ``fn`` is no function, or one that cannot be traced, such as a generator.
-
-    >>> @ef.trace
-    ... def f(x, y=2.0):
-    ...     return x * y
-    >>> f(ef.tensor([1.0, 2.0])), f(ef.tensor([1.0, 2.0, 3.0]), 3)
-    (Tensor([2., 4.], f32[2]@cpu:0), Tensor([3., 6., 9.], f32[3]@cpu:0))
-    """
-    names = (static,) if isinstance(static, str) else tuple(static)
-    if compile not in _COMPILE:
-        raise TraceError(f"trace: compile={compile!r}", expected=" or ".join(map(repr, _COMPILE)))
-    if max_traces is not None and (type(max_traces) is not int or max_traces < 1):
-        raise TraceError(f"trace: max_traces={max_traces!r}", expected="an int of at least 1")
-
-    def decorate(function: Any) -> TracedFunction:
-        _check_function(function)
-        return TracedFunction(function, names, compile, strict, max_traces, name)
-
-    return decorate if fn is None else decorate(fn)
-
-
-def _check_function(fn: Any) -> None:
-    if isinstance(fn, AbstractArray):
-        raise TraceError(
-            "ef.trace captures functions",
-            given=str(fn.type),
-            hint="the sum of the diagonal of a matrix is ef.linalg.trace(x)",
-        )
-    if isinstance(fn, (classmethod, property)):
-        kind = type(fn).__name__
-        raise TraceError(
-            f"ef.trace cannot take a {kind}", hint=f"put @{kind} above @ef.trace, not below it"
-        )
-    if not callable(fn):
-        raise TraceError("ef.trace captures functions", given=repr(fn))
-    if isinstance(fn, type):
-        raise TraceError(
-            f"ef.trace cannot capture the class {fn.__name__}",
-            hint="decorate its methods, or a function that makes and calls an instance",
-        )
-    inner = fn if inspect.isroutine(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - not a test
-    for is_kind, kind in (
-        (inspect.isgeneratorfunction, "a generator"),
-        (inspect.iscoroutinefunction, "a coroutine"),
-        (inspect.isasyncgenfunction, "an asynchronous generator"),
-    ):
-        if is_kind(inner):
-            raise TraceError(
-                f"ef.trace cannot capture {getattr(fn, '__name__', fn)}, {kind}",
-                hint="trace a function that it calls for each step",
-            )

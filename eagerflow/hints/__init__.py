@@ -9,6 +9,7 @@ from typing import Final
 
 from eagerflow.hints.attributes import ACCUMULATORS, ALSO_FUNCTIONS, ARRAYS, QUEUES
 from eagerflow.hints.data import DATA, DATASETS
+from eagerflow.hints.elsewhere import PROGRAMS
 from eagerflow.hints.names import FUNCTIONS, RANDOM, SPELLINGS
 from eagerflow.hints.nn import MODULES, NN, function_hint
 from eagerflow.hints.optim import LBFGS, OPTIM, OPTIMISERS
@@ -17,7 +18,7 @@ __all__ = ["ATTRIBUTES", "MODULE_NAMES", "find"]
 
 #: by module
 MODULE_NAMES: Final = {
-    "eagerflow": FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
+    "eagerflow": PROGRAMS | FUNCTIONS | {name: ARRAYS[name] for name in ALSO_FUNCTIONS},
     "eagerflow.data": DATA,
     "eagerflow.nn": NN,
     "eagerflow.optim": OPTIM,

@@ -9,7 +9,7 @@ from typing import Final
 
 from eagerflow.hints.names import DTYPES, LOSS, by_name
 
-_ASKED: Final = (
+ASKED: Final = (
     "ef.grad(f) differentiates by the arguments of f, or by wrt=; net.freeze() leaves variables "
     "out of net.trainable"
 )
@@ -29,7 +29,7 @@ _OPERATORS: Final = {
 
 #: of tensors and variables
 ARRAYS: Final = {
-    **dict.fromkeys(("requires_grad", "requires_grad_"), _ASKED),
+    **dict.fromkeys(("requires_grad", "requires_grad_"), ASKED),
     **{name: f"ef.{name}(x)" for name in _ALSO_METHODS},
     **{name: f"x {sign} y" for name, sign in _OPERATORS.items()},
     **{name: f"x.astype(ef.{name})" for name in ("bfloat16", "bool")},

@@ -69,7 +69,9 @@ def fans(shape: _Shape) -> tuple[int, int]:
 # --- plain ------------------------------------------------------------------------------------
 
 
-def zeros(shape: _Shape, *, generator: _Generator | None = None, dtype: Any = None) -> ef.Tensor:
+def zeros(
+    shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
+) -> ef.Tensor:
     """Zeros, as for biases.
 
     >>> ef.nn.init.zeros((2,))
@@ -78,7 +80,9 @@ def zeros(shape: _Shape, *, generator: _Generator | None = None, dtype: Any = No
     return ef.zeros(shape, dtype=dtype)
 
 
-def ones(shape: _Shape, *, generator: _Generator | None = None, dtype: Any = None) -> ef.Tensor:
+def ones(
+    shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
+) -> ef.Tensor:
     """Ones, as for the scales of norms.
 
     >>> ef.nn.init.ones((2,))
@@ -88,7 +92,11 @@ def ones(shape: _Shape, *, generator: _Generator | None = None, dtype: Any = Non
 
 
 def constant(
-    shape: _Shape, value: float, *, generator: _Generator | None = None, dtype: Any = None
+    shape: _Shape,
+    value: float,
+    *,
+    generator: _Generator | None = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """One number everywhere.
 
@@ -104,7 +112,7 @@ def uniform(
     high: float = 1.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Uniformly distributed between ``low`` and ``high``.
 
@@ -121,7 +129,7 @@ def normal(
     scale: float = 1.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Normally distributed around ``loc`` with the standard deviation ``scale``.
 
@@ -139,7 +147,7 @@ def truncated_normal(
     upper: float = 2.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Normally distributed, between two bounds.
 
@@ -164,7 +172,9 @@ def truncated_normal(
 # --- scaled with the fan ----------------------------------------------------------------------
 
 
-def _symmetric(shape: _Shape, variance: float, generator: Any, dtype: Any) -> ef.Tensor:
+def _symmetric(
+    shape: _Shape, variance: float, generator: Any, dtype: ef.types.DTypeLike
+) -> ef.Tensor:
     bound = math.sqrt(3.0 * variance)
     return uniform(shape, -bound, bound, generator=generator, dtype=dtype)
 
@@ -179,7 +189,7 @@ def glorot_uniform(
     gain: float = 1.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Uniform with variance ``2 gain² / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
@@ -197,7 +207,7 @@ def glorot_normal(
     gain: float = 1.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Normal with variance ``2 gain² / (fan_in + fan_out)`` (Glorot and Bengio, 2010).
 
@@ -223,7 +233,7 @@ def he_uniform(
     mode: Mode = "fan_in",
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Uniform with variance ``2 / ((1 + negative_slope²) fan)`` (He et al., 2015).
 
@@ -248,7 +258,7 @@ def he_normal(
     mode: Mode = "fan_in",
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """Normal with variance ``2 / ((1 + negative_slope²) fan)`` (He et al., 2015); as `he_uniform`.
 
@@ -260,7 +270,7 @@ def he_normal(
 
 
 def lecun_uniform(
-    shape: _Shape, *, generator: _Generator | None = None, dtype: Any = None
+    shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
 ) -> ef.Tensor:
     """Uniform with variance ``1 / fan_in`` (LeCun et al., 1998).
 
@@ -271,7 +281,7 @@ def lecun_uniform(
 
 
 def lecun_normal(
-    shape: _Shape, *, generator: _Generator | None = None, dtype: Any = None
+    shape: _Shape, *, generator: _Generator | None = None, dtype: ef.types.DTypeLike = None
 ) -> ef.Tensor:
     """Normal with variance ``1 / fan_in``, cut at two standard deviations.
 
@@ -289,7 +299,7 @@ def orthogonal(
     gain: float = 1.0,
     *,
     generator: _Generator | None = None,
-    dtype: Any = None,
+    dtype: ef.types.DTypeLike = None,
 ) -> ef.Tensor:
     """A random orthogonal matrix, uniformly among all of them (Saxe et al., 2014).
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Final, Literal, final
+from typing import Final, Literal, final
 
 import eagerflow as ef
 from eagerflow.errors import DTypeError, ShapeError, TensorIndexError
@@ -316,7 +316,9 @@ def perplexity(scores: ef.Tensor, labels: ef.Tensor, ignore_index: int = -100) -
 # --- batch by batch ---------------------------------------------------------------------------
 
 
-def _counter(shape: tuple[int, ...] = (), dtype: Any = None, name: str = "count") -> ef.Variable:
+def _counter(
+    shape: tuple[int, ...] = (), dtype: ef.types.DTypeLike = None, name: str = "count"
+) -> ef.Variable:
     return ef.Variable(ef.zeros(shape, dtype=dtype or ef.int64), trainable=False, name=name)
 
 

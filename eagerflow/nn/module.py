@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 
 import eagerflow as ef
 from eagerflow.errors import UnknownNameError, hide_frames, hides_frames
@@ -15,6 +15,15 @@ from eagerflow.nn.summary import Summary, summarise
 from eagerflow.nn.text import outline
 
 _M = TypeVar("_M", bound="Module")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
+
+
+class _Forward(Protocol[_P, _R_co]):
+    """A module, for type checkers: a call has the signature of ``forward``."""
+
+    def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co: ...
 
 
 class Module:
@@ -64,11 +73,12 @@ class Module:
             hint=f"write class {name}(ef.nn.Module): ... def forward(self, x): ...",
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: _Forward[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """`forward`; in a trace its nodes are in a scope named after the module."""
         try:
             if is_traced():
-                return call(self, Module, args, kwargs)
+                result: _R = call(self, Module, args, kwargs)
+                return result
             return self.forward(*args, **kwargs)
         except BaseException as error:
             hide_frames(error)

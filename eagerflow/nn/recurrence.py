@@ -69,8 +69,8 @@ def suffixes(num_layers: int, bidirectional: bool) -> list[str]:
 
 
 def make_weights(
-    module: Any, kind: str, suffix: str, sizes: tuple[int, int, int], bias: bool, dtype: Any,
-    generator: ef.random.Generator | None,
+    module: Any, kind: str, suffix: str, sizes: tuple[int, int, int], bias: bool,
+    dtype: ef.types.DTypeLike, generator: ef.random.Generator | None,
 ) -> None:  # fmt: skip
     """Give a module the variables of a step, drawn from U(-k, k) with ``k = 1 / sqrt(hidden)``.
 

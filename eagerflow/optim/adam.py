@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import FRACTION, NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
-from eagerflow.optim.parameters import PerVariable
+from eagerflow.optim.parameters import PerVariable, VariableTree
 
 __all__ = ["Adam", "AdamW"]
 
@@ -21,7 +21,7 @@ class AbstractAdam(AbstractOptimiser):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -130,7 +130,7 @@ class AdamW(AbstractAdam):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import eagerflow as ef
 from eagerflow.extending import FRACTION, NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
-from eagerflow.optim.parameters import PerVariable
+from eagerflow.optim.parameters import PerVariable, VariableTree
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 
@@ -42,7 +42,7 @@ class Adagrad(AbstractOptimiser):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-2,
         lr_decay: float = 0.0,
         weight_decay: PerVariable = 0.0,
@@ -91,7 +91,7 @@ class Adadelta(AbstractOptimiser):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -143,7 +143,7 @@ class RMSprop(AbstractOptimiser):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,

@@ -19,7 +19,13 @@ from eagerflow.extending import (
     undo_by,
 )
 from eagerflow.optim.line_search import Point, strong_wolfe
-from eagerflow.optim.parameters import check_real, named_variables, outline, working_dtype
+from eagerflow.optim.parameters import (
+    VariableTree,
+    check_real,
+    named_variables,
+    outline,
+    working_dtype,
+)
 from eagerflow.types import DType
 
 __all__ = ["LBFGS"]
@@ -98,7 +104,7 @@ class LBFGS:
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: float = 1.0,
         max_iter: int = 20,
         max_eval: int | None = None,

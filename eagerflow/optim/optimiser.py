@@ -23,6 +23,7 @@ from eagerflow.optim.parameters import (
     Parameters,
     PerVariable,
     Rows,
+    VariableTree,
     check_real,
     named_variables,
     outline,
@@ -71,7 +72,7 @@ class AbstractOptimiser(ABC):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate,
         weight_decay: PerVariable,
         lr_scale: PerVariable,

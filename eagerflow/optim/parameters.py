@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 import eagerflow as ef
@@ -15,6 +15,8 @@ _WIDTH: Final = 120  # characters of a structure in a message
 
 #: a number, or what gives one for each variable, from its path and itself
 PerVariable: TypeAlias = float | Callable[[str, ef.Variable], float]
+#: variables, in lists, tuples and dicts
+VariableTree: TypeAlias = "ef.Variable | Sequence[VariableTree] | Mapping[str, VariableTree]"
 
 
 class Parameter(NamedTuple):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
 from eagerflow.extending import NOT_NEGATIVE, require
 from eagerflow.optim.optimiser import AbstractOptimiser, Accumulators, Rate
-from eagerflow.optim.parameters import PerVariable
+from eagerflow.optim.parameters import PerVariable, VariableTree
 
 __all__ = ["SGD", "Momentum"]
 
@@ -21,7 +21,7 @@ class AbstractDescent(AbstractOptimiser):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-3,
         momentum: float = 0.0,
         dampening: float = 0.0,
@@ -111,7 +111,7 @@ class Momentum(AbstractDescent):
 
     def __init__(
         self,
-        variables: Any,
+        variables: VariableTree,
         lr: Rate = 1e-3,
         momentum: float = 0.9,
         nesterov: bool = False,

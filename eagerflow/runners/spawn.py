@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, final
+from typing import Any, ParamSpec, final, overload
 
 from eagerflow import events
 from eagerflow.core import interpreter
@@ -27,6 +27,8 @@ from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.ending import ending
 from eagerflow.tracing.tracer import current_tracer
 
+_P = ParamSpec("_P")
+
 
 @final
 @dataclass(slots=True, eq=False)
@@ -34,7 +36,7 @@ class _Steps:
     """Runs a traced function for a runner, step after step, without a thread of its own."""
 
     runner: Runner
-    function: TracedFunction
+    function: TracedFunction[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     scope: DeviceScope | None = field(default_factory=current_device_scope)
@@ -97,8 +99,22 @@ def _call_in_thread(
         runner.end()
 
 
+@overload
 def spawn(
-    fn: Callable[..., Any], /, *args: Any, name: str | None = None, closes: Any = (), **kwargs: Any
+    fn: Callable[..., object], /, *args: Any, name: str | None, closes: Any = (), **kwargs: Any
+) -> Runner: ...
+
+
+@overload
+def spawn(fn: Callable[..., object], /, *args: Any, closes: Any, **kwargs: Any) -> Runner: ...
+
+
+@overload
+def spawn(fn: Callable[_P, object], /, *args: _P.args, **kwargs: _P.kwargs) -> Runner: ...
+
+
+def spawn(
+    fn: Callable[..., Any], /, *args: Any, name: Any = None, closes: Any = (), **kwargs: Any
 ) -> Runner:
     """Run a function again and again in the background: what TensorFlow calls a queue runner.
 

@@ -159,7 +159,7 @@ def _counted(graph: Graph) -> str:
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"
 
 
-def _function(function: TracedFunction) -> View:
+def _function(function: TracedFunction[..., Any]) -> View:
     lines = [repr(function)[1:-1]]
     lines += [f"  {i}. {t.signature}: {t.reason}" for i, t in enumerate(function.traces, 1)]
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import eagerflow as ef
 from eagerflow.errors import ShapeError, TensorValueError
@@ -382,7 +382,7 @@ def glu(x: TensorLike, axis: int = -1) -> ef.Tensor:
     return first * ef.sigmoid(second)
 
 
-def softmax(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
+def softmax(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> ef.Tensor:
     """exp(x) over its sum along an axis: numbers from 0 to 1 that add up to 1.
 
     Args:
@@ -397,7 +397,7 @@ def softmax(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
     return ef.softmax(x if dtype is None else ef.astype(ef.asarray(x), dtype), axis=axis)
 
 
-def log_softmax(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
+def log_softmax(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> ef.Tensor:
     """The logarithm of `softmax`, precise also where that is next to 0 or 1.
 
     Args:
@@ -411,7 +411,7 @@ def log_softmax(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
     return ef.log_softmax(x if dtype is None else ef.astype(ef.asarray(x), dtype), axis=axis)
 
 
-def softmin(x: TensorLike, axis: int = -1, dtype: Any = None) -> ef.Tensor:
+def softmin(x: TensorLike, axis: int = -1, dtype: ef.types.DTypeLike = None) -> ef.Tensor:
     """`softmax` of ``-x``.
 
     Args:

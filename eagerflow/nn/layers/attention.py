@@ -55,7 +55,7 @@ class MultiHeadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("MultiHeadAttention", SIZE, embed_dim=embed_dim, num_heads=num_heads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
@@ -29,7 +29,7 @@ class _AbstractKernels(Module):
 
     def _make(
         self, in_channels: int, out_channels: int, groups: int, kernel_size: Sizes, bias: bool,
-        dtype: Any, generator: ef.random.Generator | None,
+        dtype: ef.types.DTypeLike, generator: ef.random.Generator | None,
     ) -> None:  # fmt: skip
         """Check the sizes, and make weight and bias."""
         name = type(self).__name__
@@ -78,7 +78,7 @@ class _AbstractConvolution(_AbstractKernels):
         groups: int = 1,
         bias: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         self.stride = stride
@@ -176,7 +176,7 @@ class _AbstractTransposed(_AbstractKernels):
         bias: bool = True,
         dilation: Sizes = 1,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         self.stride = stride

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import eagerflow as ef
 from eagerflow.errors import TensorValueError
@@ -44,7 +44,7 @@ class Embedding(Module):
         embedding_dim: int,
         padding_idx: int | None = None,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("Embedding", SIZE, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
@@ -99,7 +99,7 @@ class ShardedEmbedding(Module):
         embedding_dim: int,
         shards: int,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require(

@@ -46,7 +46,7 @@ class Linear(Module):
         out_features: int,
         bias: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("Linear", SIZE, in_features=in_features, out_features=out_features)
@@ -64,7 +64,7 @@ class Linear(Module):
             raise linear_error(self, x, error) from None
 
 
-def small_bias(shape: tuple[int, ...], generator: Any, dtype: Any) -> ef.Variable:
+def small_bias(shape: tuple[int, ...], generator: Any, dtype: ef.types.DTypeLike) -> ef.Variable:
     """A bias beside a weight of ``shape``, drawn from U(-k, k) with ``k = 1 / sqrt(fan_in)``."""
     bound = 1 / math.sqrt(max(init.fans(shape)[0], 1))
     value = init.uniform(shape[:1], -bound, bound, generator=generator, dtype=dtype)

@@ -14,11 +14,11 @@ from eagerflow.nn.module import Module
 __all__ = ["BatchNorm", "GroupNorm", "LayerNorm", "RMSNorm"]
 
 
-def _scale(shape: Any, dtype: Any) -> ef.Variable:
+def _scale(shape: Any, dtype: ef.types.DTypeLike) -> ef.Variable:
     return ef.Variable(init.ones(shape, dtype=dtype), name="weight")
 
 
-def _shift(shape: Any, dtype: Any) -> ef.Variable:
+def _shift(shape: Any, dtype: ef.types.DTypeLike) -> ef.Variable:
     return ef.Variable(init.zeros(shape, dtype=dtype), name="bias")
 
 
@@ -61,7 +61,7 @@ class BatchNorm(Module):
         affine: bool = True,
         track_running_stats: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
     ) -> None:
         require("BatchNorm", SIZE, num_features=num_features)
         self.num_features = num_features
@@ -125,7 +125,7 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
     ) -> None:
         sizes = _sizes("LayerNorm", normalized_shape)
         self.normalized_shape = normalized_shape
@@ -163,7 +163,7 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
     ) -> None:
         sizes = _sizes("RMSNorm", normalized_shape)
         self.normalized_shape = normalized_shape
@@ -211,7 +211,7 @@ class GroupNorm(Module):
         eps: float = 1e-5,
         affine: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
     ) -> None:
         require("GroupNorm", SIZE, num_groups=num_groups, num_channels=num_channels)
         check_divides("GroupNorm", "num_groups", num_groups, num_channels=num_channels)

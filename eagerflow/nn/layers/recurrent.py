@@ -33,7 +33,7 @@ class AbstractRecurrent(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         name = type(self).__name__
@@ -153,7 +153,7 @@ class RNN(AbstractPlainRecurrent):
         dropout: float = 0.0,
         bidirectional: bool = False,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("RNN", NONLINEARITY, nonlinearity=nonlinearity)
@@ -214,7 +214,7 @@ class LSTM(AbstractRecurrent):
         bidirectional: bool = False,
         proj_size: int = 0,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("LSTM", SIZE, input_size=input_size, hidden_size=hidden_size)

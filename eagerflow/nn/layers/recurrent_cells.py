@@ -29,7 +29,7 @@ class AbstractCell(Module):
         hidden_size: int,
         bias: bool = True,
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require(type(self).__name__, SIZE, input_size=input_size, hidden_size=hidden_size)
@@ -100,7 +100,7 @@ class RNNCell(AbstractPlainCell):
         bias: bool = True,
         nonlinearity: str = "tanh",
         *,
-        dtype: Any = None,
+        dtype: ef.types.DTypeLike = None,
         generator: ef.random.Generator | None = None,
     ) -> None:
         require("RNNCell", NONLINEARITY, nonlinearity=nonlinearity)

@@ -25,6 +25,7 @@ from eagerflow.ops.rules.promotion import cast
 from eagerflow.types import (
     BYTES,
     DType,
+    DTypeLike,
     Shape,
     TensorType,
     as_dtype,
@@ -77,7 +78,7 @@ def copy(x: TensorLike, /) -> Tensor:
     return bind(_copy, tensor_of(x))
 
 
-def tensor(data: TensorLike, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def tensor(data: TensorLike, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """A new tensor of ``data``, always copied.
 
     Args:
@@ -105,7 +106,12 @@ def tensor(data: TensorLike, dtype: Any = None, device: DeviceLike = None) -> Te
 
 
 def asarray(
-    obj: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None, copy: bool | None = None
+    obj: TensorLike,
+    /,
+    dtype: DTypeLike = None,
+    *,
+    device: DeviceLike = None,
+    copy: bool | None = None,
 ) -> Tensor:
     """``obj`` as a tensor, sharing its memory where that is possible.
 
@@ -131,7 +137,7 @@ def asarray(
     return _convert(obj, dtype, device, copy)
 
 
-def _copied(data: TensorLike, dtype: Any, device: DeviceLike) -> Tensor:
+def _copied(data: TensorLike, dtype: DTypeLike, device: DeviceLike) -> Tensor:
     """A copy that an op makes, so that an interpreter sees which array the values are from."""
     target, host = as_device(device), as_device("cpu:0")
     where = target if target.backend.array_type is type(data) else host
@@ -146,7 +152,7 @@ def _copied(data: TensorLike, dtype: Any, device: DeviceLike) -> Tensor:
     return made
 
 
-def _convert(data: TensorLike, dtype: Any, device: DeviceLike, copy: bool | None) -> Tensor:
+def _convert(data: TensorLike, dtype: DTypeLike, device: DeviceLike, copy: bool | None) -> Tensor:
     made = as_tensor(
         data,
         None if dtype is None else as_dtype(dtype),
@@ -175,7 +181,7 @@ _zeros = creating("zeros", _described, fails_on="nothing", fill=lambda attrs: 0)
 _full = creating("full", _described, fill=lambda attrs: attrs.get("fill_value"))
 
 
-def zeros(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def zeros(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of zeros; of dtype bytes, of empty bytes.
 
     Args:
@@ -197,7 +203,7 @@ def _zeros_of(shape: Shape, dtype: DType, device: Device) -> Tensor:
     return bind(_zeros, shape=shape, dtype=dtype, device=device)
 
 
-def ones(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def ones(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor of ones.
 
     Args:
@@ -217,7 +223,7 @@ def ones(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) ->
     )
 
 
-def empty(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def empty(shape: int | Shape, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor whose values the caller does not care about.
 
     They are zeros, so that programs repeat exactly; on CPU, zeroed pages cost nothing until used.
@@ -234,7 +240,11 @@ def empty(shape: int | Shape, dtype: Any = None, *, device: DeviceLike = None) -
 
 
 def full(
-    shape: int | Shape, fill_value: TensorLike, dtype: Any = None, *, device: DeviceLike = None
+    shape: int | Shape,
+    fill_value: TensorLike,
+    dtype: DTypeLike = None,
+    *,
+    device: DeviceLike = None,
 ) -> Tensor:
     """A tensor with one value everywhere.
 
@@ -270,14 +280,14 @@ def full(
 
 
 @device_wins
-def _spread(fill_value: TensorLike, shape: Shape, *, dtype: Any, device: Any) -> Tensor:
+def _spread(fill_value: TensorLike, shape: Shape, *, dtype: DTypeLike, device: Any) -> Tensor:
     """`full` of an array, or of a number that is known only when a graph runs."""
     spread = functions["broadcast_to"](_convert(fill_value, dtype, device, None), shape)
     # a number of a trace gives memory as a number does
     return copy(spread) if isinstance(fill_value, (int, float, complex, Dim)) else spread
 
 
-def zeros_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def zeros_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """Zeros with the shape, dtype and device of another array.
 
     Args:
@@ -294,7 +304,7 @@ def zeros_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None
     return _zeros_of(like.shape, out_dtype, where)
 
 
-def ones_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def ones_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """Ones with the shape, dtype and device of another array.
 
     Args:
@@ -308,7 +318,7 @@ def ones_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None)
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None) -> Tensor:
+def empty_like(x: TensorLike, /, dtype: DTypeLike = None, *, device: DeviceLike = None) -> Tensor:
     """A tensor like another array, whose values the caller does not care about (see `empty`).
 
     Args:
@@ -323,7 +333,7 @@ def empty_like(x: TensorLike, /, dtype: Any = None, *, device: DeviceLike = None
 
 
 def full_like(
-    x: TensorLike, /, fill_value: TensorLike, dtype: Any = None, *, device: DeviceLike = None
+    x: TensorLike, /, fill_value: TensorLike, dtype: DTypeLike = None, *, device: DeviceLike = None
 ) -> Tensor:
     """One value everywhere, with the shape, dtype and device of another array.
 

@@ -17,14 +17,16 @@ from eagerflow.ops.creation.devices import to_device
 from eagerflow.ops.rules.arguments import DeviceLike
 from eagerflow.ops.rules.promotion import cast, is_python_number, promoted_dtype
 from eagerflow.ops.rules.type_rules import COMPLEX, FLOATING, INTEGER, NUMERIC
-from eagerflow.types import DTYPES, DType, as_dtype, promote_dtypes
+from eagerflow.types import DTYPES, DType, DTypeLike, as_dtype, promote_dtypes
 
 __all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
 # --- conversion -----------------------------------------------------------------------------
 
 
-def astype(x: TensorLike, dtype: Any, /, *, copy: bool = True, device: DeviceLike = None) -> Tensor:
+def astype(
+    x: TensorLike, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike = None
+) -> Tensor:
     """``x`` with another dtype.
 
     Floats become integers by rounding towards zero, anything but 0 becomes True.
@@ -139,7 +141,7 @@ def dtypes_of(kind: Any) -> frozenset[DType]:
     return frozenset(d for d in DTYPES.values() if d.kind in _KINDS[kind])
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: Any) -> bool:
     """Whether a dtype is of a kind.
 
     The 16- and 8-bit floats are ``"real floating"``.

@@ -22,6 +22,7 @@ from eagerflow.ops.rules.type_rules import REAL
 from eagerflow.types import (
     DTYPES,
     DType,
+    DTypeLike,
     TensorType,
     broadcast_shapes,
     default_dtype,
@@ -58,7 +59,13 @@ _arange = creating("arange", _arange_type)
 
 
 def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: DeviceLike = None
+    start: Any,
+    /,
+    stop: Any = None,
+    step: Any = 1,
+    *,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
 ) -> Tensor:
     """Values from ``start`` up to, not including, ``stop``.
 
@@ -137,7 +144,7 @@ def linspace(
     /,
     num: int = 50,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -175,7 +182,9 @@ def linspace(
     )
 
 
-def _between(start: TensorLike, stop: TensorLike, num: int, dtype: Any, endpoint: bool) -> Tensor:
+def _between(
+    start: TensorLike, stop: TensorLike, num: int, dtype: DTypeLike, endpoint: bool
+) -> Tensor:
     """`linspace` of tensors."""
     first, last = promote_floating(start, stop)
     ramp = linspace(0, 1, num, dtype=first.dtype, device=home_of(first.device), endpoint=endpoint)
@@ -198,7 +207,7 @@ def logspace(
     num: int = 50,
     *,
     base: float = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -229,7 +238,7 @@ def logspace(
 # --- grids and matrices ---------------------------------------------------------------------
 
 
-def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Coordinate grids of coordinate vectors.
 
     Args:
@@ -261,7 +270,7 @@ def meshgrid(*arrays: TensorLike, indexing: str = "xy") -> list[Tensor]:
     for x, axis in zip(vectors, order, strict=True):
         lone = tuple(x.size if i == axis else 1 for i in range(len(vectors)))
         grids.append(functions["broadcast_to"](functions["reshape"](x, lone), shape))
-    return grids
+    return tuple(grids)
 
 
 def _eye_type(*, rows: int, columns: int, dtype: DType, device: Device, k: int) -> TensorType:
@@ -277,7 +286,7 @@ def eye(
     n_cols: int | None = None,
     /,
     k: int = 0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     device: DeviceLike = None,
 ) -> Tensor:

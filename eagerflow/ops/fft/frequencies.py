@@ -13,7 +13,7 @@ from eagerflow.errors import DTypeError, ShapeError
 from eagerflow.hardware import Device, as_device
 from eagerflow.ops.rules.arguments import DeviceLike, as_index, axes_of
 from eagerflow.ops.shape.movement import roll
-from eagerflow.types import DType, TensorType, default_dtype, number_dtype
+from eagerflow.types import DType, DTypeLike, TensorType, default_dtype, number_dtype
 
 
 def _numbers_type(*, n: int, half: bool, dtype: DType, device: Device) -> TensorType:
@@ -27,7 +27,7 @@ _numbers = define(
 )
 
 
-def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: Any) -> Tensor:
+def _frequencies(name: str, n: Any, half: bool, d: float, dtype: DTypeLike, device: Any) -> Tensor:
     count = as_index(name, "n", n)
     if type(count) is int and count < 1:
         raise ShapeError(f"{name}: there are no {count} points", expected="at least one")
@@ -39,7 +39,9 @@ def _frequencies(name: str, n: Any, half: bool, d: float, dtype: Any, device: An
 
 
 @device_wins
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def fftfreq(
+    n: int, /, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None
+) -> Tensor:
     """The frequencies that the points of `fft` stand for.
 
     Args:
@@ -58,7 +60,9 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: DeviceLike 
 
 
 @device_wins
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: DeviceLike = None) -> Tensor:
+def rfftfreq(
+    n: int, /, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None
+) -> Tensor:
     """The frequencies that the points of `rfft` stand for.
 
     Args:

@@ -320,3 +320,85 @@ def ihfft(
     """
     _check_norm("ihfft", norm)
     return conjugate(_real_transform("ihfft", x, axis, _points("ihfft", n), SWAPPED[norm]))
+
+
+def fft2(
+    x: TensorLike, /, s: Ints = None, axes: Ints = (-2, -1), norm: Norm = "backward"
+) -> Tensor:
+    """The discrete Fourier transform along two axes, by default the last two: `fftn`.
+
+    Args:
+        x: as for `fftn`.
+        s: as for `fftn`.
+        axes: two axes.
+        norm: as for `fftn`.
+
+    Raises:
+        AxisError: an axis is out of range.
+
+    >>> ef.fft.fft2(ef.ones((2, 2))).real
+    Tensor([[4., 0.],
+            [0., 0.]], f32[2,2]@cpu:0)
+    """
+    return fftn(x, s, axes, norm)
+
+
+def ifft2(
+    x: TensorLike, /, s: Ints = None, axes: Ints = (-2, -1), norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `fft2`: `ifftn` along two axes.
+
+    Args:
+        x: as for `ifftn`.
+        s: as for `ifftn`.
+        axes: two axes.
+        norm: as for `ifftn`.
+
+    Raises:
+        AxisError: an axis is out of range.
+
+    >>> ef.fft.ifft2(ef.fft.fft2(ef.ones((2, 2)))).real
+    Tensor([[1., 1.],
+            [1., 1.]], f32[2,2]@cpu:0)
+    """
+    return ifftn(x, s, axes, norm)
+
+
+def rfft2(
+    x: TensorLike, /, s: Ints = None, axes: Ints = (-2, -1), norm: Norm = "backward"
+) -> Tensor:
+    """The half of `fft2` of real input that determines the rest: `rfftn` along two axes.
+
+    Args:
+        x: as for `rfftn`.
+        s: as for `rfftn`.
+        axes: two axes.
+        norm: as for `rfftn`.
+
+    Raises:
+        AxisError: an axis is out of range.
+
+    >>> ef.fft.rfft2(ef.ones((4, 4))).shape
+    (4, 3)
+    """
+    return rfftn(x, s, axes, norm)
+
+
+def irfft2(
+    x: TensorLike, /, s: Ints = None, axes: Ints = (-2, -1), norm: Norm = "backward"
+) -> Tensor:
+    """The inverse of `rfft2`: `irfftn` along two axes.
+
+    Args:
+        x: as for `irfftn`.
+        s: as for `irfftn`.
+        axes: two axes.
+        norm: as for `irfftn`.
+
+    Raises:
+        AxisError: an axis is out of range.
+
+    >>> ef.fft.irfft2(ef.fft.rfft2(ef.ones((4, 4)))).shape
+    (4, 4)
+    """
+    return irfftn(x, s, axes, norm)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from eagerflow.core.batch_rules import SIZES, shifted
 from eagerflow.core.convert import TensorLike, as_tensor, tensor_of
@@ -23,7 +23,7 @@ from eagerflow.ops.rules.gradients import sum_to_like
 from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
 from eagerflow.ops.rules.type_rules import check_same_dtype
-from eagerflow.types import DTYPES, INT64, Shape, TensorType, as_dtype, broadcast_shapes
+from eagerflow.types import DTYPES, INT64, DTypeLike, Shape, TensorType, as_dtype, broadcast_shapes
 
 __all__ = [
     "argwhere",
@@ -242,7 +242,9 @@ def extract(condition: TensorLike, x: TensorLike, /) -> Tensor:
     return compress(condition, x)
 
 
-def one_hot(indices: TensorLike, num_classes: int, dtype: Any = None, *, axis: int = -1) -> Tensor:
+def one_hot(
+    indices: TensorLike, num_classes: int, dtype: DTypeLike = None, *, axis: int = -1
+) -> Tensor:
     """A new axis along which the element at each index is one and all others are zero.
 
     Args:

@@ -17,7 +17,7 @@ from eagerflow.errors import DTypeError, ShapeError, TensorValueError
 from eagerflow.ops.rules.arguments import check_choice
 from eagerflow.ops.rules.promotion import known_number
 from eagerflow.ops.rules.type_rules import BYTE_STRINGS, check_kind
-from eagerflow.types import BYTES, DTYPES, DType, TensorType, as_dtype, number_dtype
+from eagerflow.types import BYTES, DTYPES, DType, DTypeLike, TensorType, as_dtype, number_dtype
 
 _CHANNELS: Final = (None, 1, 3, 4)
 
@@ -57,7 +57,7 @@ _decode_raw = define("decode_raw", infer=_raw_type, vjp=(None,), batch=each_row)
 
 
 def decode_raw(
-    x: TensorLike, /, dtype: Any, *, byte_order: Literal["little", "big"] = "little"
+    x: TensorLike, /, dtype: DTypeLike, *, byte_order: Literal["little", "big"] = "little"
 ) -> Tensor:
     """The elements whose memory the bytes are, as of an array that was written without a header.
 
@@ -94,7 +94,7 @@ def _parsed_type(x: TensorType, *, dtype: DType) -> TensorType:
 _parse_numbers = define("parse_numbers", infer=_parsed_type, vjp=(None,), batch=each_row)
 
 
-def _written_dtype(what: str, dtype: Any) -> DType:
+def _written_dtype(what: str, dtype: DTypeLike) -> DType:
     number_type = number_dtype(dtype)
     if not (number_type.is_integer or number_type.is_floating):
         raise DTypeError(

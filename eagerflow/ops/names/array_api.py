@@ -15,8 +15,8 @@ from eagerflow.types import DTYPES, DType, default_dtype
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
 
-__array_api_version__ = "2024.12"
-_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12")
+__array_api_version__ = "2025.12"
+_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 e: Final = math.e
 inf: Final = math.inf
@@ -50,9 +50,9 @@ class NamespaceInfo:
             "indexing": default_dtype("signed integer"),
         }
 
-    def devices(self) -> list[Device]:
+    def devices(self) -> tuple[Device, ...]:
         """The devices of this process."""
-        return devices()
+        return tuple(devices())
 
     def dtypes(
         self, *, device: DeviceLike = None, kind: str | tuple[str, ...] | None = None

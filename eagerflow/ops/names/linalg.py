@@ -4,6 +4,7 @@ Matrices are the last two axes of an array; the axes before them are a batch.
 """
 
 from eagerflow.ops.linalg.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr
+from eagerflow.ops.linalg.derived import block_diag, cho_solve, cond
 from eagerflow.ops.linalg.norms import matrix_norm, norm, vector_norm
 from eagerflow.ops.linalg.products import cross, matmul, outer, tensordot, vecdot
 from eagerflow.ops.linalg.singular import lstsq, matrix_rank, pinv, svd, svdvals
@@ -25,7 +26,10 @@ from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "adjugate",
+    "block_diag",
+    "cho_solve",
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",

@@ -23,13 +23,13 @@ from eagerflow.ops.elementwise.numeric import abs, round
 from eagerflow.ops.indexing.gather import where
 from eagerflow.ops.ordering.sets import unique_all, unique_counts, unique_values
 from eagerflow.ops.ordering.sort import searchsorted
-from eagerflow.ops.reduction.statistics import nansum, quantile
+from eagerflow.ops.reduction.statistics import Method, nansum, quantile
 from eagerflow.ops.reduction.totals import Axis, mean, sum
 from eagerflow.ops.rules.arguments import DeviceLike, axis_of, sequence_of
 from eagerflow.ops.rules.promotion import cast, floating, promote, promote_floating
 from eagerflow.ops.shape.axes import atleast_3d, moveaxis, permute_dims, reshape
 from eagerflow.ops.shape.joining import concat
-from eagerflow.types import DTYPES, as_dtype
+from eagerflow.types import DTYPES, DTypeLike, as_dtype
 
 __all__ = [
     "around",
@@ -126,7 +126,7 @@ def geomspace(
     /,
     num: int = 50,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     device: DeviceLike = None,
     endpoint: bool = True,
 ) -> Tensor:
@@ -193,7 +193,13 @@ def trapezoid(
 
 
 def percentile(
-    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+    x: TensorLike,
+    q: TensorLike,
+    /,
+    axis: Axis = None,
+    *,
+    method: Method = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """The values below which ``q`` percent of the elements lie: `quantile` of q / 100.
 
@@ -201,11 +207,12 @@ def percentile(
         x: floating, at least one element; integers count as float32. NaN if one is NaN.
         q: from 0 to 100; the axes of ``q`` come first in the result.
         axis: the axis or axes to reduce; all if None.
+        method: as for `quantile`.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements, or ``q`` is a number out of range.
+        TensorValueError: there are no elements, no such method, or ``q`` is a number out of range.
 
     >>> ef.percentile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 50)
     Tensor(2.5, f32[]@cpu:0)
@@ -215,9 +222,9 @@ def percentile(
             raise TensorValueError(
                 "percentile: q is out of range", given=f"q={q}", expected="0 to 100"
             )
-        return quantile(x, q / 100, axis, keepdims=keepdims)
+        return quantile(x, q / 100, axis, method=method, keepdims=keepdims)
     (percent,) = promote(q, dtype=DTYPES["float64"])
-    return quantile(x, percent / 100.0, axis, keepdims=keepdims)
+    return quantile(x, percent / 100.0, axis, method=method, keepdims=keepdims)
 
 
 def cov(
@@ -268,7 +275,7 @@ def nanvar(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -306,7 +313,7 @@ def nanstd(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,

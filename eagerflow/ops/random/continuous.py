@@ -22,6 +22,7 @@ from eagerflow.ops.random.draws import (
     uniform_draw,
 )
 from eagerflow.ops.rules.arguments import DeviceLike
+from eagerflow.types import DTypeLike
 from eagerflow_kernels.portable.random import normal_probability
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def uniform(
     *,
     low: TensorLike = 0.0,
     high: TensorLike = 1.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -68,7 +69,7 @@ def normal(
     *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -96,7 +97,7 @@ def truncated_normal(
     upper: float = 2.0,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -136,7 +137,7 @@ def exponential(
     shape: Any = (),
     *,
     scale: TensorLike = 1.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -161,7 +162,7 @@ def gumbel(
     *,
     loc: TensorLike = 0.0,
     scale: TensorLike = 1.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     generator: Generator | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
@@ -182,7 +183,7 @@ def gumbel(
 
 
 def _scaled(
-    name: str, op: Op, shape: Any, dtype: Any, device: Any, generator: Generator | None,
+    name: str, op: Op, shape: Any, dtype: DTypeLike, device: Any, generator: Generator | None,
     loc: TensorLike, scale: TensorLike, **limits: float,
 ) -> Tensor:  # fmt: skip
     """``loc`` and ``scale`` times a draw of the standard form of a distribution."""

@@ -28,6 +28,7 @@ from eagerflow.types import (
     FLOAT32,
     FLOAT64,
     DType,
+    DTypeLike,
     Shape,
     TensorType,
     as_dtype,
@@ -152,7 +153,7 @@ def device_of(device: DeviceLike, tensors: list[Tensor]) -> Device:
     return device_for(*tensors)
 
 
-def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
+def _floating(name: str, dtype: DTypeLike, tensors: list[Tensor]) -> DType:
     """The dtype of a floating draw: the one asked for, else that of its parameters."""
     if dtype is not None:
         out_dtype = as_dtype(dtype)
@@ -164,7 +165,7 @@ def _floating(name: str, dtype: Any, tensors: list[Tensor]) -> DType:
 
 
 def parameters(
-    name: str, shape: Any, dtype: Any, device: DeviceLike, *values: TensorLike
+    name: str, shape: Any, dtype: DTypeLike, device: DeviceLike, *values: TensorLike
 ) -> tuple[Shape, DType, Device, list[Any]]:
     """Shape, dtype and device of a draw, and its parameters: numbers as they are, or tensors."""
     tensors = [tensor_of(v) for v in values if not is_weak(v)]

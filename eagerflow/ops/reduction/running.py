@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike, tensor_of
@@ -20,7 +19,7 @@ from eagerflow.ops.rules.extents import joined_shape
 from eagerflow.ops.rules.gradients import conjugate
 from eagerflow.ops.rules.promotion import promote, promote_floating
 from eagerflow.ops.rules.type_rules import BOOL, INEXACT, REAL, check_kind
-from eagerflow.types import DTYPES, TensorType, may_be_same_shape
+from eagerflow.types import DTYPES, DTypeLike, TensorType, may_be_same_shape
 
 __all__ = [
     "cummax",
@@ -61,7 +60,7 @@ def cumulative_sum(
     /,
     axis: int | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     include_initial: bool = False,
 ) -> Tensor:
     """The sums of the elements up to each along an axis.
@@ -106,7 +105,7 @@ def cumulative_prod(
     /,
     axis: int | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     include_initial: bool = False,
 ) -> Tensor:
     """The products of the elements up to each along an axis.
@@ -126,7 +125,9 @@ def cumulative_prod(
     return _running(_cumulative_prod, x, axis, dtype, 1 if include_initial else None)
 
 
-def _running(op: Op, x: TensorLike, axis: int | None, dtype: Any, initial: int | None) -> Tensor:
+def _running(
+    op: Op, x: TensorLike, axis: int | None, dtype: DTypeLike, initial: int | None
+) -> Tensor:
     tensor = tensor_of(x)
     if axis is None and len(tensor.shape) != 1:
         raise AxisError(
@@ -150,7 +151,7 @@ def _flat(x: TensorLike) -> Tensor:
     return functions["reshape"](tensor_of(x), (-1,))
 
 
-def cumsum(x: TensorLike, /, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """`cumulative_sum` as NumPy calls it: over all elements in row-major order if axis is None.
 
     Args:
@@ -167,7 +168,7 @@ def cumsum(x: TensorLike, /, axis: int | None = None, dtype: Any = None) -> Tens
     return cumulative_sum(_flat(x) if axis is None else x, axis, dtype=dtype)
 
 
-def cumprod(x: TensorLike, /, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumprod(x: TensorLike, /, axis: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """`cumulative_prod` as NumPy calls it: over all elements in row-major order if axis is None.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 from eagerflow.core.batch_rules import shifted
 from eagerflow.core.convert import TensorLike, scalar, tensor_of
@@ -19,10 +19,10 @@ from eagerflow.dims import maximum as largest
 from eagerflow.dims import minimum, same
 from eagerflow.errors import TensorValueError
 from eagerflow.hardware import home_of
-from eagerflow.ops.elementwise.logic import isnan, logical_not
+from eagerflow.ops.elementwise.logic import isnan, logical_and, logical_not, logical_or
 from eagerflow.ops.elementwise.numeric import ceil, floor
 from eagerflow.ops.reduction.totals import Axis, all, lines, max, mean, min, sum
-from eagerflow.ops.rules.arguments import axes_of
+from eagerflow.ops.rules.arguments import axes_of, check_choice
 from eagerflow.ops.rules.gradients import count_of, safe_quotient, spread, where
 from eagerflow.ops.rules.promotion import (
     cast,
@@ -41,7 +41,7 @@ from eagerflow.ops.rules.type_rules import (
     reduced_shape,
     unary,
 )
-from eagerflow.types import DTYPES, TensorType
+from eagerflow.types import DTYPES, DTypeLike, TensorType
 
 __all__ = [
     "average",
@@ -107,7 +107,7 @@ def var(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -150,7 +150,7 @@ def std(
     x: TensorLike,
     /,
     axis: Axis = None,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     *,
     correction: float = 0.0,
     ddof: float | None = None,
@@ -258,29 +258,43 @@ _fraction = unary(
 )
 
 
+#: what is taken where a fraction lies between two elements
+Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
+
+
 def quantile(
-    x: TensorLike, q: TensorLike, /, axis: Axis = None, *, keepdims: bool = False
+    x: TensorLike,
+    q: TensorLike,
+    /,
+    axis: Axis = None,
+    *,
+    method: Method = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
-    """The values below which a fraction ``q`` of the elements lies, by linear interpolation.
+    """The values below which a fraction ``q`` of the elements lies.
 
     Args:
         x: floating, at least one element; integers count as float32. NaN if one is NaN.
         q: floating, from 0 to 1; the axes of ``q`` come first in the result.
         axis: the axis or axes to reduce; all if None.
+        method: what is taken between two elements: their interpolation, one of them, or the mean.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
         AxisError: an axis is out of range or named twice.
-        TensorValueError: there are no elements, or ``q`` is out of range (which is not looked
-            at if it is a tensor on an accelerator).
+        TensorValueError: there are no elements, no such method, or ``q`` is out of range (which is
+            not looked at if it is a tensor on an accelerator).
 
     >>> ef.quantile(ef.tensor([1.0, 2.0, 3.0, 4.0]), 0.5)
     Tensor(2.5, f32[]@cpu:0)
     """
-    return _quantile("quantile", x, q, axis, keepdims)
+    check_choice("quantile", method, get_args(Method), "a method")
+    return _quantile("quantile", x, q, axis, keepdims, method)
 
 
-def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+def _quantile(
+    name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: bool, method: Method = "linear"
+) -> Tensor:
     q = known_number(q)
     number = float(q) if type(q) in (int, float) else None
     x, q = operands(x, q)
@@ -301,13 +315,29 @@ def _quantile(name: str, x: TensorLike, q: TensorLike, axis: Axis, keepdims: boo
         fraction = scalar(number, home_of(tensor.device).lanes[wide])
     position = functions["reshape"](fraction, (-1,)) * (count - 1)
     below, above, last = _around(flat, position) if number is None else _around_one(flat, number)
-    tie = below == above  # as infinities may be, whose difference is NaN
-    step = where(tie, 0.0, above) - where(tie, 0.0, below)
-    between = below + step * cast(position - floor(position), tensor.dtype)
+    between = _between(below, above, position, method)
     values = where(isnan(last), math.nan, between)  # NaNs are sorted to the end
     values = functions["moveaxis"](values, -1, 0)
     rest = reduced_shape(tensor.shape, axes, keepdims)
     return functions["reshape"](values, (*fraction.shape, *rest))
+
+
+def _between(below: Tensor, above: Tensor, position: Tensor, method: Method) -> Tensor:
+    """What is taken of the elements below and above a position of the order."""
+    if method == "lower":
+        return below
+    if method == "higher":
+        return above
+    share = position - floor(position)
+    if method == "nearest":  # to the even one from the middle
+        even = floor(position) % 2 == 0
+        return where(logical_or(share < 0.5, logical_and(share == 0.5, even)), below, above)
+    tie = below == above  # as infinities may be, whose difference is NaN
+    step = where(tie, 0.0, above) - where(tie, 0.0, below)
+    if method == "midpoint":
+        share = 0.5 * ceil(share)
+    between: Tensor = below + step * cast(share, below.dtype)
+    return between
 
 
 def median(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -350,7 +380,7 @@ def nansum(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Te
 
 
 def nanmean(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The mean of the elements that are not NaN.
 

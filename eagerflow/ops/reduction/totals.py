@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
 
 from eagerflow.core.batch_rules import BatchSite
 from eagerflow.core.convert import TensorLike, tensor_of
@@ -14,11 +14,11 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import may_equal, same
 from eagerflow.errors import ShapeError, TensorValueError
 from eagerflow.ops.elementwise.arithmetic import maximum
-from eagerflow.ops.elementwise.exponential import exp
+from eagerflow.ops.elementwise.exponential import exp, log
 from eagerflow.ops.elementwise.logic import isfinite
 from eagerflow.ops.rules.arguments import as_shape, axes_of, axis_of
 from eagerflow.ops.rules.gradients import conjugate, count_of, spread, where
-from eagerflow.ops.rules.promotion import cast, floating
+from eagerflow.ops.rules.promotion import cast, floating, promote_floating
 from eagerflow.ops.rules.type_rules import (
     ANY,
     BOOL,
@@ -28,7 +28,7 @@ from eagerflow.ops.rules.type_rules import (
     reduced_shape,
     repeats_to,
 )
-from eagerflow.types import DTYPES, INT64, DType, Shape, TensorType, as_dtype
+from eagerflow.types import DTYPES, INT64, DType, DTypeLike, Shape, TensorType, as_dtype
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max",
            "mean", "min", "prod", "sum", "sum_to"]  # fmt: skip
@@ -74,7 +74,7 @@ def wide(dtype: DType) -> DType:
     return DTYPES["uint64" if dtype.kind == "unsigned integer" else "int64"]
 
 
-def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tensor:
+def in_dtype(compute: Callable[[Tensor], Tensor], x: Tensor, dtype: DTypeLike) -> Tensor:
     """What ``compute`` makes of ``x``, in ``dtype``; it gives integers in `wide`."""
     target = as_dtype(dtype)
     if x._lane.dtype.is_inexact or target.is_inexact:
@@ -99,7 +99,7 @@ _sum = define(
 
 
 def sum(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The sum of elements.
 
@@ -203,7 +203,7 @@ _prod = define(
 
 
 def prod(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The product of elements.
 
@@ -235,7 +235,7 @@ _mean = define(
 
 
 def mean(
-    x: TensorLike, /, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    x: TensorLike, /, axis: Axis = None, dtype: DTypeLike = None, *, keepdims: bool = False
 ) -> Tensor:
     """The arithmetic mean of elements; NaN for none.
 
@@ -269,12 +269,16 @@ _logsumexp = define(
 )
 
 
-def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
+def logsumexp(
+    x: TensorLike, /, axis: Axis = None, *, b: TensorLike | None = None, keepdims: bool = False
+) -> Tensor:
     """The logarithm of the sum of exponentials, without overflow; -inf for no elements.
 
     Args:
         x: floating or complex; integers count as float32.
         axis: the axis or axes to sum over; all if None.
+        b: real factors of the exponentials, broadcast against ``x``; none if None. Where one is 0
+            its element does not count, and where their sum is negative the result is NaN.
         keepdims: whether the reduced axes stay, with size 1.
 
     Raises:
@@ -283,9 +287,23 @@ def logsumexp(x: TensorLike, /, axis: Axis = None, *, keepdims: bool = False) ->
     >>> ef.round(ef.logsumexp(ef.tensor([1000.0, 1000.0])), 3)
     Tensor(1000.693, f32[]@cpu:0)
     """
+    if b is not None:
+        return _weighted_logsumexp(x, b, axis, keepdims)
     tensor = floating(x)
     axes = axes_of("logsumexp", tensor, axis)
     return bind(_logsumexp, tensor, axis=axes, keepdims=keepdims)
+
+
+def _weighted_logsumexp(x: TensorLike, b: TensorLike, axis: Axis, keepdims: bool) -> Tensor:
+    tensor, weights = promote_floating(x, b)
+    tensor = where(weights == 0, -math.inf, tensor + 0 * where(isfinite(weights), weights, 0.0))
+    axes = axes_of("logsumexp", tensor, axis)
+    top = max(tensor, axes, keepdims=True)
+    top = where(isfinite(top), top, 0.0)
+    total = sum(weights * exp(tensor - top), axes, keepdims=True)
+    result: Tensor = log(total) + top
+    kept = reduced_shape(tensor.shape, axes, keepdims)
+    return functions["reshape"](result, kept)
 
 
 # --- extremes -------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from eagerflow.types import (
     BYTES,
     DTYPES,
     DType,
+    DTypeLike,
     TensorType,
     as_dtype,
     default_dtype,
@@ -256,7 +257,7 @@ def pair(x1: TensorLike, x2: TensorLike) -> tuple[Tensor, ...]:
     return promote(x1, x2)
 
 
-def floating(x: TensorLike, dtype: Any = None) -> Tensor:
+def floating(x: TensorLike, dtype: DTypeLike = None) -> Tensor:
     """``x`` as a tensor of a real floating dtype if it is bool or an integer; else as it is.
 
     Args:

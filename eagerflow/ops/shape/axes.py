@@ -206,7 +206,7 @@ def _joint(name: str, shapes: Sequence[Shape]) -> Shape:
         raise strip(error) from None
 
 
-def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
+def broadcast_arrays(*arrays: TensorLike) -> tuple[Tensor, ...]:
     """Arrays repeated to their common shape, without copies; each keeps its dtype.
 
     Args:
@@ -220,7 +220,7 @@ def broadcast_arrays(*arrays: TensorLike) -> list[Tensor]:
     """
     tensors = [tensor_of(x) for x in arrays]
     shape = _joint("broadcast_arrays", [x.shape for x in tensors])
-    return [x if same_shape(x.shape, shape) else broadcast_to(x, shape) for x in tensors]
+    return tuple(x if same_shape(x.shape, shape) else broadcast_to(x, shape) for x in tensors)
 
 
 # --- axes -----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from eagerflow.errors import ShapeError
 from eagerflow.ops.reduction import totals as reduction
 from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.shape.axes import permute_dims, reshape
-from eagerflow.types import TensorType
+from eagerflow.types import DTypeLike, TensorType
 
 __all__ = ["diag", "diagflat", "diagonal"]
 
@@ -161,7 +161,7 @@ def diagflat(x: TensorLike, /, k: int = 0) -> Tensor:
     return diag(reshape(tensor, (tensor.size,)), k)
 
 
-def trace(x: TensorLike, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+def trace(x: TensorLike, /, *, offset: int = 0, dtype: DTypeLike = None) -> Tensor:
     """The sums of the diagonals of a stack of matrices.
 
     Args:

@@ -33,7 +33,7 @@ from eagerflow.ops.rules.promotion import kept_tensor
 from eagerflow.ops.rules.sizes import matched
 from eagerflow.ops.rules.type_rules import NUMERIC, check_kind, of_state, repeats_to
 from eagerflow.resources.variable import Companions, VariableState
-from eagerflow.types import DType, Shape, TensorType, may_be_same_shape
+from eagerflow.types import DType, DTypeLike, Shape, TensorType, may_be_same_shape
 
 if TYPE_CHECKING:
     import numpy as np
@@ -196,7 +196,7 @@ class Variable(AbstractArray):
         self,
         value: TensorLike,
         *,
-        dtype: Any = None,
+        dtype: DTypeLike = None,
         device: DeviceLike = None,
         trainable: bool = True,
         name: str | None = None,

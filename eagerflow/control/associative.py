@@ -1,0 +1,127 @@
+"""`associative_scan`: all partial results of an associative function, in few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from eagerflow.core import tree
+from eagerflow.core.convert import tensor_of
+from eagerflow.core.tensor import Tensor
+from eagerflow.dims import same
+from eagerflow.errors import ShapeError, TraceError, hides_frames
+from eagerflow.ops.rules.arguments import axis_of
+from eagerflow.ops.shape.axes import moveaxis, reshape
+from eagerflow.ops.shape.joining import concat, stack
+from eagerflow.ops.shape.movement import flip
+
+_WHAT: Final = "associative_scan"
+_Combine = Callable[[Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
+
+
+@hides_frames
+def associative_scan(
+    f: Callable[..., Any], elems: Any, *, reverse: bool = False, axis: int = 0
+) -> Any:
+    """All partial results of combining elements along an axis, in parallel.
+
+    With n elements ``f`` is called about 2 log2(n) times, each time with many elements at once,
+    where `scan` calls it n times with one: for sums, products, linear recurrences, and whatever
+    else is associative. Floating sums are rounded in another order than that of `scan`.
+
+    Args:
+        f: ``f(a, b)`` combines two trees like ``elems``, element by element along the axis: to be
+            called with many elements, such as ``lambda a, b: a + b``. It must be associative.
+        elems: a tree of tensors with as many elements along ``axis``.
+        reverse: whether to begin at the last element.
+        axis: the axis.
+
+    Returns:
+        A tree like ``elems``: element i combines those from 0 to i, or from i to the last one.
+
+    Raises:
+        AxisError: a tensor has no such axis.
+        ShapeError: the sizes along the axis differ, or ``f`` gives another shape.
+        TraceError: ``f`` gives another structure.
+
+    Source: Blelloch, Prefix Sums and Their Applications, 1990.
+
+    >>> ef.associative_scan(ef.multiply, ef.tensor([1, 2, 3, 4, 5]))
+    Tensor([  1,   2,   6,  24, 120], i64[5]@cpu:0)
+
+    The linear recurrence h[i] = a[i] h[i-1] + b[i]:
+
+    >>> def step(first, second):
+    ...     (a1, b1), (a2, b2) = first, second
+    ...     return a1 * a2, a2 * b1 + b2
+    >>> a, b = ef.tensor([0.5, 0.5, 0.5]), ef.tensor([1.0, 1.0, 1.0])
+    >>> ef.associative_scan(step, (a, b))[1]
+    Tensor([1.  , 1.5 , 1.75], f32[3]@cpu:0)
+    """
+    leaves, treedef = tree.flatten(elems)
+    xs = [tensor_of(x) for x in leaves]
+    axes = [axis_of(_WHAT, x, axis) for x in xs]
+    xs = [moveaxis(x, along, 0) if along else x for x, along in zip(xs, axes, strict=True)]
+    for x in xs:
+        if not same(x.shape[0], xs[0].shape[0]):
+            raise ShapeError(
+                f"{_WHAT}: the sizes along the axis differ",
+                given=", ".join(str(x.type) for x in xs),
+            )
+    if not xs:
+        return elems
+    if reverse:
+        xs = [flip(x, 0) for x in xs]
+
+    def combine(first: Sequence[Tensor], second: Sequence[Tensor]) -> list[Tensor]:
+        result = f(tree.unflatten(treedef, first), tree.unflatten(treedef, second))
+        return _checked(result, treedef, first)
+
+    ys = _scan(combine, xs, int(xs[0].shape[0]))
+    if reverse:
+        ys = [flip(y, 0) for y in ys]
+    return tree.unflatten(
+        treedef, [moveaxis(y, 0, to) if to else y for y, to in zip(ys, axes, strict=True)]
+    )
+
+
+def _checked(result: Any, treedef: tree.TreeDef, like: Sequence[Tensor]) -> list[Tensor]:
+    leaves, given = tree.flatten(result)
+    if given != treedef:
+        raise TraceError(
+            f"{_WHAT}: the function gives another structure than that of its arguments",
+            given=tree.show(given),
+            expected=tree.show(treedef),
+        )
+    ys = [tensor_of(y) for y in leaves]
+    for x, y in zip(like, ys, strict=True):
+        if x.shape != y.shape or x.dtype is not y.dtype:
+            raise ShapeError(
+                f"{_WHAT}: the function gives another type than that of its arguments",
+                given=str(y.type),
+                expected=str(x.type),
+                hint="it gets many elements at once, along the first axis, and keeps that axis",
+            )
+    return ys
+
+
+def _scan(combine: _Combine, xs: Sequence[Tensor], count: int) -> list[Tensor]:
+    """Partial results along the first axis: those of pairs, and with them the ones between."""
+    if count < 2:
+        return list(xs)
+    pairs = combine([x[0 : count - 1 : 2] for x in xs], [x[1:count:2] for x in xs])
+    odd = _scan(combine, pairs, count // 2)
+    if count == 2:
+        return [concat([x[:1], o]) for x, o in zip(xs, odd, strict=True)]
+    between = (count - 1) // 2  # elements of even index from 2 on
+    even = combine([o[:between] for o in odd], [x[2:count:2] for x in xs])
+    return [_merged(x[:1], e, o, count) for x, e, o in zip(xs, even, odd, strict=True)]
+
+
+def _merged(first: Tensor, even: Tensor, odd: Tensor, count: int) -> Tensor:
+    """``first`` and the elements of ``odd`` and ``even`` one after the other, ``count`` in all."""
+    rest = concat([first, even])
+    half = count // 2
+    pairs = stack([rest[:half], odd], axis=1)
+    whole = reshape(pairs, (2 * half, *first.shape[1:]))
+    return concat([whole, rest[half:]]) if count % 2 else whole

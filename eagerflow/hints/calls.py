@@ -1,0 +1,230 @@
+"""What to write in the place of a call whose arguments Python refused."""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from types import CodeType, FrameType, ModuleType, TracebackType
+from typing import Any, Final
+
+import eagerflow as ef
+from eagerflow.extending import nearest
+from eagerflow.hints.parameters import CALLED, NAMES, NOT_HERE
+
+__all__ = ["remedy"]
+
+#: Python's texts: the qualified name of the function, and the keyword if it is about one
+_REFUSALS: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"^(?P<name>[\w.<>]+)\(\) got an unexpected keyword argument '(?P<keyword>\w+)'",
+            r"^(?P<name>[\w.<>]+)\(\) got some positional-only arguments passed as keyword "
+            r"arguments: '(?P<keyword>\w+)",
+            r"^(?P<name>[\w.<>]+)\(\) (takes|missing|got multiple values)\b(?P<keyword>)",
+        ),
+    )
+)
+_NOT_CALLABLE: Final = re.compile(r"object is not callable$")
+#: where public functions and classes are, besides the package itself
+_SPACES: Final = ("nn", "nn.functional", "nn.init", "optim", "data", "random", "linalg", "fft")
+
+
+def remedy(error: TypeError) -> str | None:
+    """What to write in the place of the call that an error is about, if it is one of eagerflow.
+
+    Args:
+        error: as Python raised it, with its traceback.
+
+    >>> try:
+    ...     ef.sum(ef.ones(3), dim=0)
+    ... except TypeError as error:
+    ...     print(ef.hints.calls.remedy(error))
+    axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)
+    """
+    trace = _last(error.__traceback__)
+    if trace is None:
+        return None
+    text = str(error)
+    path = _callee(trace.tb_frame.f_code, trace.tb_lasti)
+    if _NOT_CALLABLE.search(text):
+        return _called(path, trace.tb_frame)
+    match = next((m for m in (r.match(text) for r in _REFUSALS) if m), None)
+    if match is None:
+        return None
+    function = _function(path, match["name"], trace.tb_frame)
+    if function is None:
+        return None
+    return of_argument(function, match["keyword"], match["name"].removesuffix(".__init__"))
+
+
+def of_argument(function: Any, keyword: str, name: str) -> str | None:
+    """What to write in the place of a keyword that a function or a class does not take.
+
+    Args:
+        function: a function, a method, or a class.
+        keyword: empty if the error is about the number of arguments.
+        name: what to call the function.
+
+    >>> ef.hints.calls.of_argument(ef.random.uniform, "size", "uniform").partition(":")[0]
+    'shape= is what size= is elsewhere'
+    >>> ef.hints.calls.of_argument(ef.stack, "arrays", "stack")
+    'arrays is given by position: stack(arrays, /, axis=0)'
+    """
+    parameters = _parameters(function)
+    if parameters is None:
+        return None
+    form = f"{name}({_text(parameters)})"
+    if not keyword:
+        return f"the call is {form}"
+    known = [p.name for p in parameters if p.kind is not p.POSITIONAL_ONLY]
+    counterpart = next((p for p in NAMES.get(keyword, ()) if p in known), None)
+    if counterpart is not None:
+        return f"{counterpart}= is what {keyword}= is elsewhere: {form}"
+    if keyword in NOT_HERE:
+        return NOT_HERE[keyword]
+    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    other = keyword if keyword in by_position else _first_of(NAMES.get(keyword, ()), by_position)
+    if other is not None:
+        return f"{other} is given by position: {form}"
+    close = nearest(keyword, known)
+    return f"did you mean {close}=? {form}" if close else f"the call is {form}"
+
+
+def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
+    return next((name for name in names if name in among), None)
+
+
+def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
+    """What to write where an attribute that is a value was called: ``x.size(0)``."""
+    if not path or path[-1] not in CALLED:
+        return None
+    owner = _value(path[:-1], frame)
+    return CALLED[path[-1]] if isinstance(owner, (ef.Tensor, ef.Variable)) else None
+
+
+# --- which function it is -------------------------------------------------------------------
+
+
+def _last(trace: TracebackType | None) -> TracebackType | None:
+    """Where it was raised: in the frame of the caller, as the function itself has none yet."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace
+
+
+def _callee(code: CodeType, offset: int) -> tuple[str, ...] | None:
+    """The names by which a call names its function: ``("ef", "linalg", "norm")``.
+
+    They are the attributes that are loaded one of the other from where the text of the call begins.
+    """
+    steps = [step for step in dis.get_instructions(code) if step.offset <= offset]
+    path: tuple[str, ...] | None = None
+    start = _start(steps[-1])
+    for step in steps[:-1]:
+        if _start(step) != start:
+            continue
+        if step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            path = None if path is None else (*path, str(step.argval))
+        elif step.opname.startswith("LOAD_") and isinstance(step.argval, str):
+            path = (step.argval,)
+        elif step.opname.startswith(("CALL", "BINARY")):
+            path = None  # an attribute of a result
+    return path
+
+
+def _start(step: dis.Instruction) -> tuple[int | None, int | None]:
+    at = step.positions
+    return (None, None) if at is None else (at.lineno, at.col_offset)
+
+
+def _function(path: tuple[str, ...] | None, name: str, frame: FrameType) -> Any:
+    """The function or class of eagerflow that was called, or None if it is of somebody else."""
+    found = None if path is None else _value(path, frame)
+    if callable(found):
+        return found if _is_ours(found) and _fits(found, name) else None
+    if "." in name:
+        kind, method = name.split(".")[:2]
+        bases = {base.__name__: base for base in ef.Tensor.__mro__}
+        owner = bases[kind] if kind in bases else _public(kind)
+        return getattr(owner, method, None) if inspect.isclass(owner) else None
+    return _public(name) if _is_ours_frame(frame) else _mentioned(name, frame)
+
+
+def _mentioned(name: str, frame: FrameType) -> Any:
+    """The function of that name that a frame can mean: converted code has lines, no columns."""
+    names = frame.f_code.co_names
+    own = frame.f_locals.get(name, frame.f_globals.get(name))
+    if own is not None or name not in names:
+        return own if _is_ours(own) else None
+    spaces = (_value((n,), frame) for n in names)
+    ours = (s for s in spaces if isinstance(s, ModuleType) and s.__name__.startswith("eagerflow"))
+    return next((vars(s)[name] for s in ours if name in vars(s)), None)
+
+
+def _fits(found: Any, name: str) -> bool:
+    """Whether the error is about this function, and not one that it was to call."""
+    if inspect.isclass(found):
+        return name.endswith(("__init__", "__new__", f"{found.__name__}"))
+    called = getattr(found, "__qualname__", "").split(".")[-1]
+    return called == name.split(".")[-1] or not inspect.isfunction(found)
+
+
+def _is_ours(function: Any) -> bool:
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "eagerflow"
+
+
+def _is_ours_frame(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).partition(".")[0] == "eagerflow"
+
+
+def _public(name: str) -> Any:
+    """The function or class of that name, wherever it is public."""
+    for space in ("", *_SPACES):
+        owner: Any = ef
+        for part in filter(None, space.split(".")):
+            owner = getattr(owner, part)
+        if name in vars(owner) or name in dir(owner):
+            return getattr(owner, name)
+    return None
+
+
+def _value(path: tuple[str, ...], frame: FrameType) -> Any:
+    """What the names of a call stand for; nothing of the user runs to find it."""
+    scope: Mapping[str, Any] = frame.f_locals
+    found: Any = scope.get(path[0], frame.f_globals.get(path[0], frame.f_builtins.get(path[0])))
+    for name in path[1:]:
+        if isinstance(found, ModuleType):
+            found = getattr(found, name, None)
+        else:
+            found = inspect.getattr_static(found, name, None)
+            found = getattr(found, "__func__", found)
+    return found
+
+
+# --- how it is called -----------------------------------------------------------------------
+
+
+def _parameters(function: Any) -> list[inspect.Parameter] | None:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    return [p for p in parameters if p.name != "self"]
+
+
+def _text(parameters: Sequence[inspect.Parameter]) -> str:
+    """The parameters as they are called: without types, objects without addresses."""
+    plain = [
+        p.replace(annotation=p.empty, default=p.default if _is_plain(p.default) else ...)
+        for p in parameters
+    ]
+    return str(inspect.Signature(plain))[1:-1].replace("=Ellipsis", "=...")
+
+
+def _is_plain(default: Any) -> bool:
+    return default is inspect.Parameter.empty or isinstance(
+        default, (type(None), bool, int, float, str, tuple)
+    )

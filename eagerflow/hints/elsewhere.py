@@ -1,0 +1,162 @@
+"""Names that NumPy, PyTorch, JAX and TensorFlow have, and programs that do the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow.hints.names import by_name
+
+_HOST: Final = "NumPy has it: {}; eagerflow takes and gives its arrays"
+_SETTING: Final = "dtypes and devices are arguments: ef.zeros(shape, dtype=..., device=...)"
+
+#: of the package: what is written in their place
+PROGRAMS: Final = {
+    **by_name(
+        {
+            # NumPy
+            "ef.stack([f(x) for x in ef.unstack(a, axis=axis)]), or ef.vmap(f, in_axes=axis)(a)":
+                "apply_along_axis apply_over_axes",
+            "ef.vmap(f)(xs) applies f to all rows at once": "frompyfunc vectorize",
+            "ef.argsort(x), ef.sort(x); ef.topk(x, k) gives the largest": "argpartition partition",
+            "ef.array_equal(x, y)": "array_equiv",
+            "str(x), repr(x)": "array2string array_repr array_str",
+            "ef.asarray(x)": "asanyarray ascontiguousarray asfortranarray frombuffer",
+            "ef.asarray(x); a matrix is a tensor with two axes": "asmatrix matrix bmat",
+            "ef.concat of rows that are ef.concat of blocks": "block",
+            "ef.broadcast_arrays(x, y), ef.broadcast_to(x, shape)": "broadcast",
+            "x.ndim": "rank",
+            "ef.select(conditions, choices), ef.take_along_axis(choices, indices)":
+                "choose piecewise",
+            "x.dtype is the dtype; dtypes are ef.float32, ef.int64, …": "dtype dtypes",
+            "ef.isdtype(dtype, kind), with kinds such as 'real floating'":
+                "issubdtype iscomplexobj isrealobj generic floating inexact integer number "
+                "complexfloating signedinteger unsignedinteger",
+            "x[i, i] = v for i = ef.arange(n)": "fill_diagonal diag_indices diag_indices_from",
+            "ef.abs(x)": "fabs",
+            "ef.trunc(x)": "fix",
+            "ef.exp2, ef.log2 and ef.floor": "frexp ldexp",
+            "ef.trunc(x), x - ef.trunc(x)": "modf",
+            "ef.meshgrid(*axes, indexing='ij')": "indices mgrid ogrid ix_",
+            "ef.imag(x) != 0": "iscomplex",
+            "ef.imag(x) == 0": "isreal",
+            "x == -ef.inf": "isneginf",
+            "x == ef.inf": "isposinf",
+            "x[ef.isin(x, y)] of unique values: ef.unique_values(x)":
+                "intersect1d setdiff1d setxor1d union1d",
+            "ef.argsort(x, stable=True) by the last key first": "lexsort",
+            "ef.logaddexp(x * ln2, y * ln2) / ln2 with ln2 = 0.6931471805599453": "logaddexp2",
+            "ef.argmax(ef.where(ef.isnan(x), -ef.inf, x))": "nanargmax",
+            "ef.argmin(ef.where(ef.isnan(x), ef.inf, x))": "nanargmin",
+            "isinstance(x, ef.Tensor)": "is_tensor isscalar",
+            "ef.Tensor is the class; ef.asarray(x) makes one": "ndarray recarray",
+            "ef.round(x)": "rint",
+            "ef.moveaxis(x, source, destination)": "movedim rollaxis",
+            "ef.vstack(arrays)": "row_stack",
+            "x[indices] = values": "place put putmask copyto",
+            "indices[0] * shape[1] + indices[1]": "ravel_multi_index",
+            "ef.cumsum and the functions of ef.linalg, or NumPy's on x.numpy()":
+                "poly poly1d polyadd polyder polydiv polyfit polyint polymul polysub polyval roots "
+                "polynomial vander",
+            "ef.arange(n)[:, None] >= ef.arange(m)": "tri",
+            "ef.nonzero(ef.tril(ef.ones((n, m))))": "tril_indices tril_indices_from",
+            "ef.nonzero(ef.triu(ef.ones((n, m))))": "triu_indices triu_indices_from",
+            "ef.result_type(x, y)": "promote_types common_type min_scalar_type",
+            "ef.diff(x)": "ediff1d",
+            "ef.histogram(x, bins)": "histogram2d histogramdd histogram_bin_edges",
+            "ef.matmul(x[..., None, :], y)[..., 0, :], x @ y": "vecmat matvec mv",
+            "ef.special.i0(x)": "i0",
+            _HOST.format("np.hanning(n), …"): "bartlett blackman hamming hanning kaiser",
+            _HOST.format("np.load, np.save, np.savez"):
+                "fromfile genfromtxt loadtxt memmap savetxt savez savez_compressed",
+            "ef.checkpoint.save(path, tree), ef.checkpoint.load(path)": "load save",
+            "print(x); NumPy's np.set_printoptions is minded": "printoptions set_printoptions",
+            "ef.config(check_nan=True) reports the op that makes one":
+                "errstate seterr geterr",
+            "for i in range(len(x)): x[i]": "ndenumerate ndindex nditer",
+            "ef.complex64": "csingle",
+            "ef.complex128": "cdouble",
+            "ef.int64": "intp",
+            "ef.uint64": "uintp uint ulong",
+            "ef.int16": "short",
+            "ef.uint16": "ushort",
+            "ef.uint8": "ubyte",
+            "ef.int8": "byte",
+            "ef.float32": "single",
+            "ef.float64": "longdouble float128",
+            "ef.uint32": "uintc",
+            # PyTorch
+            "beta * x + alpha * (a @ b)": "addmm addmv baddbmm",
+            "x + value * a * b": "addcmul",
+            "x + value * a / b": "addcdiv",
+            "ef.searchsorted(boundaries, x)": "bucketize",
+            "ef.linalg.norm(x[:, None] - y[None], axis=-1)": "cdist dist",
+            "ef.linalg.vecdot(x, y) / (ef.linalg.norm(x) * ef.linalg.norm(y))":
+                "cosine_similarity",
+            "x.flatten(start_axis)": "flatten",
+            "x >= y": "ge",
+            "x > y": "gt",
+            "x <= y": "le",
+            "x < y": "lt",
+            "x != y": "ne",
+            "x == y": "eq",
+            "x + weight * (y - x)": "lerp",
+            "x[mask]": "masked_select",
+            "ef.where(mask, value, x)": "masked_fill",
+            "x * y": "mul",
+            "x - y": "sub",
+            "x / y": "div",
+            "x[start:stop]": "narrow",
+            "ef.linalg.slogdet(x)": "logdet",
+            "ef.unique_counts(x), and the value that occurs most": "mode",
+            "ef.sort(x)[k - 1]": "kthvalue",
+            "ef.linalg.matmul in turn; ef.einsum chooses the order": "chain_matmul multi_dot",
+            "x.std(...), x.mean(...)": "std_mean",
+            "x.var(...), x.mean(...)": "var_mean",
+            "ef.linalg.eigh(x)": "symeig",
+            "x.T": "t",
+            "ef.unstack(x)": "unbind",
+            "ef.array_split(x, sections, axis)": "tensor_split",
+            "ef.fft.rfft of windows": "stft istft",
+            "x[indices] = v, ef.index_update, ef.scatter_add": "scatter scatter_nd slice_scatter",
+            _SETTING: "get_default_dtype set_default_dtype set_default_tensor_type",
+            "ef.tensor(data, dtype=ef.float32)": "FloatTensor LongTensor IntTensor DoubleTensor "
+                "BoolTensor",
+            "a tuple: x.shape": "Size TensorShape",
+            "ef.grad, ef.GradientTape and their like are in ef itself": "autograd func",
+            "ef.devices() lists them, ef.device chooses one": "backends",
+            "ef.cluster": "distributed distribute",
+            "ef.profile()": "profiler",
+            "ef.data": "utils",
+            # JAX
+            "ef.vmap on one device; ef.cluster for several": "pmap shard_map",
+            "ef itself has these functions: ef.scan, ef.cond, ef.while_loop, ef.map": "lax",
+            "ef itself has NumPy's functions": "numpy",
+            "ef.extending.tree, whose functions are map, flatten, unflatten":
+                "nest tree tree_map tree_util",
+            "f.graph(x) of a traced function f": "make_jaxpr",
+            "x.item() and all that looks at values waits by itself":
+                "block_until_ready",
+            "ef.print, ef.show": "debug",
+            "ef.vjp": "linear_transpose",
+            "x.type, which ef.eval_shape takes and gives": "ShapeDtypeStruct TensorSpec",
+            "ef.name_scope(name)": "named_call named_scope",
+            # TensorFlow
+            "ef.data, ef.optim, ef.checkpoint": "train",
+            "ef.nn": "keras",
+            "subclass ef.nn.Module": "Module",
+            "ef.full(shape, value)": "fill",
+            "ef.arange(n)": "range",
+            "functions of mathematics are in ef itself": "math",
+            "ef.nn.functional.interpolate; ef.data.Dataset reads pictures": "image",
+            "ef.map(f, xs), ef.vmap(f)(xs)": "map_fn",
+            "ef.switch(index, branches, x)": "case",
+            "ef.any(x)": "reduce_any",
+            "ef.all(x)": "reduce_all",
+            "ef.prod(x)": "reduce_prod",
+            "ef.optim.clip_by_global_norm(grads, max_norm)": "clip_by_norm clip_by_global_norm",
+            "tensors of several lengths: ef.data.Dataset.padded_batch": "RaggedTensor ragged",
+            "ef.IndexedSlices, which gradients of embeddings are": "SparseTensor sparse",
+            "tensors of dtype ef.bytes": "strings",
+        }
+    )
+}  # fmt: skip

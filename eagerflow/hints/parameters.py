@@ -1,0 +1,111 @@
+"""What other frameworks call parameters, and what they are called here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from eagerflow.hints.attributes import ASKED
+from eagerflow.hints.names import by_name
+
+_VALUES: Final = "tensors are values: take the result instead"
+_COMMON: Final = "leave it out: how elements lie in memory does not matter"
+
+#: what parameters are called here, and elsewhere
+_COUNTERPARTS: Final = {
+    "axis axes": "dim dims axes axis reduction_indices",
+    "keepdims": "keepdim keep_dims",
+    "shape": "size dims sizes output_shape newshape target_shape",
+    "size": "output_size shape batch_size",
+    "min": "a_min low clip_value_min amin",
+    "max": "a_max high clip_value_max amax",
+    "low": "minval lower min a",
+    "high": "maxval upper max b",
+    "loc": "mean mu",
+    "scale": "std stddev sigma",
+    "correction": "unbiased ddof",
+    "p": "prob rate keep_prob dropout",
+    "start_axis": "start_dim",
+    "end_axis": "end_dim",
+    "k": "count",
+    "indices_or_sections": "sections num_or_size_splits split_size_or_sections chunks",
+    "repeats": "repeat repetitions dims",
+    "repetitions": "reps multiples",
+    "shift": "shifts",
+    "num_classes depth": "num_classes depth n_classes",
+    "decimals": "digits",
+    "indices": "index idx",
+    "weight": "weights kernel",
+    "lr": "learning_rate step_size",
+    "momentum": "beta",
+    "betas": "beta_1 beta_2 beta1 beta2 b1 b2",
+    "eps": "epsilon",
+    "weight_decay": "decay l2",
+    "max_norm": "clip_norm norm",
+    "workers": "num_workers num_parallel_calls",
+    "bias": "use_bias with_bias",
+    "in_features": "input_dim input_size",
+    "out_features": "units output_dim features",
+    "in_channels": "in_planes",
+    "out_channels": "filters",
+    "kernel_size": "kernel",
+    "stride": "strides",
+    "dilation": "dilation_rate",
+    "argnums": "argnum",
+    "in_axes": "in_dims",
+    "out_axes": "out_dims",
+    "x": "input input_tensor a self array tensor data object arr",
+    "x1": "input a x lhs",
+    "x2": "other b y rhs",
+    "arrays": "tensors values inputs seq xs",
+    "condition": "cond",
+    "generator": "rng key seed",
+    "dtype": "type",
+    "n": "s",
+}
+
+
+def _by_other_name() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for ours, others in _COUNTERPARTS.items():
+        for other in others.split():
+            found[other] = (*found.get(other, ()), *ours.split())
+    return found
+
+
+#: by a name that others use, those that the same thing may have here
+NAMES: Final = _by_other_name()
+
+#: what has no counterpart in a parameter
+NOT_HERE: Final = by_name(
+    {
+        ASKED: "requires_grad",
+        f"{_VALUES}: y = f(x), or x[...] = f(x)": "inplace out",
+        "ef.where(mask, x, neutral) first: what is not meant becomes an element that changes "
+        "nothing": "where mask",
+        _COMMON: "order memory_format layout pin_memory non_blocking subok",
+        "a value without a dtype of its own takes that of its neighbours: x.astype(dtype) says "
+        "which": "casting",
+        "the loop is written out, and what it prints with it": "verbose",
+        "correction=1 divides by n - 1": "unbiased",
+        "optimiser.lr may be set at any time; a schedule is the learning rate: "
+        "lr=ef.optim.CosineSchedule(0.1, steps=100)": "lr_scheduler",
+        "an initial value is assigned: layer.weight = ef.Variable(value)": "kernel_initializer "
+        "weight_init bias_initializer",
+        "name scopes name what is made within: with ef.name_scope(name): ...": "name",
+        "a function of its own: ef.nn.functional.relu(layer(x))": "activation",
+    }
+)
+
+#: attributes of tensors that are methods elsewhere, and what is written
+CALLED: Final = {
+    "size": "x.shape is the sizes of all axes, x.shape[i] of one; x.size is how many elements",
+    "shape": "x.shape is a tuple, without a call",
+    "ndim": "x.ndim is a number, without a call",
+    "dtype": "x.dtype is the dtype, without a call; x.astype(dtype) converts",
+    "device": "x.device is the device, without a call; x.to(device) moves",
+    "T": "x.T is the transposed, without a call",
+    "real": "x.real is the real part, without a call",
+    "imag": "x.imag is the imaginary part, without a call",
+    "nbytes": "x.nbytes is a number, without a call",
+    "itemsize": "x.itemsize is a number, without a call",
+}

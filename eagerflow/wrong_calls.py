@@ -1,0 +1,69 @@
+"""What is said of calls that Python refuses because of their arguments.
+
+Python raises these errors before any code of the function runs, in the frame of the caller. A
+catch-all parameter in each function would see them, and cost each call the time that its dict
+takes. So the remedy is a note that the error gets later: where it passes a frame of eagerflow, or
+where it is shown (docs/decisions/0051-wrong-calls.md).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final
+
+_find: Callable[[TypeError], str | None] | None = None
+#: where the note begins, as in errors of eagerflow
+_LABEL: Final = "  hint: "
+_Shown = Callable[[type[BaseException], BaseException, TracebackType | None], object]
+
+
+def find_remedies_by(find: Callable[[TypeError], str | None]) -> None:
+    """Let remedies be found by a function from above, which may name whatever there is.
+
+    Args:
+        find: gives what to write in the place of a call that Python refused; None for calls that
+            are not of eagerflow.
+    """
+    global _find
+    _find = find
+
+
+def add_remedy(error: BaseException) -> None:
+    """Add a note with the remedy to an error for wrong arguments, once.
+
+    Args:
+        error: any; only a `TypeError` for a call of eagerflow gets a note.
+    """
+    if type(error) is not TypeError or _find is None:
+        return
+    if any(note.startswith(_LABEL) for note in getattr(error, "__notes__", ())):
+        return
+    remedy = _find(error)
+    if remedy is not None:
+        error.add_note(_LABEL + remedy)
+
+
+def add_remedies_where_shown() -> None:
+    """Add remedies to errors that nobody catches, if it is Python or IPython that shows them.
+
+    Whatever else shows errors in this process stays as it is.
+    """
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _show
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is not None and shell.custom_exceptions == ():
+        shell.set_custom_exc((TypeError,), _show_in_ipython)
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    add_remedy(error)
+    sys.__excepthook__(kind, error, trace)
+
+
+def _show_in_ipython(
+    shell: Any, kind: type[BaseException], error: BaseException, trace: Any, tb_offset: Any = None
+) -> None:
+    add_remedy(error)
+    shell.showtraceback((kind, error, trace), tb_offset=tb_offset)

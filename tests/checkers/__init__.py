@@ -1,0 +1,1 @@
+"""Programs of users with types, and what mypy and pyright say of them."""

@@ -1,0 +1,1 @@
+"""Libraries that take tensors as they are."""

@@ -1,0 +1,204 @@
+"""Calls that Python refuses because of their arguments: the error gets a note with the remedy."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from functools import reduce
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow import wrong_calls
+from eagerflow.hints import calls
+from eagerflow.hints.parameters import CALLED, NAMES, NOT_HERE
+from eagerflow.wrong_calls import add_remedy
+from tests.each import check_each
+from tests.test_public_api import lookup, public
+
+
+def _note(error: BaseException) -> str:
+    add_remedy(error)
+    notes: list[str] = getattr(error, "__notes__", [])
+    assert len(notes) == 1, f"{error}: {notes}"
+    assert notes[0].startswith("  hint: ")
+    return notes[0].removeprefix("  hint: ")
+
+
+def _takes_any(function: Any) -> bool:
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+
+
+def _refused(called: Any) -> TypeError:
+    """What Python raises; in a function that is as short as users' lines."""
+    try:
+        called(surely_unknown=1)
+    except TypeError as error:
+        return error
+    raise AssertionError(called)
+
+
+def _refuses_with_a_remedy(name: str) -> None:
+    called = lookup(name)
+    assert callable(called)
+    error = _refused(called)
+    assert "(" in _note(error)
+
+
+def test_each_public_function_and_class() -> None:
+    ours = {
+        name: value
+        for name, value in public().items()
+        if getattr(value, "__module__", "").startswith("eagerflow")
+        and not (inspect.isclass(value) and issubclass(value, BaseException))
+        and not getattr(value, "__abstractmethods__", None)
+        and not _takes_any(value)
+    }
+    assert len(ours) > 500
+    check_each(ours, _refuses_with_a_remedy)
+
+
+def _method_refuses(name: str) -> None:
+    method = getattr(ef.ones(2), name)
+    with pytest.raises(TypeError) as caught:
+        method(surely_unknown=1)
+    with pytest.raises(TypeError) as without_a_name:
+        [getattr(ef.ones(2), name)][0](surely_unknown=1)
+    assert _note(caught.value) == _note(without_a_name.value)
+
+
+def test_each_method_of_tensors() -> None:
+    names = [n for n, v in inspect.getmembers(ef.Tensor, inspect.isfunction) if n[0] != "_"]
+    assert len(names) > 30
+    check_each(names, _method_refuses)
+
+
+@pytest.mark.parametrize(
+    ("call", "remedy"),
+    [
+        ("ef.sum(x, dim=0)", "axis= is what dim= is elsewhere"),
+        ("x.sum(dim=0)", "axis= is what dim= is elsewhere"),
+        ("ef.exp(x).mean(0, keepdim=True)", "keepdims= is what keepdim= is elsewhere"),
+        ("(x + x).mean(0, keepdim=True)", "keepdims= is what keepdim= is elsewhere"),
+        ("ef.random.normal(size=(2,))", "shape= is what size= is elsewhere"),
+        ("ef.tensor(1.0, requires_grad=True)", "ef.grad(f)"),
+        ("ef.nn.functional.relu(x, inplace=True)", "tensors are values"),
+        ("ef.clip(x, a_min=0)", "min= is what a_min= is elsewhere"),
+        ("ef.matmul(x, other=x)", "x2 is given by position"),
+        ("ef.stack(arrays=[x])", "arrays is given by position"),
+        ("ef.optim.Adam([v], learning_rate=1)", "lr= is what learning_rate= is elsewhere"),
+        ("ef.nn.Linear(2, units=3)", "out_features= is what units= is elsewhere"),
+        ("ef.nn.Linear(2, 3, biass=True)", "did you mean bias="),
+        ("ef.random.normal(3, 4)", "the call is normal(shape=()"),
+        ("ef.broadcast_to(x)", "the call is broadcast_to(x, /, shape"),
+        ("x.size(0)", "x.shape[i]"),
+        ("v.size(0)", "x.shape[i]"),
+    ],
+)
+def test_the_remedy(call: str, remedy: str) -> None:
+    names = {"ef": ef, "x": ef.ones(3), "v": ef.Variable(1.0)}
+    with pytest.raises(TypeError) as caught:
+        eval(call, names)
+    assert remedy in _note(caught.value)
+
+
+def test_it_is_there_when_the_error_has_passed_eagerflow() -> None:
+    def wrong(x: Any) -> Any:
+        return ef.sum(x, dim=0)
+
+    class Net(ef.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return wrong(x)
+
+    for run in (ef.trace(wrong), ef.grad(wrong), ef.vmap(wrong), Net(), ef.trace(Net())):
+        with pytest.raises(TypeError, match="dim") as caught:
+            run(ef.ones((2, 3)))
+        assert [n.partition(":")[2] for n in caught.value.__notes__] == [
+            " axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
+        ]
+
+
+def test_nothing_is_said_of_what_others_wrote() -> None:
+    def sum(x: Any) -> Any:  # the name of a function of eagerflow
+        return x
+
+    class Net(ef.nn.Module):
+        def __init__(self, width: int) -> None:
+            self.width = width
+
+    def inner(x: Any) -> Any:
+        return sum(x, dim=0)
+
+    wrong: list[Any] = [
+        lambda: sum(1, dim=0),
+        lambda: Net(widht=3),
+        lambda: int(kind=3),
+        lambda: ef.trace(inner)(ef.ones(2)),
+        lambda: len(3),
+    ]
+    for call in wrong:
+        with pytest.raises(TypeError) as caught:
+            call()
+        add_remedy(caught.value)
+        assert not hasattr(caught.value, "__notes__")
+    refused = ValueError("sum() got an unexpected keyword argument 'dim'")
+    add_remedy(refused)
+    assert not hasattr(refused, "__notes__")
+
+
+def test_python_shows_it_and_other_hooks_stay() -> None:
+    program = "import eagerflow as ef\nx = ef.ones(3)\nef.sum(x, dim=0)\n"
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "axis= is what dim= is elsewhere" in shown.stderr
+    other = (
+        "import sys\nsys.excepthook = hook = lambda *error: None\n"
+        "import eagerflow\nassert sys.excepthook is hook\n"
+    )
+    subprocess.run([sys.executable, "-c", other], check=True)
+
+
+class _Shell:
+    """What IPython offers to those that show errors."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self.custom_exceptions = kinds
+        self.shown: list[BaseException] = []
+
+    def set_custom_exc(self, kinds: tuple[type[BaseException], ...], handler: Any) -> None:
+        self.custom_exceptions, self.handler = kinds, handler
+
+    def showtraceback(self, error: tuple[Any, BaseException, Any], tb_offset: Any) -> None:
+        self.shown.append(error[1])
+
+
+def test_ipython_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class IPython:
+        get_ipython = staticmethod(lambda: shell)
+
+    monkeypatch.setitem(sys.modules, "IPython", IPython)
+    shell = _Shell(KeyError)
+    wrong_calls.add_remedies_where_shown()
+    assert shell.custom_exceptions == (KeyError,)
+    shell = _Shell()
+    wrong_calls.add_remedies_where_shown()
+    assert shell.custom_exceptions == (TypeError,)
+    with pytest.raises(TypeError) as caught:
+        ef.sum(ef.ones(3), dim=0)
+    shell.handler(shell, TypeError, caught.value, caught.tb)
+    assert shell.shown == [caught.value]
+    assert _note(caught.value).startswith("axis=")
+
+
+def test_what_is_named_is_there() -> None:
+    for text in (*NOT_HERE.values(), *CALLED.values()):
+        for path in re.findall(r"\bef\.([a-zA-Z_.]+[a-zA-Z_])", text):
+            reduce(getattr, path.split("."), ef)
+    functions = [*map(lookup, public()), ef.Tensor.flatten, *vars(ef.data.Dataset).values()]
+    taken = {p for f in functions if callable(f) for p in inspect.signature(f).parameters}
+    assert {p for ours in NAMES.values() for p in ours} <= taken
+    assert calls.of_argument(ef.sum, "dim", "sum") == (
+        "axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"
+    )
