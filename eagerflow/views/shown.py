@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
@@ -133,10 +133,11 @@ def _array(array: Any) -> View:
 
 
 def _graph(graph: Graph) -> View:
-    lines = [f"graph {graph.name or 'without a name'}: {_counted(graph)}"]
+    nodes = NodeIndex(graph).nodes
+    lines = [f"graph {graph.name or 'without a name'}: {_counted(nodes)}"]
     lines += [f"  takes {', '.join(map(repr, graph.inputs))}"] * bool(graph.inputs)
     lines.append(f"  gives {', '.join(str(v.spec) for v in graph.outputs) or 'nothing'}")
-    devices = Counter(str(n.device) for n in NodeIndex(graph).nodes if n.device)
+    devices = Counter(str(n.device) for n in nodes if n.device)
     if len(devices) > 1:
         lines.append("  on " + ", ".join(f"{name} ({n} nodes)" for name, n in devices.items()))
     picture = _picture(graph)
@@ -150,10 +151,10 @@ def _picture(graph: Graph) -> dict[str, str]:
     return to_svg(graph, limit=_BOXES)._repr_mimebundle_()
 
 
-def _counted(graph: Graph) -> str:
+def _counted(every: Iterable[Node]) -> str:
     """How many nodes there are, and of which ops."""
-    nodes = [node for node in NodeIndex(graph).nodes if node.op != "constant"]
-    counts = Counter(node.op for node in nodes).most_common()
+    nodes = [node.op for node in every if node.op != "constant"]
+    counts = Counter(nodes).most_common()
     shown = [f"{op} {count} times" if count > 1 else op for op, count in counts[:_OPS]]
     shown += [f"{len(counts) - _OPS} more ops"] * (len(counts) > _OPS)
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"

@@ -33,6 +33,7 @@ export class Feed {
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
   private readonly wanted = new Map<number, (structure: Structure) => void>();
   private readonly assets = new Map<string, (text: string) => void>();
+  private readonly revisions = new Map<string, number>();
   private sequence = 0;
   private asked = false;
   private time = 0;
@@ -83,6 +84,11 @@ export class Feed {
 
   log(name: string): readonly Row[] {
     return this.logs.get(name) ?? [];
+  }
+
+  /** How often the kernel has told of a table: what is made of it need not be made again before. */
+  revision(name: string): number {
+    return this.revisions.get(name) ?? 0;
   }
 
   /** A text that rows refer to by its number. */
@@ -180,6 +186,7 @@ export class Feed {
     this.status = "live";
     this.count += 1;
     for (const [schema, rows] of message.tables) {
+      this.revisions.set(schema.name, this.revision(schema.name) + 1);
       if (schema.kind === "list") this.lists.set(schema.name, rows);
       else if (schema.name === "structures") this.takePieces(rows);
       else if (schema.kind === "log") this.append(schema.name, rows);
@@ -221,6 +228,7 @@ export class Feed {
 
   private forget(): void {
     for (const schema of this.schemas) {
+      this.revisions.set(schema.name, this.revision(schema.name) + 1);
       if (schema.kind === "rows") this.rows.set(schema.name, new Map());
       else if (schema.kind === "list") this.lists.set(schema.name, []);
       else this.logs.set(schema.name, []);

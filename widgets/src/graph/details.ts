@@ -5,13 +5,14 @@ import { bytes, count, seconds, share } from "../format";
 import { number } from "../feed/tables";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
-import { walk } from "./groups";
+import { walk, type Group, type GroupTree } from "./groups";
 import type { Structure } from "./structure";
 
 type Line = readonly [term: string, text: string];
 
-export function detailsOf(box: Box, s: Structure, activity: Activity | null): HTMLElement {
-  const lines = box.node >= 0 ? nodeLines(box.node, s, activity) : otherLines(box, s, activity);
+export function detailsOf(box: Box, tree: GroupTree, activity: Activity | null): HTMLElement {
+  const s = tree.structure;
+  const lines = box.node >= 0 ? nodeLines(box, s, activity) : otherLines(box, tree, activity);
   const list = html("dl", {});
   for (const [term, text] of lines) {
     if (text) list.append(html("dt", {}, term), html("dd", {}, text));
@@ -21,7 +22,8 @@ export function detailsOf(box: Box, s: Structure, activity: Activity | null): HT
   return html("div", {}, ...parts);
 }
 
-function nodeLines(node: number, s: Structure, activity: Activity | null): Line[] {
+function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
+  const { node } = box;
   const cost = activity?.cost(node);
   const device = s.text("device", node);
   const reason = s.text("reason", node);
@@ -29,7 +31,7 @@ function nodeLines(node: number, s: Structure, activity: Activity | null): Line[
   return [
     ["name", s.text("name", node)],
     ["gives", s.text("type", node)],
-    ["takes", constantsOf(node, s)],
+    ["takes", once(box, () => constantsOf(node, s))],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
     ["scope", s.text("scope", node)],
     ["state", s.text("resources", node)],
@@ -40,19 +42,40 @@ function nodeLines(node: number, s: Structure, activity: Activity | null): Line[
   ]; // prettier-ignore
 }
 
+/** What never changes is looked up once for each box: there may be very many edges. */
+const known = new WeakMap<Box, string>();
+
+function once(box: Box, find: () => string): string {
+  let text = known.get(box);
+  if (text === undefined) known.set(box, (text = find()));
+  return text;
+}
+
 /** Constants have no boxes: what is taken of them is said here. */
 function constantsOf(node: number, s: Structure): string {
   const taken: string[] = [];
+  const [froms, tos] = [s.numbers("from"), s.numbers("to")];
   for (let e = 0; e < s.edges; e++) {
-    const from = s.number("from", e);
-    if (s.number("to", e) === node && from >= 0 && s.text("kind", from) === "constant") {
+    const from = froms[e]!;
+    if (tos[e] === node && from >= 0 && s.text("kind", from) === "constant") {
       taken.push(s.text("value", from));
     }
   }
   return taken.length ? `the constant${taken.length > 1 ? "s" : ""} ${taken.join(", ")}` : "";
 }
 
-function otherLines(box: Box, s: Structure, activity: Activity | null): Line[] {
+/** The ops in a group, the most frequent ones first. */
+function opsOf(group: Group, s: Structure): string {
+  const ops = new Map<string, number>();
+  for (const g of walk(group)) {
+    for (const n of g.nodes) ops.set(s.text("op", n), (ops.get(s.text("op", n)) ?? 0) + 1);
+  }
+  const most = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 8);
+  return most.map(([op, n]) => (n > 1 ? `${count(n)} ${op}` : op)).join(", ");
+}
+
+function otherLines(box: Box, tree: GroupTree, activity: Activity | null): Line[] {
+  const s = tree.structure;
   if (box.queue) {
     const row = activity?.queue(box.queue);
     if (!row) return [["queue", "no operation on it was seen yet"]];
@@ -65,18 +88,20 @@ function otherLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ];
   }
   if (!box.group) return [];
-  const nodes = [...walk(box.group)].flatMap((g) => g.nodes);
-  const ops = new Map<string, number>();
-  for (const n of nodes) ops.set(s.text("op", n), (ops.get(s.text("op", n)) ?? 0) + 1);
-  const most = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 8);
-  const costs = nodes.map((n) => activity?.cost(n)).filter((row) => row !== undefined);
+  const group = box.group;
+  const costs = activity?.costs().filter((row) => contains(group, tree.homes[number(row, "node")]!)) ?? [];
   const total = costs.reduce((sum, row) => sum + number(row, "share"), 0);
   return [
-    ["nodes", count(nodes.length)],
-    ["ops", most.map(([op, n]) => (n > 1 ? `${n} ${op}` : op)).join(", ")],
+    ["nodes", count(group.total)],
+    ["ops", once(box, () => opsOf(group, s))],
     ["device", box.device],
     ["time", costs.length ? `${share(total)} of a step` : ""],
   ];
+}
+
+function contains(group: Group, home: Group): boolean {
+  for (let g: Group | null = home; g; g = g.parent) if (g === group) return true;
+  return false;
 }
 
 function valueOf(node: number, activity: Activity): HTMLElement[] {

@@ -6,10 +6,11 @@ import type { Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
 import { Layouts } from "../layout/layouts";
-import { Activity, type NodePlace } from "./activity";
+import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
 import { contentsOf, openAtFirst, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf } from "./details";
+import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
 import type { Structure } from "./structure";
 
@@ -24,6 +25,7 @@ export class GraphView {
   readonly element: HTMLElement;
   private readonly canvas: Canvas;
   private readonly layouts: Layouts;
+  private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
   private readonly search: HTMLInputElement;
@@ -39,6 +41,8 @@ export class GraphView {
   private colouring: Colouring = "device";
   private found: number[] = [];
   private drawing = 0;
+  /** how often the kernel had told of times when boxes were coloured */
+  private coloured = -1;
 
   constructor(private readonly feed: Feed | null) {
     this.layouts = new Layouts(feed);
@@ -48,6 +52,7 @@ export class GraphView {
       close: (group) => { this.close(group); },
       key: (event) => { this.key(event); },
     }); // prettier-ignore
+    this.marks = new Marks(this.canvas);
     this.search = html("input", {
       type: "search", placeholder: "search op, name, scope, line", "aria-label": "search", ...KEYS,
     }); // prettier-ignore
@@ -91,7 +96,7 @@ export class GraphView {
 
   /** The size has changed. */
   resize(): void {
-    this.canvas.fit();
+    this.canvas.resize();
   }
 
   // --- what is open ---
@@ -163,6 +168,7 @@ export class GraphView {
       "aria-label", `graph ${this.structure!.graph} of ${total} nodes, ${contents.boxes.length} boxes`,
     ); // prettier-ignore
     this.colour(this.colouring);
+    this.marks.again();
     this.mark();
     this.update();
   }
@@ -179,8 +185,8 @@ export class GraphView {
 
   private tell(): void {
     const box = this.chosen;
-    if (!box || !this.structure) return;
-    const parts: Node[] = [detailsOf(box, this.structure, this.activity)];
+    if (!box || !this.tree) return;
+    const parts: Node[] = [detailsOf(box, this.tree, this.activity)];
     if (box.group) parts.unshift(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
     parts.unshift(button("×", "close", () => { this.select(null); })); // prettier-ignore
     // while someone has the focus in there nothing is replaced
@@ -220,16 +226,9 @@ export class GraphView {
   }
 
   private mark(): void {
-    const hits = new Set(this.found.map((n) => this.contents?.boxOf[n]?.id));
-    for (const [id, element] of this.canvas.all()) {
-      element.classList.toggle("ef-chosen", id === this.chosen?.id);
-      element.classList.toggle("ef-found", hits.has(id));
-    }
-    const chosen = this.chosen?.id;
-    for (const edge of this.canvas.element.querySelectorAll<SVGGElement>(".ef-edge")) {
-      const near = edge.dataset["from"] === chosen || edge.dataset["to"] === chosen;
-      edge.classList.toggle("ef-near", chosen !== undefined && near);
-    }
+    const hits = this.found.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
+    this.marks.find(new Set(hits));
+    this.marks.choose(this.chosen?.id ?? null);
   }
 
   // --- colours ---
@@ -238,23 +237,34 @@ export class GraphView {
     this.colouring = by;
     const s = this.structure;
     if (!s || !this.contents) return;
-    const sums = new Map<Box, number>();
-    const of = (node: number): number => {
-      if (by === "bytes") return Math.max(s.number("bytes", node), 0);
-      const row = this.activity?.cost(node);
-      return row ? number(row, "share") : 0;
-    };
-    if (by !== "device") {
-      this.contents.boxOf.forEach((box, n) => box && sums.set(box, (sums.get(box) ?? 0) + of(n)));
-    }
+    this.coloured = this.feed?.revision("nodes") ?? 0;
+    const sums = by === "bytes" ? this.sizes(s) : by === "time" ? this.times() : new Map<Box, number>();
     const most = Math.max(...sums.values(), by === "time" ? 0.05 : 1);
     for (const box of this.contents.boxes) {
-      const element = this.canvas.of(box);
+      const element = this.canvas.of(box.id);
       const sum = sums.get(box) ?? 0;
       element?.style.setProperty("--ef-fill", by === "device" ? "" : heat(sum / most));
       element?.classList.toggle("ef-heat", by !== "device");
     }
     this.writeLegend(by, most, sums.size > 0 && Math.max(...sums.values()) > 0);
+  }
+
+  /** The part of a step that boxes take, as far as steps were observed. */
+  private times(): Map<Box, number> {
+    const sums = new Map<Box, number>();
+    for (const row of this.activity?.costs() ?? []) {
+      const box = this.contents!.boxOf[number(row, "node")];
+      if (box) sums.set(box, (sums.get(box) ?? 0) + number(row, "share"));
+    }
+    return sums;
+  }
+
+  private sizes(s: Structure): Map<Box, number> {
+    const sums = new Map<Box, number>();
+    this.contents!.boxOf.forEach((box, n) => {
+      if (box) sums.set(box, (sums.get(box) ?? 0) + Math.max(s.number("bytes", n), 0));
+    });
+    return sums;
   }
 
   private writeLegend(by: Colouring, most: number, any: boolean): void {
@@ -280,20 +290,15 @@ export class GraphView {
     const { activity, contents } = this;
     if (!activity || !contents) return;
     const places = activity.places();
-    const doing = new Map<string, NodePlace>();
+    const doing = new Map<string, Doing>();
     for (const place of places) {
       const box = contents.boxOf[place.node];
-      if (box) doing.set(box.id, place);
+      if (box) doing.set(box.id, place.doing);
     }
-    for (const [id, element] of this.canvas.all()) {
-      const place = doing.get(id);
-      element.classList.toggle("ef-works", place?.doing === "works");
-      element.classList.toggle("ef-waits", place?.doing === "waits");
-      element.classList.toggle("ef-moves", place?.doing === "moves data");
-    }
+    this.marks.light(doing);
     this.count(contents, places);
     setText(this.now, this.sentence(places));
-    if (this.colouring === "time") this.colour("time");
+    if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
     if (this.chosen) this.tell();
   }
 
@@ -301,7 +306,8 @@ export class GraphView {
   private count(contents: Contents, places: readonly NodePlace[]): void {
     const badges = new Map<string, string>();
     for (const box of contents.boxes) {
-      const row = box.queue ? this.activity?.queue(box.queue) : undefined;
+      if (!box.queue) continue;
+      const row = this.activity?.queue(box.queue);
       if (!row) continue;
       const capacity = number(row, "capacity");
       badges.set(box.id, `${number(row, "depth")}${capacity ? `/${capacity}` : ""}`);
@@ -310,12 +316,7 @@ export class GraphView {
       const box = place.iteration >= 0 ? this.loopAround(place.node) : undefined;
       if (box) badges.set(box.id, `iteration ${count(place.iteration)}`);
     }
-    for (const [id, element] of this.canvas.all()) {
-      const text = badges.get(id) ?? "";
-      const badge = element.querySelector(".ef-badge");
-      if (badge) setText(badge, text);
-      else if (text) element.append(badgeOf(element, text));
-    }
+    this.marks.number(badges);
   }
 
   private loopAround(node: number): Box | undefined {
@@ -387,14 +388,4 @@ export class GraphView {
     this.select(box);
     this.canvas.reveal(box);
   }
-}
-
-function badgeOf(box: SVGGElement, text: string): SVGTextElement {
-  const shape = box.querySelector<SVGGraphicsElement>(".ef-shape");
-  const height = shape && "getBBox" in shape ? shape.getBBox().height : 30;
-  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
-  made.setAttribute("class", "ef-badge");
-  made.setAttribute("y", String(height / 2 + 11));
-  made.textContent = text;
-  return made;
 }
