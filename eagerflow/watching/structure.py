@@ -22,7 +22,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from eagerflow.graph.edit import flat_items, nbytes
-from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
 from eagerflow.pictures.contents import constant_text, resource_type
@@ -104,6 +104,21 @@ class _Strings:
         return [known.setdefault(text, len(known)) for text in texts]
 
 
+@final
+class _Types:
+    """Texts of types with their devices; values of one op in one place share the record."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Any], str] = {}  # sizes that are names cannot be hashed
+
+    def __call__(self, value: Value) -> str:
+        key = id(value.type), value.device
+        text = self._known.get(key)
+        if text is None:
+            text = self._known[key] = text_of(value.type, value.device)
+        return text
+
+
 def encode_structure(index: NodeIndex) -> bytes:
     """The columns of a graph, compressed (see above).
 
@@ -121,7 +136,7 @@ def encode_structure(index: NodeIndex) -> bytes:
     strings = _Strings()
     nodes = index.nodes
     names = _resource_names(index)
-    type_text = cache(text_of)
+    types = _Types()
     source_text = cache(str)  # all nodes of a line share one record
     kind = cache(kind_of)
     columns: dict[str, tuple[str, list[int]]] = {
@@ -131,9 +146,7 @@ def encode_structure(index: NodeIndex) -> bytes:
         "device": ("u4", strings(str(n.device or "") for n in nodes)),
         "reason": ("u4", strings(n.because for n in nodes)),
         "source": ("u4", strings(source_text(n.source or "") for n in nodes)),
-        "type": (
-            "u4", strings(", ".join([type_text(v.type, v.device) for v in n.outputs]) for n in nodes)
-        ),
+        "type": ("u4", strings(", ".join(map(types, n.outputs)) for n in nodes)),
         "parent": ("i4", index.parents),
         "forward": ("i4", [_number(index, n.forward) for n in nodes]),
         "within": ("u4", strings(index.within)),
