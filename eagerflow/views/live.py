@@ -18,6 +18,8 @@ from eagerflow.plugins import entry_points
 
 #: of entry points of packages that bring a front-end
 GROUP: Final = "eagerflow.front_end"
+#: boxes of a graph that are seen at once, if nobody says else
+MOST_BOXES: Final = 300
 #: what runs the code of a notebook; without it there is nothing to ask for
 _KERNELS: Final = ("ipykernel", "pyodide_kernel")
 
@@ -43,6 +45,7 @@ class LiveView:
         graph: of a view of a graph, that graph.
         executables: the numbers of those whose steps belong to it; all if there are none.
         queues: the names of those that are shown; all if there are none.
+        limit: boxes of a graph that are seen at once; what would be more stays closed.
     """
 
     kind: Literal["dashboard", "graph", "queues"]
@@ -50,6 +53,7 @@ class LiveView:
     graph: Graph | None = None
     executables: tuple[int, ...] = ()
     queues: tuple[str, ...] = ()
+    limit: int = MOST_BOXES
     _opened: OpenView | None = None
 
     def mimebundle(self) -> Mapping[str, Any]:

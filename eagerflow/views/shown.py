@@ -14,7 +14,7 @@ from eagerflow.pictures.svg import to_svg
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
-from eagerflow.views.live import LiveView
+from eagerflow.views.live import MOST_BOXES, LiveView
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
@@ -57,7 +57,7 @@ class _Drawn(Protocol):
     def _repr_html_(self) -> str: ...
 
 
-def show(obj: Any) -> View:
+def show(obj: Any, *, limit: int = MOST_BOXES) -> View:
     """What something looks like now: a text, and in a notebook a picture or a table.
 
     - A function that is traced: its traces, with the reasons, and the picture of the graph that was
@@ -69,6 +69,11 @@ def show(obj: Any) -> View:
       many wait. A profile: its table.
     - A dataset: its stages. A model: its layers.
 
+    Args:
+        obj: what to show.
+        limit: boxes of a graph that a view shows at once; scopes that would give more stay closed,
+            or are closed where they are farthest from what a reader opens.
+
     Raises:
         TensorValueError: there is nothing to be shown of such an object.
 
@@ -79,9 +84,9 @@ def show(obj: Any) -> View:
     if isinstance(obj, BoundFunction):
         obj = obj.__func__
     if isinstance(obj, TracedFunction):
-        return _function(obj)
+        return _function(obj, limit)
     if isinstance(obj, Graph):
-        return _graph(obj)
+        return _graph(obj, limit)
     if isinstance(obj, AbstractArray):
         return _array(obj)
     if isinstance(obj, _Module) and not isinstance(obj, type):
@@ -132,7 +137,7 @@ def _array(array: Any) -> View:
 # --- graphs and functions -------------------------------------------------------------------------
 
 
-def _graph(graph: Graph) -> View:
+def _graph(graph: Graph, limit: int) -> View:
     nodes = NodeIndex(graph).nodes
     lines = [f"graph {graph.name or 'without a name'}: {_counted(nodes)}"]
     lines += [f"  takes {', '.join(map(repr, graph.inputs))}"] * bool(graph.inputs)
@@ -142,7 +147,7 @@ def _graph(graph: Graph) -> View:
         lines.append("  on " + ", ".join(f"{name} ({n} nodes)" for name, n in devices.items()))
     picture = _picture(graph)
     text = "\n".join(lines)
-    live = LiveView("graph", graph.name or "graph", graph)
+    live = LiveView("graph", graph.name or "graph", graph, limit=limit)
     return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
 
 
@@ -160,20 +165,20 @@ def _counted(every: Iterable[Node]) -> str:
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"
 
 
-def _function(function: TracedFunction) -> View:
+def _function(function: TracedFunction, limit: int) -> View:
     lines = [repr(function)[1:-1]]
     lines += [f"  {i}. {t.signature}: {t.reason}" for i, t in enumerate(function.traces, 1)]
     try:
         entry = function.latest()
     except TraceError:
         return _text("\n".join([*lines, "  call it, and there is a graph to be shown"]))
-    graph = _graph(entry.optimised)
+    graph = _graph(entry.optimised, limit)
     numbers = [one.number for one in entry.executables()]
     lines += graph.text.split("\n") + list(_times(numbers))
-    picture = _picture(entry.optimised)
-    text = "\n".join(lines)
-    live = LiveView("graph", entry.optimised.name or "graph", entry.optimised, (numbers[0],))
-    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
+    text, drawn = "\n".join(lines), graph.html.removeprefix(preformatted(graph.text))
+    shown, name = entry.optimised, entry.optimised.name or "graph"
+    live = LiveView("graph", name, shown, (numbers[0],), limit=limit)
+    return View(text, preformatted(text) + drawn, graph.svg, live)
 
 
 def _times(numbers: Iterable[int]) -> Iterable[str]:

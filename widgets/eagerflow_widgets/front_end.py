@@ -11,7 +11,7 @@ from typing import Any, Final, final
 
 import anywidget
 from ipywidgets import Widget, widget_serialization
-from traitlets import Bytes, Instance, List, Unicode
+from traitlets import Bytes, Instance, Int, List, Unicode
 
 from eagerflow.views.live import LiveView
 from eagerflow.watching.structure import NodeIndex, encode_structure
@@ -32,6 +32,7 @@ class ViewWidget(anywidget.AnyWidget):
         title: what to call it.
         executables: the numbers of those that it shows; all if there are none.
         queues: the names of those that it shows; all if there are none.
+        limit: boxes of a graph that are seen at once.
         structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
         feed: what it hears.
     """
@@ -40,6 +41,7 @@ class ViewWidget(anywidget.AnyWidget):
     title = Unicode().tag(sync=True)
     executables: List[Any] = List().tag(sync=True)
     queues: List[Any] = List().tag(sync=True)
+    limit = Int().tag(sync=True)
     structure = Bytes().tag(sync=True)
     feed = Instance(Widget).tag(sync=True, **widget_serialization)
 
@@ -68,7 +70,7 @@ def open_view(view: LiveView) -> ViewWidget | None:
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))
     return ViewWidget(
         kind=view.kind, title=view.title, executables=list(view.executables),
-        queues=list(view.queues), structure=structure, feed=feed(),
+        queues=list(view.queues), limit=view.limit, structure=structure, feed=feed(),
     )  # fmt: skip
 
 

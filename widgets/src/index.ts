@@ -78,7 +78,7 @@ function viewOf(model: ViewModel, feed: Feed): View {
 }
 
 function graphOf(model: ViewModel, feed: Feed): View {
-  const view = new GraphView(feed);
+  const view = new GraphView(feed, model.get("limit") as number);
   const [executable = 0] = model.get("executables") as number[];
   const given = model.get("structure") as DataView<ArrayBuffer>;
   const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);

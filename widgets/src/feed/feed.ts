@@ -11,6 +11,12 @@ export interface FeedModel {
   on(event: string, heard: (...given: never[]) => void): void;
 }
 
+/** A node that a reader has chosen in one view, for all others; -1 for the whole graph. */
+export interface Choice {
+  readonly executable: number;
+  readonly node: number;
+}
+
 export type Status = "waiting" | "live" | "lost";
 
 const VERSION = 1;
@@ -24,11 +30,14 @@ export class Feed {
   trouble = "";
   /** messages that came */
   count = 0;
+  /** what is chosen, in whatever view */
+  chosen: Choice | null = null;
   private readonly schemas: Schema[];
   private readonly rows = new Map<string, Map<string, Row>>();
   private readonly lists = new Map<string, readonly Row[]>();
   private readonly logs = new Map<string, Row[]>();
   private readonly listeners = new Set<() => void>();
+  private readonly choosers = new Set<(chosen: Choice | null) => void>();
   private readonly structures = new Map<number, Promise<Structure>>();
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
   private readonly wanted = new Map<number, (structure: Structure) => void>();
@@ -111,6 +120,18 @@ export class Feed {
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Choose a node: each view that shows it marks it. */
+  choose(chosen: Choice | null): void {
+    if (chosen?.executable === this.chosen?.executable && chosen?.node === this.chosen?.node) return;
+    this.chosen = chosen;
+    for (const listener of this.choosers) listener(chosen);
+  }
+
+  onChoice(listener: (chosen: Choice | null) => void): () => void {
+    this.choosers.add(listener);
+    return () => this.choosers.delete(listener);
   }
 
   show(view: string): void {

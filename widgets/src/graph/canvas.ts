@@ -66,7 +66,7 @@ export class Canvas {
     this.element.classList.toggle("ef-many", contents.boxes.length > STILL);
     this.drawMinimap();
     const after = anchor === null ? undefined : this.middleOf(anchor);
-    if (before && after && this.moved) {
+    if (before && after && (this.moved || !this.fits())) {
       this.move(before.x - after.x, before.y - after.y);
     } else this.fit();
   }
@@ -221,6 +221,13 @@ export class Canvas {
 
   get scale(): number {
     return this.view.scale;
+  }
+
+  /** Whether all of it is seen at the size that it has now. */
+  private fits(): boolean {
+    const { width, height } = this.seen();
+    const { scale } = this.view;
+    return this.layout!.width * scale <= width && this.layout!.height * scale <= height;
   }
 
   /** The page has given the picture another size. */

@@ -52,8 +52,11 @@ export function boxesIn(group: Group): number {
   return group.groups.length + group.nodes.length;
 }
 
-/** Groups to open so that about so many boxes are seen: level by level, small ones first. */
-export function openAtFirst(tree: GroupTree, limit: number): Set<string> {
+/**
+ * Groups to open so that about so many boxes are seen: level by level, small ones first.
+ * @param folded whether equal groups, and runs of nodes, are opened too where they are many
+ */
+export function groupsToOpen(tree: GroupTree, limit: number, folded = false): Set<string> {
   const open = new Set([tree.root.id]);
   let seen = boxesIn(tree.root);
   let level = tree.root.groups;
@@ -61,7 +64,7 @@ export function openAtFirst(tree: GroupTree, limit: number): Set<string> {
     const next: Group[] = [];
     for (const g of [...level].sort((a, b) => boxesIn(a) - boxesIn(b))) {
       if (seen + boxesIn(g) - 1 > limit) continue;
-      if ((g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
+      if (!folded && (g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
       seen += boxesIn(g) - 1;
       open.add(g.id);
       next.push(...g.groups);

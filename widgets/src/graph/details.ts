@@ -1,23 +1,22 @@
 /** What is known of a box that was chosen. */
 
-import { html } from "../dom";
-import { bytes, count, seconds, share } from "../format";
+import { button, html } from "../dom";
+import { bytes, clip, count, seconds, share } from "../format";
 import { number } from "../feed/tables";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
 import { walk, type Group, type GroupTree } from "./groups";
 import type { Structure } from "./structure";
 
+/** nodes of the overview */
+const SLOWEST = 5;
+
 type Line = readonly [term: string, text: string];
 
 export function detailsOf(box: Box, tree: GroupTree, activity: Activity | null): HTMLElement {
   const s = tree.structure;
   const lines = box.node >= 0 ? nodeLines(box, s, activity) : otherLines(box, tree, activity);
-  const list = html("dl", {});
-  for (const [term, text] of lines) {
-    if (text) list.append(html("dt", {}, term), html("dd", {}, text));
-  }
-  const parts: HTMLElement[] = [html("h4", {}, box.lines.join(" ")), list];
+  const parts: HTMLElement[] = [html("h4", {}, box.lines.join(" ")), listOf(lines)];
   if (box.node >= 0 && activity) parts.push(...valueOf(box.node, activity));
   return html("div", {}, ...parts);
 }
@@ -40,6 +39,42 @@ function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ["time", cost ? `${seconds(number(cost, "seconds"))} a step, ${share(number(cost, "share"))} of it` : ""],
     ["stands on", cost && activity ? `${count(number(cost, "steps"))} observed steps, the last ${activity.age(number(cost, "seen"))}` : ""],
   ]; // prettier-ignore
+}
+
+/** What is known of the whole graph: what to look at where nothing is chosen yet. */
+export function overviewOf(
+  tree: GroupTree, activity: Activity | null, choose: (node: number) => void,
+): HTMLElement {
+  const s = tree.structure;
+  const steps = activity?.steps();
+  const lines: Line[] = [
+    ["nodes", count(s.count)],
+    ["devices", s.devices().sort().join(", ")],
+    ["takes", clip(s.inputs.join(", "), 160)],
+    ["gives", clip(s.outputs.join(", "), 160)],
+    ["steps", steps ? count(number(steps, "count")) : ""],
+    ["median", steps ? seconds(number(steps, "p50")) : ""],
+    ["p95", steps ? seconds(number(steps, "p95")) : ""],
+  ];
+  const slow = (activity?.costs() ?? []).sort((a, b) => number(b, "share") - number(a, "share")).slice(0, SLOWEST);
+  const list = html("ol", { class: "ef-slowest" });
+  for (const row of slow) {
+    const node = number(row, "node");
+    const name = `${share(number(row, "share"))} ${s.text("name", node)}`;
+    list.append(html("li", {}, button(name, `show ${s.text("name", node)}`, () => { choose(node); })));
+  }
+  const parts: HTMLElement[] = [html("h4", {}, s.graph), listOf(lines)];
+  if (slow.length) parts.push(html("h4", {}, "slowest nodes"), list);
+  else parts.push(html("p", { class: "ef-note" }, "Choose a box to see its type, device, line and time."));
+  return html("div", {}, ...parts);
+} // prettier-ignore
+
+function listOf(lines: readonly Line[]): HTMLElement {
+  const list = html("dl", {});
+  for (const [term, text] of lines) {
+    if (text) list.append(html("dt", {}, term), html("dd", {}, text));
+  }
+  return list;
 }
 
 /** What never changes is looked up once for each box: there may be very many edges. */

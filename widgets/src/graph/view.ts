@@ -2,22 +2,26 @@
 
 import { deviceColour, heat } from "../colours";
 import { button, html, KEYS, select, setText } from "../dom";
-import type { Feed } from "../feed/feed";
+import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
 import { Layouts } from "../layout/layouts";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
-import { contentsOf, openAtFirst, type Box, type Contents, type Edge } from "./contents";
-import { detailsOf } from "./details";
+import { contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
+import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
 import type { Structure } from "./structure";
 
 type Colouring = "device" | "time" | "bytes";
 
-/** boxes at first, and at most: what would be more stays closed */
-const [FIRST, MOST] = [18, 300];
+/** boxes at first */
+const FIRST = 18;
+/** boxes at most, if nobody says else: what would be more stays closed */
+export const MOST = 300;
+/** milliseconds between two versions of the details: readers do not want more */
+const OFTEN = 300;
 /** steps of which there is no rate yet */
 const FEW = 2;
 
@@ -32,6 +36,7 @@ export class GraphView {
   private readonly hits = html("span", { class: "ef-hits", role: "status" });
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
+  private readonly unlisten: (() => void) | undefined;
   private structure: Structure | null = null;
   private activity: Activity | null = null;
   private tree: GroupTree | null = null;
@@ -41,13 +46,20 @@ export class GraphView {
   private colouring: Colouring = "device";
   private found: number[] = [];
   private drawing = 0;
+  /** what the details say, and when they were made */
+  private said = "";
+  private toldAt = 0;
   /** how often the kernel had told of times when boxes were coloured */
   private coloured = -1;
 
-  constructor(private readonly feed: Feed | null) {
+  /**
+   * @param feed tells what runs
+   * @param most boxes that are seen at once
+   */
+  constructor(private readonly feed: Feed | null, private readonly most = MOST) {
     this.layouts = new Layouts(feed);
     this.canvas = new Canvas({
-      select: (box) => { this.select(box); },
+      select: (box) => { this.choose(box); },
       toggle: (box) => { this.toggle(box); },
       close: (group) => { this.close(group); },
       key: (event) => { this.key(event); },
@@ -72,12 +84,13 @@ export class GraphView {
       button("−", "zoom out", () => { this.canvas.zoom(1 / 1.3); }),
       button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
       button("collapse", "close all groups", () => { this.collapse(); }),
+      button("expand", "open groups as far as there is room", () => { this.expand(); }),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },
       this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
       tools, html("div", { class: "ef-split" }, picture, this.details), this.now); // prettier-ignore
-    this.details.hidden = true;
+    this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
     void this.layouts.prepare().then(() => this.draw(null));
   }
 
@@ -91,6 +104,7 @@ export class GraphView {
   }
 
   dispose(): void {
+    this.unlisten?.();
     this.layouts.close();
   }
 
@@ -104,7 +118,7 @@ export class GraphView {
   private regroup(by: Grouping): void {
     if (!this.structure) return;
     this.tree = new GroupTree(this.structure, by);
-    this.open = openAtFirst(this.tree, FIRST);
+    this.open = groupsToOpen(this.tree, FIRST);
     this.select(null);
     void this.draw(null);
   }
@@ -117,19 +131,22 @@ export class GraphView {
     for (let g = group; g.groups.length === 1 && !g.nodes.length; g = g.groups[0]!) {
       this.open.add(g.groups[0]!.id);
     }
-    if (this.tree && contentsOf(this.tree, this.open).boxes.length > MOST) this.closeFarFrom(group);
+    this.makeRoom(group);
     void this.draw(group.id);
   }
 
-  /** Make room: close what lies neither around a group nor in it, until few enough boxes are left. */
-  private closeFarFrom(group: Group): void {
+  /** Close what lies neither around a group nor in it, until few enough boxes are left. */
+  private makeRoom(group: Group): void {
     const tree = this.tree!;
+    let boxes = contentsOf(tree, this.open).boxes.length;
+    if (boxes <= this.most) return;
     const near = new Set<string>();
     for (let g: Group | null = group; g; g = g.parent) near.add(g.id);
     const far = [...walk(tree.root)].filter((g) => this.open.has(g.id) && !near.has(g.id));
     for (const g of far.sort((a, b) => b.total - a.total)) {
       this.open.delete(g.id);
-      if (contentsOf(tree, this.open).boxes.length <= MOST) return;
+      boxes = contentsOf(tree, this.open).boxes.length;
+      if (boxes <= this.most) return;
     }
   }
 
@@ -144,6 +161,12 @@ export class GraphView {
     if (!this.tree) return;
     this.open = new Set([this.tree.root.id]);
     this.canvas.fit();
+    void this.draw(null);
+  }
+
+  private expand(): void {
+    if (!this.tree) return;
+    this.open = groupsToOpen(this.tree, this.most, true);
     void this.draw(null);
   }
 
@@ -175,22 +198,46 @@ export class GraphView {
 
   // --- what is chosen and what is found ---
 
+  /** The reader has chosen a box, here: other views follow. */
+  private choose(box: Box | null): void {
+    this.select(box);
+    const executable = this.activity?.executable;
+    if (executable) this.feed?.choose(box && { executable, node: box.node });
+  }
+
+  /** Another view has chosen a node: it is shown, and what hides it is opened. */
+  private follow(chosen: Choice | null): void {
+    if (chosen?.executable !== this.activity?.executable || !this.tree) return;
+    const node = chosen?.node ?? -1;
+    if (node < 0) this.select(null);
+    else if (this.chosen?.node !== node) this.reach(node);
+  }
+
   private select(box: Box | null): void {
     this.chosen = box;
-    this.details.hidden = !box;
     if (box && box.node >= 0) this.activity?.look(box.node);
     this.mark();
     this.tell();
   }
 
+  /** What is known of the box that is chosen; else of the whole graph. */
   private tell(): void {
-    const box = this.chosen;
-    if (!box || !this.tree) return;
-    const parts: Node[] = [detailsOf(box, this.tree, this.activity)];
-    if (box.group) parts.unshift(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
-    parts.unshift(button("×", "close", () => { this.select(null); })); // prettier-ignore
+    const [tree, box] = [this.tree, this.chosen];
+    this.toldAt = performance.now();
     // while someone has the focus in there nothing is replaced
-    if (!this.details.contains(document.activeElement)) this.details.replaceChildren(...parts);
+    if (!tree || this.details.contains(document.activeElement)) return;
+    const parts: Node[] = [];
+    if (box) {
+      parts.push(button("×", "close", () => { this.choose(null); })); // prettier-ignore
+      if (box.group) parts.push(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
+      parts.push(detailsOf(box, tree, this.activity));
+    } else {
+      parts.push(overviewOf(tree, this.activity, (node) => { this.reach(node, true); })); // prettier-ignore
+    }
+    const text = parts.map((part) => part.textContent).join("\n");
+    if (text === this.said) return;
+    this.said = text;
+    this.details.replaceChildren(...parts);
   }
 
   private find(): void {
@@ -210,11 +257,22 @@ export class GraphView {
     const node = this.found[0];
     if (node === undefined || !this.tree) return;
     this.found.push(this.found.shift()!);
-    for (let g: Group | null = this.tree.homes[node]!; g; g = g.parent) this.open.add(g.id);
-    void this.draw(null).then(() => {
+    this.reach(node, true);
+  }
+
+  /** Open what hides a node, and show it. */
+  private reach(node: number, chosen = false): void {
+    const home = this.tree?.homes[node];
+    if (!home) return;
+    const before = this.open.size;
+    for (let g: Group | null = home; g; g = g.parent) this.open.add(g.id);
+    const opened = this.open.size !== before;
+    if (opened) this.makeRoom(home);
+    void (opened ? this.draw(null) : Promise.resolve()).then(() => {
       const box = this.contents?.boxOf[node];
       if (!box) return;
-      this.select(box);
+      if (chosen) this.choose(box);
+      else this.select(box);
       this.canvas.reveal(box);
     });
   }
@@ -299,7 +357,7 @@ export class GraphView {
     this.count(contents, places);
     setText(this.now, this.sentence(places));
     if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
-    if (this.chosen) this.tell();
+    if (performance.now() - this.toldAt > OFTEN) this.tell();
   }
 
   /** Iterations beside loops, depths beside queues. */
@@ -360,18 +418,18 @@ export class GraphView {
     "-": () => { this.canvas.zoom(1 / 1.3); },
     0: () => { this.canvas.fit(true); },
     "/": () => { this.search.focus(); },
-    Escape: () => { this.select(null); },
+    Escape: () => { this.choose(null); },
     Enter: () => { if (this.chosen) this.toggle(this.chosen); },
     " ": () => { if (this.chosen) this.toggle(this.chosen); },
     Backspace: () => { if (this.chosen?.home.parent) this.close(this.chosen.home.id); },
-    ArrowDown: () => { this.follow((e, box) => (e.from === box ? e.to : undefined)); },
-    ArrowUp: () => { this.follow((e, box) => (e.to === box ? e.from : undefined)); },
+    ArrowDown: () => { this.walk((e, box) => (e.from === box ? e.to : undefined)); },
+    ArrowUp: () => { this.walk((e, box) => (e.to === box ? e.from : undefined)); },
     ArrowRight: () => { this.step(1); },
     ArrowLeft: () => { this.step(-1); },
   }; // prettier-ignore
 
   /** Choose the box at the other end of an edge. */
-  private follow(next: (edge: Edge, box: Box) => Box | undefined): void {
+  private walk(next: (edge: Edge, box: Box) => Box | undefined): void {
     const ends = this.contents?.edges.map((e) => this.chosen && next(e, this.chosen));
     const box = ends?.find((end) => end);
     if (box || !this.chosen) this.go(box ?? this.contents?.boxes[0]);
@@ -385,7 +443,7 @@ export class GraphView {
 
   private go(box: Box | undefined): void {
     if (!box) return;
-    this.select(box);
+    this.choose(box);
     this.canvas.reveal(box);
   }
 }
