@@ -1,7 +1,7 @@
 /** What anywidget calls: shows a view of a model, and keeps it up to date. */
 
 import "./index.css";
-import { html, setText } from "./dom";
+import { html, setText, unique } from "./dom";
 import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
 import { GraphView } from "./graph/view";
@@ -28,7 +28,7 @@ async function render({ model, el }: Given): Promise<() => void> {
   const feed = Feed.of(await model.widget_manager.get_model(id));
   const view = viewOf(model, feed);
   root.append(view.element);
-  const shown = crypto.randomUUID();
+  const shown = unique("view");
   const unsubscribe = feed.subscribe(update);
   const size = new ResizeObserver(() => {
     view.resize();

@@ -1,7 +1,7 @@
 /** Draws boxes and edges, and moves the picture: pan, zoom, minimap. */
 
 import { deviceColour } from "../colours";
-import { KEYS, setText, svg } from "../dom";
+import { KEYS, setText, svg, unique } from "../dom";
 import { bytes } from "../format";
 import type { Layout, Placed } from "../layout/types";
 import type { Box, Contents, Edge } from "./contents";
@@ -32,7 +32,7 @@ export class Canvas {
   private readonly drawn = new Map<string, SVGGElement>();
   private lines: readonly SVGGElement[] = [];
   /** of arrows: another view, perhaps hidden, has others */
-  private readonly arrow = `ef-arrow-${crypto.randomUUID()}`;
+  private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
   private contents: Contents | null = null;
   private view = { x: 0, y: 0, scale: 1 };

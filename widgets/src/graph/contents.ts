@@ -41,6 +41,8 @@ export interface Contents {
   readonly clusters: readonly Group[];
   /** for each node its box; none for what is left out */
   readonly boxOf: readonly (Box | undefined)[];
+  /** for boxes of derivatives that of the op whose derivative they are: both are drawn side by side */
+  readonly beside: ReadonlyMap<Box, Box>;
 }
 
 /** users of one box, from which on edges become marks */
@@ -109,7 +111,22 @@ class Drawing {
     const edges = this.marked(withoutImplied([...this.edges.values()]));
     const homes = new Set(boxes.flatMap((b) => [...around(b.home)]));
     const clusters = [...walk(this.tree.root)].filter((g) => g.parent && homes.has(g));
-    return { boxes, edges, clusters, boxOf: this.boxOf };
+    return { boxes, edges, clusters, boxOf: this.boxOf, beside: this.beside() };
+  }
+
+  /** Of a box with derivatives of several ops, the one that most of its nodes belong to. */
+  private beside(): Map<Box, Box> {
+    const votes = new Map<Box, Map<Box, number>>();
+    const forward = this.s.numbers("forward");
+    for (let i = 0; i < forward.length; i++) {
+      const [box, op] = [this.boxOf[i], this.boxOf[forward[i]!]];
+      if (!box || !op || box === op) continue;
+      const known = votes.get(box) ?? new Map<Box, number>();
+      known.set(op, (known.get(op) ?? 0) + 1);
+      votes.set(box, known);
+    }
+    const pairs = [...votes].map(([box, ops]) => [box, [...ops].sort((a, b) => b[1] - a[1])[0]![0]] as const);
+    return new Map(pairs);
   }
 
   private box(node: number): Box {

@@ -17,7 +17,7 @@ import type { Structure } from "./structure";
 type Colouring = "device" | "time" | "bytes";
 
 /** boxes at first */
-const FIRST = 18;
+const FIRST = 24;
 /** boxes at most, if nobody says else: what would be more stays closed */
 export const MOST = 300;
 /** milliseconds between two versions of the details: readers do not want more */
