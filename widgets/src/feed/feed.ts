@@ -39,6 +39,7 @@ export class Feed {
   private readonly listeners = new Set<() => void>();
   private readonly choosers = new Set<(chosen: Choice | null) => void>();
   private readonly structures = new Map<number, Promise<Structure>>();
+  private readonly known = new Map<number, Structure>();
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
   private readonly wanted = new Map<number, (structure: Structure) => void>();
   private readonly assets = new Map<string, (text: string) => void>();
@@ -105,6 +106,11 @@ export class Feed {
     return (this.row("names", number(of, column))?.["text"] as string | undefined) ?? "";
   }
 
+  /** The name of a node, as far as the structure of its graph has come. */
+  nodeName(executable: number, node: number): string {
+    return this.known.get(executable)?.text("name", node) ?? "node";
+  }
+
   /** Seconds of the kernel's clock. */
   now(): number {
     return this.time + (performance.now() - this.received) / 1000;
@@ -152,6 +158,7 @@ export class Feed {
     let known = this.structures.get(executable);
     if (!known) {
       known = new Promise<Structure>((resolve) => this.wanted.set(executable, resolve));
+      void known.then((structure) => this.known.set(executable, structure));
       this.structures.set(executable, known);
       this.say({ structure: executable });
       this.assemble(executable);

@@ -10,6 +10,8 @@ const [LEAST, MOST] = [0.05, 4];
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
 const READABLE = 0.55;
 const ROOM = 20;
+/** pixels of the picture that stay in sight */
+const EDGE = 40;
 /** boxes from which on they come to their places at once: to let so many glide takes too long */
 const STILL = 300;
 
@@ -266,6 +268,7 @@ export class Canvas {
   }
 
   private transform(): void {
+    this.keepInSight();
     const { x, y, scale } = this.view;
     // as a style: while it is dragged the stage is a layer, which moves without being drawn anew
     this.stage.style.transform = `translate(${x}px,${y}px) scale(${scale})`;
@@ -275,6 +278,17 @@ export class Canvas {
     const layout = this.layout;
     const whole = !layout || (layout.width * scale <= width && layout.height * scale <= height);
     this.minimap.classList.toggle("ef-needless", whole);
+  }
+
+  /** Some of the picture is always seen: it cannot be lost by moving it. */
+  private keepInSight(): void {
+    const { layout, view } = this;
+    if (!layout) return;
+    const { width, height } = this.seen();
+    const between = (at: number, size: number, room: number): number =>
+      Math.min(Math.max(at, EDGE - size * view.scale), room - EDGE);
+    view.x = between(view.x, layout.width, width);
+    view.y = between(view.y, layout.height, height);
   }
 
   private drawMinimap(): void {

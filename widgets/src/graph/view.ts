@@ -101,6 +101,7 @@ export class GraphView {
     const several = new Set(structure.devices()).size > 1;
     this.grouping.value = several ? "device" : "scope";
     this.regroup(this.grouping.value as Grouping);
+    this.follow(this.feed?.chosen ?? null);
   }
 
   dispose(): void {
@@ -327,7 +328,7 @@ export class GraphView {
 
   private writeLegend(by: Colouring, most: number, any: boolean): void {
     if (by === "device") {
-      const devices = this.structure?.devices() ?? [];
+      const devices = this.structure?.devices().sort() ?? [];
       const entries = devices.map((name) => {
         const patch = html("i", {});
         patch.style.background = deviceColour(name);
