@@ -13,9 +13,12 @@ import anywidget
 from ipywidgets import Widget, widget_serialization
 from traitlets import Bytes, Instance, Int, List, Unicode
 
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.executable import find_executable
 from eagerflow.views.live import LiveView
 from eagerflow.watching.structure import NodeIndex, encode_structure
 from eagerflow_widgets.connecting import Feed, answer_in_subshells, asset
+from eagerflow_widgets.passes import pass_stages
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _feeds: Final[list[Feed]] = []
@@ -35,6 +38,7 @@ class ViewWidget(anywidget.AnyWidget):
         limit: boxes of a graph that are seen at once.
         structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
         feed: what it hears.
+        graph: of a view of a graph, that graph.
     """
 
     kind = Unicode().tag(sync=True)
@@ -45,11 +49,23 @@ class ViewWidget(anywidget.AnyWidget):
     structure = Bytes().tag(sync=True)
     feed = Instance(Widget).tag(sync=True, **widget_serialization)
 
-    def __init__(self, **traits: Any) -> None:
+    def __init__(self, graph: Graph | None = None, **traits: Any) -> None:
+        self.graph = graph
         self._esm = asset("index.js")
         self._css = asset("index.css")
         super().__init__(**traits)
         answer_in_subshells(self)
+        self.on_msg(self._take)
+
+    def _take(self, widget: Widget, content: Any, buffers: Any) -> None:
+        """What the view asks of its own end, in a thread of the kernel; it may ask for anything."""
+        number = content.get("passes") if isinstance(content, Mapping) else None
+        if type(number) is not int:
+            return
+        executable = find_executable(number) if number else None
+        graph = self.graph if executable is None else executable.graph
+        stages, structures = ([], []) if graph is None else pass_stages(graph)
+        self.send({"passes": number, "stages": stages}, structures)
 
     def mimebundle(self) -> Mapping[str, Any]:
         """What a notebook has to know to show it."""
@@ -69,7 +85,7 @@ def open_view(view: LiveView) -> ViewWidget | None:
         return None
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))
     return ViewWidget(
-        kind=view.kind, title=view.title, executables=list(view.executables),
+        view.graph, kind=view.kind, title=view.title, executables=list(view.executables),
         queues=list(view.queues), limit=view.limit, structure=structure, feed=feed(),
     )  # fmt: skip
 

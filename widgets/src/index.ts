@@ -4,18 +4,18 @@ import "./index.css";
 import { html, setText, unique } from "./dom";
 import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
+import type { ViewModel } from "./passes/stages";
 import { GraphView } from "./graph/view";
 import { DashboardView } from "./views/dashboard_view";
 import { QueuesView } from "./views/queues_view";
 import type { View } from "./views/view";
 
-interface ViewModel {
-  get(name: string): unknown;
+interface Model extends ViewModel {
   readonly widget_manager: { get_model(id: string): Promise<FeedModel> };
 }
 
 interface Given {
-  readonly model: ViewModel;
+  readonly model: Model;
   readonly el: HTMLElement;
 }
 
@@ -66,19 +66,19 @@ function stateText(feed: Feed): string {
   return feed.status === "waiting" ? "waiting for the kernel" : "";
 }
 
-function viewOf(model: ViewModel, feed: Feed): View {
+function viewOf(model: Model, feed: Feed): View {
   switch (model.get("kind")) {
     case "graph":
       return graphOf(model, feed);
     case "queues":
       return new QueuesView(feed, model.get("queues") as string[]);
     default:
-      return new DashboardView(feed);
+      return new DashboardView(feed, model);
   }
 }
 
-function graphOf(model: ViewModel, feed: Feed): View {
-  const view = new GraphView(feed, model.get("limit") as number);
+function graphOf(model: Model, feed: Feed): View {
+  const view = new GraphView(feed, model.get("limit") as number, model);
   const [executable = 0] = model.get("executables") as number[];
   const given = model.get("structure") as DataView<ArrayBuffer>;
   const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);

@@ -6,6 +6,8 @@ import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
 import { Layouts } from "../layout/layouts";
+import { askStages, type ViewModel } from "../passes/stages";
+import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
 import { contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
@@ -37,6 +39,7 @@ export class GraphView {
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
   private readonly unlisten: (() => void) | undefined;
+  private passes: PassesView | null = null;
   private structure: Structure | null = null;
   private activity: Activity | null = null;
   private tree: GroupTree | null = null;
@@ -55,8 +58,13 @@ export class GraphView {
   /**
    * @param feed tells what runs
    * @param most boxes that are seen at once
+   * @param model asks what passes did; without it there is no such view
    */
-  constructor(private readonly feed: Feed | null, private readonly most = MOST) {
+  constructor(
+    private readonly feed: Feed | null,
+    private readonly most = MOST,
+    private readonly model: ViewModel | null = null,
+  ) {
     this.layouts = new Layouts(feed);
     this.canvas = new Canvas({
       select: (box) => { this.choose(box); },
@@ -85,11 +93,13 @@ export class GraphView {
       button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
       button("collapse", "close all groups", () => { this.collapse(); }),
       button("expand", "open groups as far as there is room", () => { this.expand(); }),
+      ...(model ? [button("passes", "before and after each pass", () => { this.showPasses(); })] : []),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },
       this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
-      tools, html("div", { class: "ef-split" }, picture, this.details), this.now); // prettier-ignore
+      html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
+      this.now); // prettier-ignore
     this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
     void this.layouts.prepare().then(() => this.draw(null));
   }
@@ -105,12 +115,32 @@ export class GraphView {
   }
 
   dispose(): void {
+    this.passes?.dispose();
     this.unlisten?.();
     this.layouts.close();
   }
 
+  /** Show a graph before and after each pass, in place of the graph, until that is closed. */
+  private showPasses(): void {
+    const whole = this.element.querySelector<HTMLElement>(".ef-whole")!;
+    if (!this.model || this.passes) return;
+    const passes = new PassesView(this.feed, () => {
+      this.passes = null;
+      passes.dispose();
+      passes.element.remove();
+      whole.hidden = false;
+      whole.querySelector<HTMLElement>('[aria-label^="before and after"]')?.focus();
+      this.resize();
+    });
+    this.passes = passes;
+    whole.hidden = true;
+    whole.after(passes.element);
+    void askStages(this.model, this.activity?.executable ?? 0).then((stages) => { passes.load(stages); });
+  } // prettier-ignore
+
   /** The size has changed. */
   resize(): void {
+    this.passes?.resize();
     this.canvas.resize();
   }
 

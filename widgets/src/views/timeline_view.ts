@@ -202,13 +202,13 @@ export class TimelineView implements View {
     }
   } // prettier-ignore
 
-  /** The heights at which an arrow begins and ends: at the edges of its lanes. */
+  /** The heights at which an arrow begins and ends: the middles of its lanes. */
   private endsOf(move: Move): [from: number | null, to: number | null] {
     const at = (device: string): number => this.lanes.findIndex((l) => l.key === `device ${device}`);
     const [from, to] = [at(move.origin), at(move.device)];
     if (from < 0 || to < 0 || from === to) return [null, null];
-    const edge = (lane: number, low: boolean): number => TOP + lane * LANE + (low ? LANE - 5 : 3);
-    return [edge(from, to > from), edge(to, to < from)];
+    const middle = (lane: number): number => TOP + lane * LANE + LANE / 2 - 1;
+    return [middle(from), middle(to)];
   }
 
   private isChosen(of: Span | Move): boolean {
