@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
+from time import perf_counter
 from typing import Any, Final, Protocol, runtime_checkable
 
 from eagerflow.core.tensor import AbstractArray
@@ -11,10 +13,13 @@ from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.function.traced import BoundFunction, TracedFunction
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
+from eagerflow.profiling.profiles import Profile
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.views.live import MOST_BOXES, LiveView
+from eagerflow.views.panels import Probe, picture_of, picture_svg
+from eagerflow.views.probes import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
@@ -35,8 +40,8 @@ class _Module(Protocol):
         """A table of what is in it."""
 
     @property
-    def trainable(self) -> Any:
-        """Its parameters."""
+    def state(self) -> Any:
+        """Its variables, by path."""
 
 
 @runtime_checkable
@@ -90,9 +95,12 @@ def show(obj: Any, *, limit: int = MOST_BOXES) -> View:
     if isinstance(obj, AbstractArray):
         return _array(obj)
     if isinstance(obj, _Module) and not isinstance(obj, type):
-        return _drawn(obj.summary())
+        return _module(obj)
     if isinstance(obj, _Dataset) and not isinstance(obj, type):
-        return _text("\n".join(_stages(repr(obj))))
+        return _dataset(obj)
+    if isinstance(obj, Profile):
+        live = _panel("profile", partial(profile_panel, obj))
+        return View(repr(obj), obj._repr_html_(), live=live)
     resource = getattr(obj, "resource", None)
     if isinstance(resource, AbstractMeeting):
         level = resource.level()
@@ -130,8 +138,33 @@ def _array(array: Any) -> View:
     if not any(statistics.histogram):
         return _text(text)
     counts = [float(count) for count in statistics.histogram]
-    picture = bars_svg(counts, f"distribution of the elements, {rest}")
-    return _text(f"{text}\n{bars(counts)}", picture, picture)
+    drawn = bars_svg(counts, f"distribution of the elements, {rest}")
+    url, label = picture_of(array.numpy())
+    picture = picture_svg(url, label) if url else drawn
+    text = f"{text}\n{bars(counts)}"
+    live = _panel(head, partial(array_panel, array))
+    html = f"{preformatted(text)}<div>{drawn}</div><div>{picture}</div>" if url else drawn
+    return View(text, html, picture, live)
+
+
+def _panel(title: str, probe: Probe) -> LiveView:
+    return LiveView("panel", title, probe=probe)
+
+
+# --- models and datasets --------------------------------------------------------------------------
+
+
+def _module(module: Any) -> View:
+    summary, name = module.summary(), type(module).__name__
+    live = _panel(name, lambda: model_panel(module.state, name))
+    return View(repr(summary), summary._repr_html_(), live=live)
+
+
+def _dataset(dataset: Any) -> View:
+    stages = _stages(repr(dataset))
+    text = "\n".join(stages)
+    probe = partial(dataset_panel, stages, shared, clock=perf_counter)
+    return View(text, preformatted(text), live=_panel("dataset", probe))
 
 
 # --- graphs and functions -------------------------------------------------------------------------

@@ -19,7 +19,7 @@ _MOST_LINES: Final = 2048
 _ORDER: Final = (
     "names", "summary", "executables", "steps", "places", "trail", "cost", "queues", "waits",
     "transfers", "retraces", "curve", "values", "timeline", "pauses", "moves", "regions", "nodes",
-    "structures",
+    "structures", "panels",
 )  # fmt: skip
 #: what a message has besides its rows, at most
 _FRAME: Final = 24 + len(TABLES) * 160

@@ -234,7 +234,6 @@ def _number(index: NodeIndex, node: Node | None) -> int:
     return -1 if number is None else number
 
 
-
 def _multiple(length: int) -> int:
     return -(-length // 8) * 8
 

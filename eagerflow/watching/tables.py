@@ -93,6 +93,7 @@ TABLES: Final = (
             "executable:u4 node:u4 shape:u4 dtype:u4 size:f8 looked_at:f8 least:f8 largest:f8 "
             "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
     _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
+    _schema("panels", "rows", 1, "panel:u4 text:text"),
     _schema("summary", "list", 0, "busiest:u4 sentence:text"),
 )  # fmt: skip
 NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}

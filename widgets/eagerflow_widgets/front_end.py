@@ -16,6 +16,7 @@ from traitlets import Bytes, Instance, Int, List, Unicode
 from eagerflow.graph.ir import Graph
 from eagerflow.runtime.executable import find_executable
 from eagerflow.views.live import LiveView
+from eagerflow.watching import shared
 from eagerflow.watching.structure import NodeIndex, encode_structure
 from eagerflow_widgets.connecting import Feed, answer_in_subshells, asset
 from eagerflow_widgets.passes import pass_stages
@@ -31,11 +32,12 @@ class ViewWidget(anywidget.AnyWidget):
     What it shows is described by a few traits that never change; what changes comes over the feed.
 
     Attributes:
-        kind: which view: ``dashboard``, ``graph`` or ``queues``.
+        kind: which view: ``dashboard``, ``graph``, ``queues`` or ``panel``.
         title: what to call it.
         executables: the numbers of those that it shows; all if there are none.
         queues: the names of those that it shows; all if there are none.
         limit: boxes of a graph that are seen at once.
+        panel: of a panel the number of its row; 0 for none.
         structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
         feed: what it hears.
         graph: of a view of a graph, that graph.
@@ -46,6 +48,7 @@ class ViewWidget(anywidget.AnyWidget):
     executables: List[Any] = List().tag(sync=True)
     queues: List[Any] = List().tag(sync=True)
     limit = Int().tag(sync=True)
+    panel = Int().tag(sync=True)
     structure = Bytes().tag(sync=True)
     feed = Instance(Widget).tag(sync=True, **widget_serialization)
 
@@ -73,6 +76,7 @@ class ViewWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Show it no more."""
+        shared.panels.remove(self.panel)
         if self.comm is not None:
             self.layout.close()  # a widget of its own, which each view has
         super().close()
@@ -83,10 +87,12 @@ def open_view(view: LiveView) -> ViewWidget | None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
+    probe = view.probe
+    panel = 0 if probe is None else shared.panels.add(lambda: probe().data())
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))
     return ViewWidget(
         view.graph, kind=view.kind, title=view.title, executables=list(view.executables),
-        queues=list(view.queues), limit=view.limit, structure=structure, feed=feed(),
+        queues=list(view.queues), limit=view.limit, panel=panel, structure=structure, feed=feed(),
     )  # fmt: skip
 
 

@@ -1,12 +1,13 @@
 /** What anywidget calls: shows a view of a model, and keeps it up to date. */
 
 import "./index.css";
-import { html, setText, unique } from "./dom";
+import { button, html, setText, unique } from "./dom";
 import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
 import type { ViewModel } from "./passes/stages";
 import { GraphView } from "./graph/view";
 import { DashboardView } from "./views/dashboard_view";
+import { PanelView } from "./views/panel_view";
 import { QueuesView } from "./views/queues_view";
 import type { View } from "./views/view";
 
@@ -27,7 +28,8 @@ async function render({ model, el }: Given): Promise<() => void> {
   const id = String(model.get("feed")).replace("IPY_MODEL_", "");
   const feed = Feed.of(await model.widget_manager.get_model(id));
   const view = viewOf(model, feed);
-  root.append(view.element);
+  root.append(view.element, button("⛶", "the whole screen, and back", () => { toggleFull(root); }));
+  root.lastElementChild!.classList.add("ef-full");
   const shown = unique("view");
   const unsubscribe = feed.subscribe(update);
   const size = new ResizeObserver(() => {
@@ -60,6 +62,11 @@ async function render({ model, el }: Given): Promise<() => void> {
   }
 }
 
+function toggleFull(root: HTMLElement): void {
+  if (document.fullscreenElement === root) void document.exitFullscreen();
+  else void root.requestFullscreen().catch(() => undefined); // where a page does not let it
+}
+
 function stateText(feed: Feed): string {
   if (feed.trouble) return feed.trouble;
   if (feed.status === "lost") return "The kernel is gone: this is what it told last. Run the cell again.";
@@ -70,6 +77,8 @@ function viewOf(model: Model, feed: Feed): View {
   switch (model.get("kind")) {
     case "graph":
       return graphOf(model, feed);
+    case "panel":
+      return new PanelView(feed, model.get("panel") as number);
     case "queues":
       return new QueuesView(feed, model.get("queues") as string[]);
     default:
