@@ -128,7 +128,8 @@ def visible(text: str) -> str:
 
 def contents_of(graph: Graph, limit: int = 300) -> Contents:
     """What a picture of ``graph`` with at most about ``limit`` boxes shows."""
-    drawing = _Drawing(group_nodes(graph, limit), is_on_several(graph))
+    several = is_on_several(graph)
+    drawing = _Drawing(group_nodes(graph, limit, several=several), several)
     drawing.add(graph)
     drawing.add_resources()
     devices = dict.fromkeys(b.device for b in drawing.boxes if b.device is not None)
@@ -144,6 +145,7 @@ class _Drawing:
         self.boxes: list[Box] = []
         self.edges: dict[tuple[int, int, EdgeKind], Edge] = {}
         self.homes = {node: group for group in root.walk() for node in group.nodes}
+        self.closed = {group: group.shown() for group in root.walk()}
         self.graphs = {g.graph: g for g in root.walk() if g.graph is not None}
         self.added: set[Graph] = set()  # a body that two calls share is drawn once
         self.moves: set[Node] = set()  # which are edges, and no boxes
@@ -169,7 +171,7 @@ class _Drawing:
         outputs = _results(graph, owner)
         self.moves |= _single_moves(graph) if self.several else set()
         taken = {v for n in graph.nodes for v in n.inputs}.union(outputs.values())
-        if home.shown() is None:
+        if self.closed[home] is None:
             inputs = [v for v in graph.inputs if owner is None or v in taken]
             self.ends("input", dict(enumerate(inputs)), home)
         for node in graph.nodes:
@@ -188,7 +190,7 @@ class _Drawing:
             for body in [b for _, b in node.subgraphs() if b not in self.added]:
                 self.add(body, node)
                 self.join_body(box, body)
-        if home.shown() is None:
+        if self.closed[home] is None:
             results = self.ends("output", outputs, home)
             for value, result in zip(outputs.values(), results, strict=True):
                 self.join_value(value, graph, result)
@@ -198,9 +200,12 @@ class _Drawing:
         made = value
         while made.node is not None and made.node in self.moves:
             made = made.node.inputs[0]
+        origin = self.source(made, graph, user)
+        if origin is user:
+            return
         if taker is not None and self.several and is_move(taker):
             (value,) = taker.outputs
-        edge = self.join(self.source(made, graph, user), user, "data")
+        edge = self.join(origin, user, "data")
         edge.values[value] = None
         if made.device != value.device:
             edge.moved[value] = made
@@ -220,7 +225,7 @@ class _Drawing:
 
     def join_body(self, box: Box, body: Graph) -> None:
         """Draw edges from the node to the inputs of its body that are drawn."""
-        if self.graphs[body].shown() is None:
+        if self.closed[self.graphs[body]] is None:
             for value in body.inputs:
                 if value in self.made:
                     self.join(box, self.made[value], "body")
@@ -228,7 +233,7 @@ class _Drawing:
     def box(self, node: Node) -> Box:
         """Where ``node`` is seen."""
         home = self.homes[node]
-        closed = home.shown()
+        closed = self.closed[home]
         key: Any = node if closed is None else closed
         box = self.made.get(key)
         if box is None:
@@ -239,7 +244,7 @@ class _Drawing:
 
     def is_small(self, node: Node) -> bool:
         """Whether it is a constant that has a box of its own beside each box that takes it."""
-        return node.op == "constant" and self.homes[node].shown() is None
+        return node.op == "constant" and self.closed[self.homes[node]] is None
 
     def source(self, value: Value, graph: Graph, user: Box) -> Box:
         """Where ``value`` comes from that ``user`` takes."""
@@ -251,7 +256,7 @@ class _Drawing:
             return self.made[key]
         if value.node is not None:
             return self.box(value.node)
-        closed = self.graphs[graph].shown()
+        closed = self.closed[self.graphs[graph]]
         return self.made[value if closed is None else closed]
 
     def ends(self, kind: BoxKind, values: dict[int, Value], home: Group) -> list[Box]:
@@ -272,9 +277,13 @@ class _Drawing:
 
     def join(self, source: Box, target: Box, kind: EdgeKind) -> Edge:
         """The edge between two boxes (not drawn if they are the same)."""
-        if source is target:
-            return Edge(source, target, kind)
-        return self.edges.setdefault((id(source), id(target), kind), Edge(source, target, kind))
+        key = (id(source), id(target), kind)
+        edge = self.edges.get(key)
+        if edge is None:
+            edge = Edge(source, target, kind)
+            if source is not target:
+                self.edges[key] = edge
+        return edge
 
     def needed_edges(self) -> list[Edge]:
         """The edges without the control edges that other paths imply."""

@@ -104,10 +104,13 @@ def is_on_several(graph: Graph) -> bool:
     return len(devices_in(graph.nodes)) > 1
 
 
-def group_nodes(graph: Graph, limit: int) -> Group:
-    """The group of the whole graph, as much of it opened as ``limit`` boxes for nodes allow."""
+def group_nodes(graph: Graph, limit: int, *, several: bool) -> Group:
+    """The group of the whole graph, as much of it opened as ``limit`` boxes for nodes allow.
+
+    ``several`` says whether nodes run on several devices, each of which is a group then.
+    """
     root = Group(graph.name, "graph")
-    _add(graph, root, {graph}, is_on_several(graph))
+    _add(graph, root, {graph}, several)
     groups = list(root.walk())
     if sum(len(group.nodes) for group in groups) <= limit:
         for group in groups:

@@ -15,9 +15,12 @@ from typing import Any, Final, Literal, Protocol, final
 
 from eagerflow.graph.ir import Graph
 from eagerflow.plugins import entry_points
+from eagerflow.views.panels import Probe
 
 #: of entry points of packages that bring a front-end
 GROUP: Final = "eagerflow.front_end"
+#: boxes of a graph that are seen at once, if nobody says else
+MOST_BOXES: Final = 300
 #: what runs the code of a notebook; without it there is nothing to ask for
 _KERNELS: Final = ("ipykernel", "pyodide_kernel")
 
@@ -43,13 +46,17 @@ class LiveView:
         graph: of a view of a graph, that graph.
         executables: the numbers of those whose steps belong to it; all if there are none.
         queues: the names of those that are shown; all if there are none.
+        probe: of a panel what looks at its object; it is asked again while the panel is shown.
+        limit: boxes of a graph that are seen at once; what would be more stays closed.
     """
 
-    kind: Literal["dashboard", "graph", "queues"]
+    kind: Literal["dashboard", "graph", "queues", "panel"]
     title: str = ""
     graph: Graph | None = None
     executables: tuple[int, ...] = ()
     queues: tuple[str, ...] = ()
+    probe: Probe | None = None
+    limit: int = MOST_BOXES
     _opened: OpenView | None = None
 
     def mimebundle(self) -> Mapping[str, Any]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
+from time import perf_counter
 from typing import Any, Final, Protocol, runtime_checkable
 
 from eagerflow.core.tensor import AbstractArray
 from eagerflow.errors import TensorValueError, TraceError
 from eagerflow.function.traced import BoundFunction, TracedFunction
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Node
 from eagerflow.pictures.svg import to_svg
+from eagerflow.profiling.profiles import Profile
 from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
-from eagerflow.views.live import LiveView
+from eagerflow.views.live import MOST_BOXES, LiveView
+from eagerflow.views.panels import Probe, picture_of, picture_svg
+from eagerflow.views.probes import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
@@ -35,8 +40,8 @@ class _Module(Protocol):
         """A table of what is in it."""
 
     @property
-    def trainable(self) -> Any:
-        """Its parameters."""
+    def state(self) -> Any:
+        """Its variables, by path."""
 
 
 @runtime_checkable
@@ -57,7 +62,7 @@ class _Drawn(Protocol):
     def _repr_html_(self) -> str: ...
 
 
-def show(obj: Any) -> View:
+def show(obj: Any, *, limit: int = MOST_BOXES) -> View:
     """What something looks like now: a text, and in a notebook a picture or a table.
 
     - A function that is traced: its traces, with the reasons, and the picture of the graph that was
@@ -69,6 +74,11 @@ def show(obj: Any) -> View:
       many wait. A profile: its table.
     - A dataset: its stages. A model: its layers.
 
+    Args:
+        obj: what to show.
+        limit: boxes of a graph that a view shows at once; scopes that would give more stay closed,
+            or are closed where they are farthest from what a reader opens.
+
     Raises:
         TensorValueError: there is nothing to be shown of such an object.
 
@@ -79,15 +89,18 @@ def show(obj: Any) -> View:
     if isinstance(obj, BoundFunction):
         obj = obj.__func__
     if isinstance(obj, TracedFunction):
-        return _function(obj)
+        return _function(obj, limit)
     if isinstance(obj, Graph):
-        return _graph(obj)
+        return _graph(obj, limit)
     if isinstance(obj, AbstractArray):
         return _array(obj)
     if isinstance(obj, _Module) and not isinstance(obj, type):
-        return _drawn(obj.summary())
+        return _module(obj)
     if isinstance(obj, _Dataset) and not isinstance(obj, type):
-        return _text("\n".join(_stages(repr(obj))))
+        return _dataset(obj)
+    if isinstance(obj, Profile):
+        live = _panel("profile", partial(profile_panel, obj))
+        return View(repr(obj), obj._repr_html_(), live=live)
     resource = getattr(obj, "resource", None)
     if isinstance(resource, AbstractMeeting):
         level = resource.level()
@@ -125,23 +138,49 @@ def _array(array: Any) -> View:
     if not any(statistics.histogram):
         return _text(text)
     counts = [float(count) for count in statistics.histogram]
-    picture = bars_svg(counts, f"distribution of the elements, {rest}")
-    return _text(f"{text}\n{bars(counts)}", picture, picture)
+    drawn = bars_svg(counts, f"distribution of the elements, {rest}")
+    url, label = picture_of(array.numpy())
+    picture = picture_svg(url, label) if url else drawn
+    text = f"{text}\n{bars(counts)}"
+    live = _panel(head, partial(array_panel, array))
+    html = f"{preformatted(text)}<div>{drawn}</div><div>{picture}</div>" if url else drawn
+    return View(text, html, picture, live)
+
+
+def _panel(title: str, probe: Probe) -> LiveView:
+    return LiveView("panel", title, probe=probe)
+
+
+# --- models and datasets --------------------------------------------------------------------------
+
+
+def _module(module: Any) -> View:
+    summary, name = module.summary(), type(module).__name__
+    live = _panel(name, lambda: model_panel(module.state, name))
+    return View(repr(summary), summary._repr_html_(), live=live)
+
+
+def _dataset(dataset: Any) -> View:
+    stages = _stages(repr(dataset))
+    text = "\n".join(stages)
+    probe = partial(dataset_panel, stages, shared, clock=perf_counter)
+    return View(text, preformatted(text), live=_panel("dataset", probe))
 
 
 # --- graphs and functions -------------------------------------------------------------------------
 
 
-def _graph(graph: Graph) -> View:
-    lines = [f"graph {graph.name or 'without a name'}: {_counted(graph)}"]
+def _graph(graph: Graph, limit: int) -> View:
+    nodes = NodeIndex(graph).nodes
+    lines = [f"graph {graph.name or 'without a name'}: {_counted(nodes)}"]
     lines += [f"  takes {', '.join(map(repr, graph.inputs))}"] * bool(graph.inputs)
     lines.append(f"  gives {', '.join(str(v.spec) for v in graph.outputs) or 'nothing'}")
-    devices = Counter(str(n.device) for n in NodeIndex(graph).nodes if n.device)
+    devices = Counter(str(n.device) for n in nodes if n.device)
     if len(devices) > 1:
         lines.append("  on " + ", ".join(f"{name} ({n} nodes)" for name, n in devices.items()))
     picture = _picture(graph)
     text = "\n".join(lines)
-    live = LiveView("graph", graph.name or "graph", graph)
+    live = LiveView("graph", graph.name or "graph", graph, limit=limit)
     return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
 
 
@@ -150,29 +189,29 @@ def _picture(graph: Graph) -> dict[str, str]:
     return to_svg(graph, limit=_BOXES)._repr_mimebundle_()
 
 
-def _counted(graph: Graph) -> str:
+def _counted(every: Iterable[Node]) -> str:
     """How many nodes there are, and of which ops."""
-    nodes = [node for node in NodeIndex(graph).nodes if node.op != "constant"]
-    counts = Counter(node.op for node in nodes).most_common()
+    nodes = [node.op for node in every if node.op != "constant"]
+    counts = Counter(nodes).most_common()
     shown = [f"{op} {count} times" if count > 1 else op for op, count in counts[:_OPS]]
     shown += [f"{len(counts) - _OPS} more ops"] * (len(counts) > _OPS)
     return f"{len(nodes)} node{'s' * (len(nodes) != 1)}: {', '.join(shown) or 'none'}"
 
 
-def _function(function: TracedFunction[..., Any]) -> View:
+def _function(function: TracedFunction[..., Any], limit: int) -> View:
     lines = [repr(function)[1:-1]]
     lines += [f"  {i}. {t.signature}: {t.reason}" for i, t in enumerate(function.traces, 1)]
     try:
         entry = function.latest()
     except TraceError:
         return _text("\n".join([*lines, "  call it, and there is a graph to be shown"]))
-    graph = _graph(entry.optimised)
+    graph = _graph(entry.optimised, limit)
     numbers = [one.number for one in entry.executables()]
     lines += graph.text.split("\n") + list(_times(numbers))
-    picture = _picture(entry.optimised)
-    text = "\n".join(lines)
-    live = LiveView("graph", entry.optimised.name or "graph", entry.optimised, (numbers[0],))
-    return View(text, preformatted(text) + picture["text/html"], picture["image/svg+xml"], live)
+    text, drawn = "\n".join(lines), graph.html.removeprefix(preformatted(graph.text))
+    shown, name = entry.optimised, entry.optimised.name or "graph"
+    live = LiveView("graph", name, shown, (numbers[0],), limit=limit)
+    return View(text, preformatted(text) + drawn, graph.svg, live)
 
 
 def _times(numbers: Iterable[int]) -> Iterable[str]:

@@ -25,6 +25,8 @@ from eagerflow.watching.series import Series
 _MOST: Final = 4096
 #: retraces of which the reason is kept
 _RETRACES: Final = 64
+#: transfers and waits that have ended, of which the times are kept
+_ENDED: Final = 256
 #: operations that take something in; who waits there starves
 _TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
@@ -116,6 +118,9 @@ class Activity:
         queues: by their name.
         waits: by queue, operation, executable, node and runner.
         transfers: by origin, device, executable and node.
+        moved: the last transfers that have ended.
+        waited: the last waits that have ended.
+        counts: how many transfers, and waits, have ended in all.
         retraces: the last ones.
         retraced: how many traces each function made, by its name.
         taken: for each stage of a pipeline how many elements it handed over, and the seconds that
@@ -136,6 +141,9 @@ class Activity:
         self.queues: dict[str, QueueActivity] = {}
         self.waits: dict[tuple[str, str, int, str, str], WaitActivity] = {}
         self.transfers: dict[tuple[str, str, int, str], TransferActivity] = {}
+        self.moved: deque[TransferEvent] = deque(maxlen=_ENDED)
+        self.waited: deque[WaitEvent] = deque(maxlen=_ENDED)
+        self.counts = 0, 0
         self.retraces: deque[RetraceEvent] = deque(maxlen=_RETRACES)
         self.retraced: dict[str, int] = {}
         self.taken: dict[str, tuple[int, float]] = {}
@@ -164,6 +172,10 @@ class Activity:
             elif isinstance(event, TakeEvent):
                 count, waited = self.taken.get(event.name, (0, 0.0))
                 self.taken[event.name] = count + 1, waited + event.waited
+        moves = [e for e in ended if isinstance(e, TransferEvent)]
+        self.moved.extend(moves)
+        self.waited.extend(waits)
+        self.counts = self.counts[0] + len(moves), self.counts[1] + len(waits)
         for name, of_queue in levels.items():
             self._levels(name, of_queue)
         for wait in waits:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Final, final
+from typing import Any, Final, final
 
+from eagerflow.events import TransferEvent
+from eagerflow.pictures.groups import is_move
 from eagerflow.runtime.executable import find_executable
+from eagerflow.runtime.generated.tier import devices_of_regions
 from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.observing import Observed, StepObserver
@@ -39,6 +42,10 @@ class BoardRows:
         self._told = 0
         self._counts: dict[int, int] = {}
         self._retraces = 0
+        self._regions = 0
+        self._devices: dict[tuple[int, int], str] = {}  # by executable and region
+        self._ended = 0, 0
+        self._moving: dict[tuple[Any, ...], int] = {}  # by executable, devices and line
 
     def busiest(self, most: int) -> list[int]:
         """The numbers of the executables whose steps took most of the time."""
@@ -73,6 +80,7 @@ class BoardRows:
         board, log = self._board, self._log
         board.put("timeline", log.timeline(self._told, _TIMELINE))
         self._told = log.told
+        self._put_regions()
         for number, times in log.executables.items():
             if self._counts.get(number) == times.count:
                 continue
@@ -89,6 +97,56 @@ class BoardRows:
                 for b in times.series.latest(now - 1)
             ]  # fmt: skip
             board.put("curve", curve)
+
+    def _put_regions(self) -> None:
+        log, name = self._log, self._board.name
+        lines = log.region_line(self._regions, _TIMELINE)
+        self._regions = log.regions_told
+        for number, region, *_ in lines:
+            if (number, region) not in self._devices:
+                self._devices[number, region] = ""
+                found = devices_of_regions(number)
+                self._devices |= {(number, r): device for r, device in found.items()}
+        rows = [(*line, name(self._devices[line[0], line[1]])) for line in lines]
+        self._board.put("regions", rows)
+
+    def _put_ended(self) -> None:
+        """Transfers and waits that have ended since this was called last."""
+        name, activity = self._board.name, self._activity
+        counts = [new - old for new, old in zip(activity.counts, self._ended, strict=True)]
+        self._ended = activity.counts
+        moves = list(activity.moved)[-min(counts[0], _TIMELINE) :] if counts[0] else []
+        waits = list(activity.waited)[-min(counts[1], _TIMELINE) :] if counts[1] else []
+        self._board.put("moves", [
+            (m.executable, self._moving_node(m), m.start, m.stop, m.thread,
+             name(m.origin), name(m.device), m.nbytes)
+            for m in moves
+        ])  # fmt: skip
+        self._board.put("pauses", [
+            (w.executable, self._node(w.executable, w.node), w.start, w.stop, w.thread,
+             name(w.name), name(w.operation))
+            for w in waits
+        ])  # fmt: skip
+
+    def _moving_node(self, event: TransferEvent) -> int:
+        """The number of the node that a transfer is for.
+
+        What runs are the parts of a graph, whose nodes have names of their own: so it is the one
+        between the same devices, and of several that of the same line.
+        """
+        number = event.executable
+        key = number, event.origin, event.device, event.source
+        if key not in self._moving:
+            known = self._observer.of(number) if number else None
+            nodes = [] if known is None else known.index.nodes
+            found = [
+                i for i, n in enumerate(nodes)
+                if is_move(n) and str(n.inputs[0].device) == event.origin
+                and str(n.outputs[0].device) == event.device
+            ]  # fmt: skip
+            same_line = [i for i in found if nodes[i].source == event.source]
+            self._moving[key] = next(iter(same_line or found), -1)
+        return self._moving[key]
 
     def _put_executable(self, number: int) -> None:
         executable = find_executable(number)
@@ -150,6 +208,7 @@ class BoardRows:
             for t in activity.transfers.values()
         ]  # fmt: skip
         board.put("transfers", transfers)
+        self._put_ended()
         whole = sum(activity.retraced.values())
         new = list(activity.retraces)[-(whole - self._retraces) :] if whole > self._retraces else []
         self._retraces = whole

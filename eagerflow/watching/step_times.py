@@ -109,6 +109,8 @@ class StepLog:
         #: the last steps; its end is what comes last
         self._timeline: deque[BriefStep] = deque(maxlen=_TIMELINE)
         self._told = 0
+        self._regions_line: deque[BriefRegion] = deque(maxlen=_TIMELINE)
+        self._regions_told = 0
 
     def collect(self) -> int:
         """Take in what has come; gives the number of steps."""
@@ -124,6 +126,8 @@ class StepLog:
                 starts, stops = _columns([r for r in regions if (r[0], r[1]) == key], 2, 3)
                 recent = self.of(key[0]).regions.setdefault(key[1], Recent(64))
                 recent.add(stops - starts)
+            self._regions_line.extend(regions[-_TIMELINE:])
+            self._regions_told += len(regions)
         return len(steps)
 
     def of(self, number: int) -> StepTimes:
@@ -148,9 +152,16 @@ class StepLog:
             since: `told` when they were asked for before.
             most: of them at most.
         """
-        lines = self._timeline
-        count = min(self._told - since, most, len(lines))
-        return list(islice(lines, len(lines) - count, None))
+        return _last(self._timeline, self._told - since, most)
+
+    @property
+    def regions_told(self) -> int:
+        """How many regions there were in all."""
+        return self._regions_told
+
+    def region_line(self, since: int, most: int) -> list[BriefRegion]:
+        """The last regions, likewise."""
+        return _last(self._regions_line, self._regions_told - since, most)
 
     def busiest(self, now: float) -> StepTimes | None:
         """The executable whose steps take most of the time now, or took most of it."""
@@ -165,6 +176,12 @@ def _taken(log: list[_Brief]) -> list[_Brief]:
     taken = log[:]
     del log[: len(taken)]
     return taken
+
+
+def _last(lines: deque[_Brief], count: int, most: int) -> list[_Brief]:
+    """As many of the last lines as there are, but no more than are wanted."""
+    count = min(count, most, len(lines))
+    return list(islice(lines, len(lines) - count, None))
 
 
 def _columns(rows: Sequence[tuple[float, ...]], *which: int) -> tuple[Floats, ...]:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any, Final, final
 
 import numpy as np
@@ -26,11 +27,13 @@ from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import kind_of
 from eagerflow.pictures.contents import constant_text, resource_type
 from eagerflow.pictures.groups import is_move
+from eagerflow.types import text_of
 
 VERSION: Final = 1
 #: bytes of a piece at most
 PIECE: Final = 64_000
-_LEVEL: Final = 6
+#: of compression: a third of the time of the usual level, and a tenth more bytes
+_LEVEL: Final = 2
 #: of a value; more are not told from this
 _MOST_BYTES: Final = (1 << 31) - 1
 
@@ -96,8 +99,24 @@ class _Strings:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
-    def __call__(self, text: object) -> int:
-        return self.numbers.setdefault(str(text), len(self.numbers))
+    def __call__(self, texts: Iterable[str]) -> list[int]:
+        known = self.numbers
+        return [known.setdefault(text, len(known)) for text in texts]
+
+
+@final
+class _Types:
+    """Texts of types with their devices; values of one op in one place share the record."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, Any], str] = {}  # sizes that are names cannot be hashed
+
+    def __call__(self, value: Value) -> str:
+        key = id(value.type), value.device
+        text = self._known.get(key)
+        if text is None:
+            text = self._known[key] = text_of(value.type, value.device)
+        return text
 
 
 def encode_structure(index: NodeIndex) -> bytes:
@@ -117,23 +136,26 @@ def encode_structure(index: NodeIndex) -> bytes:
     strings = _Strings()
     nodes = index.nodes
     names = _resource_names(index)
+    types = _Types()
+    source_text = cache(str)  # all nodes of a line share one record
+    kind = cache(kind_of)
     columns: dict[str, tuple[str, list[int]]] = {
-        "op": ("u4", [strings(n.op) for n in nodes]),
-        "name": ("u4", [strings(n.name) for n in nodes]),
-        "scope": ("u4", [strings(n.scope) for n in nodes]),
-        "device": ("u4", [strings(n.device or "") for n in nodes]),
-        "reason": ("u4", [strings(n.because) for n in nodes]),
-        "source": ("u4", [strings(n.source or "") for n in nodes]),
-        "type": ("u4", [strings(", ".join(_type_text(v) for v in n.outputs)) for n in nodes]),
+        "op": ("u4", strings(n.op for n in nodes)),
+        "name": ("u4", strings(n.name for n in nodes)),
+        "scope": ("u4", strings(n.scope for n in nodes)),
+        "device": ("u4", strings(str(n.device or "") for n in nodes)),
+        "reason": ("u4", strings(n.because for n in nodes)),
+        "source": ("u4", strings(source_text(n.source or "") for n in nodes)),
+        "type": ("u4", strings(", ".join(map(types, n.outputs)) for n in nodes)),
         "parent": ("i4", index.parents),
         "forward": ("i4", [_number(index, n.forward) for n in nodes]),
-        "within": ("u4", [strings(text) for text in index.within]),
-        "kind": ("u4", [strings("move" if is_move(n) else kind_of(n.op)) for n in nodes]),
-        "value": ("u4", [strings(constant_text(n) if n.op == "constant" else "") for n in nodes]),
-        "resources": ("u4", [strings(_resources(n, names)) for n in nodes]),
-        "effect": ("u4", [strings(effect_of(n)) for n in nodes]),
+        "within": ("u4", strings(index.within)),
+        "kind": ("u4", strings("move" if is_move(n) else kind(n.op) for n in nodes)),
+        "value": ("u4", strings(constant_text(n) if n.op == "constant" else "" for n in nodes)),
+        "resources": ("u4", strings(_resources(n, names) for n in nodes)),
+        "effect": ("u4", strings(effect_of(n) for n in nodes)),
         "bytes": ("i4", [_bytes(n) for n in nodes]),
-    }
+    }  # fmt: skip
     edges = list(_edges(index))
     for place, name in enumerate(("from", "to", "output")):
         columns[name] = "i4", [edge[place] for edge in edges]
@@ -196,6 +218,8 @@ def _resource_names(index: NodeIndex) -> dict[int, str]:
 
 
 def _resources(node: Node, names: dict[int, str]) -> str:
+    if not node.attrs:
+        return ""
     used = {id(item): item for item in flat_items(node.attrs.values()) if id(item) in names}
     return "\n".join([f"{names[key]}: {resource_type(item)}" for key, item in used.items()])
 
@@ -208,10 +232,6 @@ def _bytes(node: Node) -> int:
 def _number(index: NodeIndex, node: Node | None) -> int:
     number = None if node is None else index.of(node)
     return -1 if number is None else number
-
-
-def _type_text(value: Value) -> str:
-    return str(value.spec)
 
 
 def _multiple(length: int) -> int:

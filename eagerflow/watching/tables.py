@@ -69,6 +69,12 @@ TABLES: Final = (
     _schema("steps", "rows", 1,
             "executable:u4 count:f8 seconds:f8 last:f8 rate:f4 p50:f4 p95:f4 p99:f4 observed:u4"),
     _schema("timeline", "log", 0, "executable:u4 start:f8 stop:f8 thread:f8"),
+    _schema("regions", "log", 0,
+            "executable:u4 region:u4 start:f8 stop:f8 thread:f8 device:u4"),
+    _schema("moves", "log", 0,
+            "executable:u4 node:i4 start:f8 stop:f8 thread:f8 origin:u4 device:u4 bytes:f8"),
+    _schema("pauses", "log", 0,
+            "executable:u4 node:i4 start:f8 stop:f8 thread:f8 queue:u4 operation:u4"),
     _schema("curve", "rows", 2, "executable:u4 start:f8 count:u4 mean:f4 least:f4 largest:f4"),
     _schema("nodes", "rows", 2,
             "executable:u4 node:u4 seconds:f4 share:f4 runs:f4 steps:u4 seen:f8"),
@@ -87,6 +93,7 @@ TABLES: Final = (
             "executable:u4 node:u4 shape:u4 dtype:u4 size:f8 looked_at:f8 least:f8 largest:f8 "
             "mean:f8 nans:f8 infs:f8 histogram:u4 seen:f8"),
     _schema("cost", "list", 0, "share:f4 observed:f8 dropped:f8"),
+    _schema("panels", "rows", 1, "panel:u4 text:text"),
     _schema("summary", "list", 0, "busiest:u4 sentence:text"),
 )  # fmt: skip
 NUMBERS: Final = {schema.name: number for number, schema in enumerate(TABLES)}

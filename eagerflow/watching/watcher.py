@@ -14,6 +14,7 @@ from eagerflow.watching.activity import Activity
 from eagerflow.watching.board import Board
 from eagerflow.watching.connection import Comm, Connection
 from eagerflow.watching.observing import Observed, StepObserver
+from eagerflow.watching.panels import Panels
 from eagerflow.watching.rows import BoardRows
 from eagerflow.watching.sampler import SHORT, Sampler
 from eagerflow.watching.sentence import sentence
@@ -78,6 +79,7 @@ class Watcher:
         activity: queues, waits, transfers, retraces.
         observer: the times of nodes, and values.
         sampler: where threads are.
+        panels: objects that views show.
         board: all of this, as rows.
 
     >>> from eagerflow.watching import Watcher
@@ -98,6 +100,7 @@ class Watcher:
         self.activity = Activity()
         self.observer = StepObserver(self.log)
         self.sampler = Sampler(nodes_of_threads, places_of_threads, node_at, self._is_long)
+        self.panels = Panels(clock)
         self.board = Board()
         self._rows = BoardRows(self.board, self.log, self.activity, self.observer)
         self._connections: tuple[Connection, ...] = ()
@@ -212,6 +215,7 @@ class Watcher:
                 return
             self._rows.put(now, changed, self.sampler, self.cost(now))
             self._put_summary(now)
+            self.board.put("panels", self.panels.rows(now))
             self._put_structures(self._rows.busiest(_UNASKED))
             for connection in self._connections:
                 for wish in connection.take_wishes():

@@ -11,11 +11,15 @@ from typing import Any, Final, final
 
 import anywidget
 from ipywidgets import Widget, widget_serialization
-from traitlets import Bytes, Instance, List, Unicode
+from traitlets import Bytes, Instance, Int, List, Unicode
 
+from eagerflow.graph.ir import Graph
+from eagerflow.runtime.executable import find_executable
 from eagerflow.views.live import LiveView
+from eagerflow.watching import shared
 from eagerflow.watching.structure import NodeIndex, encode_structure
 from eagerflow_widgets.connecting import Feed, answer_in_subshells, asset
+from eagerflow_widgets.passes import pass_stages
 
 _MIME: Final = "application/vnd.jupyter.widget-view+json"
 _feeds: Final[list[Feed]] = []
@@ -28,26 +32,43 @@ class ViewWidget(anywidget.AnyWidget):
     What it shows is described by a few traits that never change; what changes comes over the feed.
 
     Attributes:
-        kind: which view: ``dashboard``, ``graph`` or ``queues``.
+        kind: which view: ``dashboard``, ``graph``, ``queues`` or ``panel``.
         title: what to call it.
         executables: the numbers of those that it shows; all if there are none.
         queues: the names of those that it shows; all if there are none.
+        limit: boxes of a graph that are seen at once.
+        panel: of a panel the number of its row; 0 for none.
         structure: of a graph, as `eagerflow.watching.structure` writes it; empty to be asked for.
         feed: what it hears.
+        graph: of a view of a graph, that graph.
     """
 
     kind = Unicode().tag(sync=True)
     title = Unicode().tag(sync=True)
     executables: List[Any] = List().tag(sync=True)
     queues: List[Any] = List().tag(sync=True)
+    limit = Int().tag(sync=True)
+    panel = Int().tag(sync=True)
     structure = Bytes().tag(sync=True)
     feed = Instance(Widget).tag(sync=True, **widget_serialization)
 
-    def __init__(self, **traits: Any) -> None:
+    def __init__(self, graph: Graph | None = None, **traits: Any) -> None:
+        self.graph = graph
         self._esm = asset("index.js")
         self._css = asset("index.css")
         super().__init__(**traits)
         answer_in_subshells(self)
+        self.on_msg(self._take)
+
+    def _take(self, widget: Widget, content: Any, buffers: Any) -> None:
+        """What the view asks of its own end, in a thread of the kernel; it may ask for anything."""
+        number = content.get("passes") if isinstance(content, Mapping) else None
+        if type(number) is not int:
+            return
+        executable = find_executable(number) if number else None
+        graph = self.graph if executable is None else executable.graph
+        stages, structures = ([], []) if graph is None else pass_stages(graph)
+        self.send({"passes": number, "stages": stages}, structures)
 
     def mimebundle(self) -> Mapping[str, Any]:
         """What a notebook has to know to show it."""
@@ -55,6 +76,7 @@ class ViewWidget(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Show it no more."""
+        shared.panels.remove(self.panel)
         if self.comm is not None:
             self.layout.close()  # a widget of its own, which each view has
         super().close()
@@ -65,10 +87,12 @@ def open_view(view: LiveView) -> ViewWidget | None:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
+    probe = view.probe
+    panel = 0 if probe is None else shared.panels.add(lambda: probe().data())
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))
     return ViewWidget(
-        kind=view.kind, title=view.title, executables=list(view.executables),
-        queues=list(view.queues), structure=structure, feed=feed(),
+        view.graph, kind=view.kind, title=view.title, executables=list(view.executables),
+        queues=list(view.queues), limit=view.limit, panel=panel, structure=structure, feed=feed(),
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ export interface Theme {
   readonly line: string;
   readonly ground: string;
   readonly accent: string;
+  readonly run: string;
   readonly warn: string;
   readonly error: string;
 }
@@ -33,7 +34,7 @@ export function themeOf(element: Element): Theme {
   const read = (name: string): string => style.getPropertyValue(name).trim();
   return {
     text: read("--ef-text"), soft: read("--ef-soft"), line: read("--ef-line"),
-    ground: read("--ef-ground"), accent: read("--ef-accent"), warn: read("--ef-warn"),
+    ground: read("--ef-ground"), accent: read("--ef-accent"), run: read("--ef-run"), warn: read("--ef-warn"),
     error: read("--ef-error"),
   }; // prettier-ignore
 }

@@ -53,3 +53,9 @@ export function select(
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** A name that nothing else on this page has; `crypto.randomUUID` is not there without https. */
+export function unique(kind: string): string {
+  const parts = crypto.getRandomValues(new Uint32Array(2));
+  return `ef-${kind}-${Array.from(parts, (n) => n.toString(36)).join("")}`;
+}

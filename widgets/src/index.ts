@@ -1,21 +1,22 @@
 /** What anywidget calls: shows a view of a model, and keeps it up to date. */
 
 import "./index.css";
-import { html, setText } from "./dom";
+import { button, html, setText, unique } from "./dom";
 import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
+import type { ViewModel } from "./passes/stages";
 import { GraphView } from "./graph/view";
 import { DashboardView } from "./views/dashboard_view";
+import { PanelView } from "./views/panel_view";
 import { QueuesView } from "./views/queues_view";
 import type { View } from "./views/view";
 
-interface ViewModel {
-  get(name: string): unknown;
+interface Model extends ViewModel {
   readonly widget_manager: { get_model(id: string): Promise<FeedModel> };
 }
 
 interface Given {
-  readonly model: ViewModel;
+  readonly model: Model;
   readonly el: HTMLElement;
 }
 
@@ -27,8 +28,9 @@ async function render({ model, el }: Given): Promise<() => void> {
   const id = String(model.get("feed")).replace("IPY_MODEL_", "");
   const feed = Feed.of(await model.widget_manager.get_model(id));
   const view = viewOf(model, feed);
-  root.append(view.element);
-  const shown = crypto.randomUUID();
+  root.append(view.element, button("⛶", "the whole screen, and back", () => { toggleFull(root); }));
+  root.lastElementChild!.classList.add("ef-full");
+  const shown = unique("view");
   const unsubscribe = feed.subscribe(update);
   const size = new ResizeObserver(() => {
     view.resize();
@@ -60,25 +62,32 @@ async function render({ model, el }: Given): Promise<() => void> {
   }
 }
 
+function toggleFull(root: HTMLElement): void {
+  if (document.fullscreenElement === root) void document.exitFullscreen();
+  else void root.requestFullscreen().catch(() => undefined); // where a page does not let it
+}
+
 function stateText(feed: Feed): string {
   if (feed.trouble) return feed.trouble;
   if (feed.status === "lost") return "The kernel is gone: this is what it told last. Run the cell again.";
   return feed.status === "waiting" ? "waiting for the kernel" : "";
 }
 
-function viewOf(model: ViewModel, feed: Feed): View {
+function viewOf(model: Model, feed: Feed): View {
   switch (model.get("kind")) {
     case "graph":
       return graphOf(model, feed);
+    case "panel":
+      return new PanelView(feed, model.get("panel") as number);
     case "queues":
       return new QueuesView(feed, model.get("queues") as string[]);
     default:
-      return new DashboardView(feed);
+      return new DashboardView(feed, model);
   }
 }
 
-function graphOf(model: ViewModel, feed: Feed): View {
-  const view = new GraphView(feed);
+function graphOf(model: Model, feed: Feed): View {
+  const view = new GraphView(feed, model.get("limit") as number, model);
   const [executable = 0] = model.get("executables") as number[];
   const given = model.get("structure") as DataView<ArrayBuffer>;
   const bytes = new Uint8Array(given.buffer, given.byteOffset, given.byteLength);

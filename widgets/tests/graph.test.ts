@@ -1,6 +1,6 @@
 import { Graphviz } from "@hpcc-js/wasm-graphviz";
 import { expect, test } from "vitest";
-import { contentsOf, openAtFirst, type Contents } from "../src/graph/contents";
+import { contentsOf, groupsToOpen, type Contents } from "../src/graph/contents";
 import { GroupTree, trainingPhases, walk } from "../src/graph/groups";
 import { makeStructure } from "../src/graph/structure";
 import { readLayout, writeDot } from "../src/layout/dot";
@@ -36,7 +36,7 @@ test("closed groups are one box, constants are none", () => {
 test("equal layers are folded, and few boxes are seen at first", () => {
   const tree = new GroupTree(layers(30, 4), "scope");
   expect([...walk(tree.root)].some((g) => g.name === "layer ×30")).toBe(true);
-  const first = contentsOf(tree, openAtFirst(tree, 36));
+  const first = contentsOf(tree, groupsToOpen(tree, 36));
   expect(first.boxes.length).toBeLessThanOrEqual(36);
 });
 
@@ -47,7 +47,7 @@ test("a scope with very many nodes is cut, whatever their number", () => {
   for (const group of walk(tree.root)) {
     expect(group.nodes.length + group.groups.length).toBeLessThanOrEqual(250);
   }
-  expect(contentsOf(tree, openAtFirst(tree, 36)).boxes.length).toBeLessThanOrEqual(60);
+  expect(contentsOf(tree, groupsToOpen(tree, 36)).boxes.length).toBeLessThanOrEqual(60);
 });
 
 test("a body is in the group of its node, in a scope of its own", () => {

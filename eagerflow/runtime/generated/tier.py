@@ -35,6 +35,12 @@ from eagerflow_kernels import table
 _Result = TypeVar("_Result")
 
 
+def devices_of_regions(executable: int) -> dict[int, str]:
+    """Where the regions of an executable run, by their number; those on several devices lack."""
+    codes = [code for code in list(_codes.values()) if code._number == executable]
+    return {code._region: device for code in codes if (device := code.device)}
+
+
 @final
 class RegionCode:
     """Nodes as one function of raw arrays and numbers, which gives a tuple.
@@ -92,6 +98,12 @@ class RegionCode:
         self.trial: KernelTrial | None = None
         self.trial_ended: KernelTrial | None = None
         _codes[next(_serial)] = self
+
+    @property
+    def device(self) -> str:
+        """Where it runs; empty if that is on several devices."""
+        devices = {str(d) for d in self._instructions.devices if d is not None}
+        return devices.pop() if len(devices) == 1 else ""
 
     def run(self, values: list[Any]) -> tuple[Any, ...]:
         """Run it on what is taken out of ``values``, the last input first.

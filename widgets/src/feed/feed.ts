@@ -11,6 +11,12 @@ export interface FeedModel {
   on(event: string, heard: (...given: never[]) => void): void;
 }
 
+/** A node that a reader has chosen in one view, for all others; -1 for the whole graph. */
+export interface Choice {
+  readonly executable: number;
+  readonly node: number;
+}
+
 export type Status = "waiting" | "live" | "lost";
 
 const VERSION = 1;
@@ -24,15 +30,20 @@ export class Feed {
   trouble = "";
   /** messages that came */
   count = 0;
+  /** what is chosen, in whatever view */
+  chosen: Choice | null = null;
   private readonly schemas: Schema[];
   private readonly rows = new Map<string, Map<string, Row>>();
   private readonly lists = new Map<string, readonly Row[]>();
   private readonly logs = new Map<string, Row[]>();
   private readonly listeners = new Set<() => void>();
+  private readonly choosers = new Set<(chosen: Choice | null) => void>();
   private readonly structures = new Map<number, Promise<Structure>>();
+  private readonly known = new Map<number, Structure>();
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
   private readonly wanted = new Map<number, (structure: Structure) => void>();
   private readonly assets = new Map<string, (text: string) => void>();
+  private readonly revisions = new Map<string, number>();
   private sequence = 0;
   private asked = false;
   private time = 0;
@@ -85,9 +96,19 @@ export class Feed {
     return this.logs.get(name) ?? [];
   }
 
+  /** How often the kernel has told of a table: what is made of it need not be made again before. */
+  revision(name: string): number {
+    return this.revisions.get(name) ?? 0;
+  }
+
   /** A text that rows refer to by its number. */
   name(of: Row, column: string): string {
     return (this.row("names", number(of, column))?.["text"] as string | undefined) ?? "";
+  }
+
+  /** The name of a node, as far as the structure of its graph has come. */
+  nodeName(executable: number, node: number): string {
+    return this.known.get(executable)?.text("name", node) ?? "node";
   }
 
   /** Seconds of the kernel's clock. */
@@ -105,6 +126,18 @@ export class Feed {
   subscribe(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  }
+
+  /** Choose a node: each view that shows it marks it. */
+  choose(chosen: Choice | null): void {
+    if (chosen?.executable === this.chosen?.executable && chosen?.node === this.chosen?.node) return;
+    this.chosen = chosen;
+    for (const listener of this.choosers) listener(chosen);
+  }
+
+  onChoice(listener: (chosen: Choice | null) => void): () => void {
+    this.choosers.add(listener);
+    return () => this.choosers.delete(listener);
   }
 
   show(view: string): void {
@@ -125,6 +158,7 @@ export class Feed {
     let known = this.structures.get(executable);
     if (!known) {
       known = new Promise<Structure>((resolve) => this.wanted.set(executable, resolve));
+      void known.then((structure) => this.known.set(executable, structure));
       this.structures.set(executable, known);
       this.say({ structure: executable });
       this.assemble(executable);
@@ -180,6 +214,7 @@ export class Feed {
     this.status = "live";
     this.count += 1;
     for (const [schema, rows] of message.tables) {
+      this.revisions.set(schema.name, this.revision(schema.name) + 1);
       if (schema.kind === "list") this.lists.set(schema.name, rows);
       else if (schema.name === "structures") this.takePieces(rows);
       else if (schema.kind === "log") this.append(schema.name, rows);
@@ -221,6 +256,7 @@ export class Feed {
 
   private forget(): void {
     for (const schema of this.schemas) {
+      this.revisions.set(schema.name, this.revision(schema.name) + 1);
       if (schema.kind === "rows") this.rows.set(schema.name, new Map());
       else if (schema.kind === "list") this.lists.set(schema.name, []);
       else this.logs.set(schema.name, []);

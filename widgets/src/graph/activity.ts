@@ -41,6 +41,11 @@ export class Activity {
     return this.feed.row("nodes", this.executable, node);
   }
 
+  /** Those of all nodes that are known. */
+  costs(): Row[] {
+    return [...this.feed.table("nodes")].filter((r) => number(r, "executable") === this.executable);
+  }
+
   value(node: number): Row | undefined {
     return this.feed.row("values", this.executable, node);
   }

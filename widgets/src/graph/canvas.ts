@@ -1,7 +1,7 @@
 /** Draws boxes and edges, and moves the picture: pan, zoom, minimap. */
 
 import { deviceColour } from "../colours";
-import { KEYS, svg } from "../dom";
+import { KEYS, setText, svg, unique } from "../dom";
 import { bytes } from "../format";
 import type { Layout, Placed } from "../layout/types";
 import type { Box, Contents, Edge } from "./contents";
@@ -10,6 +10,10 @@ const [LEAST, MOST] = [0.05, 4];
 /** below this names cannot be read: then the picture begins at its top, and the minimap has all */
 const READABLE = 0.55;
 const ROOM = 20;
+/** pixels of the picture that stay in sight */
+const EDGE = 40;
+/** boxes from which on they come to their places at once: to let so many glide takes too long */
+const STILL = 300;
 
 export interface CanvasEvents {
   select(box: Box | null): void;
@@ -28,13 +32,17 @@ export class Canvas {
   private readonly small = svg("g");
   private readonly window = svg("rect", { class: "ef-window" });
   private readonly drawn = new Map<string, SVGGElement>();
+  private lines: readonly SVGGElement[] = [];
   /** of arrows: another view, perhaps hidden, has others */
-  private readonly arrow = `ef-arrow-${crypto.randomUUID()}`;
+  private readonly arrow = unique("arrow");
   private layout: Layout | null = null;
   private contents: Contents | null = null;
   private view = { x: 0, y: 0, scale: 1 };
   /** whether the reader has moved the picture: then it is not fitted any more */
   private moved = false;
+  /** pixels of the page, as far as known: to ask the page would have it laid out at once */
+  private size = { width: 0, height: 0 };
+  private placing = false;
 
   constructor(private readonly events: CanvasEvents) {
     this.element = svg("svg", {
@@ -55,10 +63,12 @@ export class Canvas {
     this.layout = layout;
     this.drawClusters();
     this.drawBoxes();
-    this.edges.replaceChildren(...contents.edges.map((e, i) => edgeOf(e, layout.edges[i] ?? "", this.arrow)));
+    this.lines = contents.edges.map((e, i) => edgeOf(e, layout.edges[i] ?? "", this.arrow));
+    this.edges.replaceChildren(...this.lines);
+    this.element.classList.toggle("ef-many", contents.boxes.length > STILL);
     this.drawMinimap();
     const after = anchor === null ? undefined : this.middleOf(anchor);
-    if (before && after && this.moved) {
+    if (before && after && (this.moved || !this.fits())) {
       this.move(before.x - after.x, before.y - after.y);
     } else this.fit();
   }
@@ -125,7 +135,10 @@ export class Canvas {
       "data-box": box.id, role: "button", "aria-label": box.lines.join(", "),
     }, svg("title", {}, box.lines.join("\n")), ...stubs, shape, ...lines); // prettier-ignore
     if (box.group) {
-      made.append(svg("text", { class: "ef-sign", x: width / 2 - 9, y: -height / 2 + 12 }, "+"));
+      const under = frameOf(box, width, height);
+      under.classList.add("ef-under");
+      shape.before(under);
+      made.append(svg("path", { class: "ef-sign", d: `M${width / 2 - 13},${-height / 2 + 8}h7m-3.5,-3.5v7` }));
     }
     made.style.setProperty("--ef-device", colour);
     made.addEventListener("click", (event) => {
@@ -140,12 +153,29 @@ export class Canvas {
   }
 
   /** The element of a box, to be marked. */
-  of(box: Box): SVGGElement | undefined {
-    return this.drawn.get(box.id);
+  of(id: string): SVGGElement | undefined {
+    return this.drawn.get(id);
   }
 
-  all(): IterableIterator<[string, SVGGElement]> {
-    return this.drawn.entries();
+  /** The element of an edge, by its place among the contents. */
+  edge(at: number): SVGGElement | undefined {
+    return this.lines[at];
+  }
+
+  /** The places of the edges from and to a box. */
+  edgesAt(id: string): number[] {
+    const all = this.contents?.edges ?? [];
+    return [...all.keys()].filter((i) => all[i]!.from.id === id || all[i]!.to.id === id);
+  }
+
+  /** Write something below a box. */
+  badge(id: string, text: string): void {
+    const box = this.drawn.get(id);
+    const at = this.layout?.boxes.get(id);
+    if (!box || !at) return;
+    const known = box.querySelector(".ef-badge");
+    if (known) setText(known, text);
+    else if (text) box.append(svg("text", { class: "ef-badge", y: at.height / 2 + 11 }, text));
   }
 
   // --- moving ---
@@ -195,9 +225,28 @@ export class Canvas {
     return this.view.scale;
   }
 
-  private seen(): { width: number; height: number } {
+  /** Whether all of it is seen at the size that it has now. */
+  private fits(): boolean {
+    const { width, height } = this.seen();
+    const { scale } = this.view;
+    return this.layout!.width * scale <= width && this.layout!.height * scale <= height;
+  }
+
+  /** The page has given the picture another size. */
+  resize(): void {
     const { clientWidth, clientHeight } = this.element;
-    return { width: clientWidth || 640, height: clientHeight || 400 };
+    if (!clientWidth || !clientHeight) return;
+    const { width, height } = this.size;
+    this.size = { width: clientWidth, height: clientHeight };
+    if (width === clientWidth && height === clientHeight) return;
+    if (this.moved) this.place();
+    else this.fit();
+  }
+
+  private seen(): { width: number; height: number } {
+    if (!this.size.width) this.size = { width: this.element.clientWidth, height: this.element.clientHeight };
+    const { width, height } = this.size;
+    return { width: width || 640, height: height || 400 };
   }
 
   private middleOf(id: string): { x: number; y: number } | undefined {
@@ -208,15 +257,38 @@ export class Canvas {
     return at && { x: at.x * scale + x, y: at.y * scale + y };
   }
 
+  /** Once a frame, however often it is asked for. */
   private place(): void {
+    if (this.placing) return;
+    this.placing = true;
+    requestAnimationFrame(() => {
+      this.placing = false;
+      this.transform();
+    });
+  }
+
+  private transform(): void {
+    this.keepInSight();
     const { x, y, scale } = this.view;
-    this.stage.setAttribute("transform", `translate(${x},${y}) scale(${scale})`);
+    // as a style: while it is dragged the stage is a layer, which moves without being drawn anew
+    this.stage.style.transform = `translate(${x}px,${y}px) scale(${scale})`;
     this.stage.classList.toggle("ef-far", scale < 0.45);
     const { width, height } = this.seen();
     set(this.window, { x: -x / scale, y: -y / scale, width: width / scale, height: height / scale });
     const layout = this.layout;
     const whole = !layout || (layout.width * scale <= width && layout.height * scale <= height);
     this.minimap.classList.toggle("ef-needless", whole);
+  }
+
+  /** Some of the picture is always seen: it cannot be lost by moving it. */
+  private keepInSight(): void {
+    const { layout, view } = this;
+    if (!layout) return;
+    const { width, height } = this.seen();
+    const between = (at: number, size: number, room: number): number =>
+      Math.min(Math.max(at, EDGE - size * view.scale), room - EDGE);
+    view.x = between(view.x, layout.width, width);
+    view.y = between(view.y, layout.height, height);
   }
 
   private drawMinimap(): void {
@@ -247,11 +319,19 @@ export class Canvas {
       const [x, y] = [event.clientX - held.x, event.clientY - held.y];
       if (held.far + Math.abs(x) + Math.abs(y) < 4) return;
       // capture only once it is a drag, else a click would not reach its box
-      if (!e.hasPointerCapture(event.pointerId)) e.setPointerCapture(event.pointerId);
+      if (!e.hasPointerCapture(event.pointerId)) {
+        e.setPointerCapture(event.pointerId);
+        e.classList.add("ef-dragged");
+      }
       this.move(x, y);
       held = { x: event.clientX, y: event.clientY, far: 4 };
     });
-    e.addEventListener("pointerup", () => (held = null));
+    const release = (): void => {
+      held = null;
+      e.classList.remove("ef-dragged");
+    };
+    e.addEventListener("pointerup", release);
+    e.addEventListener("pointercancel", release);
     e.addEventListener("click", () => {
       this.events.select(null);
     });

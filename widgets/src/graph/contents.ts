@@ -1,6 +1,6 @@
 /** What a picture of a graph shows, given which groups are open: boxes, edges, and clusters. */
 
-import { clip } from "../format";
+import { clip, count } from "../format";
 import { walk, type Group, type GroupTree } from "./groups";
 import type { Structure } from "./structure";
 
@@ -41,25 +41,24 @@ export interface Contents {
   readonly clusters: readonly Group[];
   /** for each node its box; none for what is left out */
   readonly boxOf: readonly (Box | undefined)[];
+  /** for boxes of derivatives that of the op whose derivative they are: both are drawn side by side */
+  readonly beside: ReadonlyMap<Box, Box>;
 }
 
 /** users of one box, from which on edges become marks */
 const USERS = 20;
 const ENDS = 12;
 
-/** Nodes that are no box of their own: what they give is said where it is used. */
-export function isSmall(s: Structure, node: number): boolean {
-  const kind = s.text("kind", node);
-  return kind === "constant" || kind === "number";
-}
-
 /** How many boxes a group has when it is open and what is in it is closed. */
 export function boxesIn(group: Group): number {
   return group.groups.length + group.nodes.length;
 }
 
-/** Groups to open so that about so many boxes are seen: level by level, small ones first. */
-export function openAtFirst(tree: GroupTree, limit: number): Set<string> {
+/**
+ * Groups to open so that about so many boxes are seen: level by level, small ones first.
+ * @param folded whether equal groups, and runs of nodes, are opened too where they are many
+ */
+export function groupsToOpen(tree: GroupTree, limit: number, folded = false): Set<string> {
   const open = new Set([tree.root.id]);
   let seen = boxesIn(tree.root);
   let level = tree.root.groups;
@@ -67,7 +66,7 @@ export function openAtFirst(tree: GroupTree, limit: number): Set<string> {
     const next: Group[] = [];
     for (const g of [...level].sort((a, b) => boxesIn(a) - boxesIn(b))) {
       if (seen + boxesIn(g) - 1 > limit) continue;
-      if ((g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
+      if (!folded && (g.kind === "run" || g.kind === "fold") && boxesIn(g) > 4) continue;
       seen += boxesIn(g) - 1;
       open.add(g.id);
       next.push(...g.groups);
@@ -93,7 +92,8 @@ class Drawing {
   private readonly boxes = new Map<string, Box>();
   private readonly edges = new Map<string, Edge>();
   private readonly boxOf: (Box | undefined)[] = [];
-  private readonly closed = new Map<Group, Group | null>();
+  /** what stands for nodes of a group: the box of a closed one around it, or none */
+  private readonly closed = new Map<Group, Box | null>();
 
   constructor(
     private readonly tree: GroupTree,
@@ -103,26 +103,41 @@ class Drawing {
   }
 
   contents(): Contents {
-    for (let i = 0; i < this.s.count; i++) {
-      this.boxOf.push(isSmall(this.s, i) ? undefined : this.box(i));
-    }
-    for (let e = 0; e < this.s.edges; e++) this.edge(e);
-    for (let i = 0; i < this.s.count; i++) this.resources(i);
+    const { small } = this.tree;
+    for (let i = 0; i < this.s.count; i++) this.boxOf.push(small[i] ? undefined : this.box(i));
+    this.joinAll();
+    for (const node of this.tree.users) this.resources(node);
     const boxes = [...this.boxes.values()];
     const edges = this.marked(withoutImplied([...this.edges.values()]));
     const homes = new Set(boxes.flatMap((b) => [...around(b.home)]));
     const clusters = [...walk(this.tree.root)].filter((g) => g.parent && homes.has(g));
-    return { boxes, edges, clusters, boxOf: this.boxOf };
+    return { boxes, edges, clusters, boxOf: this.boxOf, beside: this.beside() };
+  }
+
+  /** Of a box with derivatives of several ops, the one that most of its nodes belong to. */
+  private beside(): Map<Box, Box> {
+    const votes = new Map<Box, Map<Box, number>>();
+    const forward = this.s.numbers("forward");
+    for (let i = 0; i < forward.length; i++) {
+      const [box, op] = [this.boxOf[i], this.boxOf[forward[i]!]];
+      if (!box || !op || box === op) continue;
+      const known = votes.get(box) ?? new Map<Box, number>();
+      known.set(op, (known.get(op) ?? 0) + 1);
+      votes.set(box, known);
+    }
+    const pairs = [...votes].map(([box, ops]) => [box, [...ops].sort((a, b) => b[1] - a[1])[0]![0]] as const);
+    return new Map(pairs);
   }
 
   private box(node: number): Box {
     const home = this.tree.homes[node]!;
     let closed = this.closed.get(home);
     if (closed === undefined) {
-      closed = closedAround(home, this.open);
+      const group = closedAround(home, this.open);
+      closed = group && this.groupBox(group);
       this.closed.set(home, closed);
     }
-    return closed ? this.groupBox(closed) : this.nodeBox(node, home);
+    return closed ?? this.nodeBox(node, home);
   }
 
   private add(id: string, make: () => Omit<Box, "id" | "taken">): Box {
@@ -137,18 +152,16 @@ class Drawing {
   private groupBox(group: Group): Box {
     return this.add(group.id, () => {
       const s = this.s;
-      const nodes = [...walk(group)].flatMap((g) => g.nodes);
-      const devices = new Set(nodes.map((n) => s.text("device", n)).filter(Boolean));
       const kind = group.owner < 0 ? "group" : shapeOf(s, group.owner);
-      const [first, last] = [nodes[0]!, nodes[nodes.length - 1]!];
+      const [first, last] = group.ends;
       const name = group.kind === "run" && !group.name
         ? `${s.text("name", first)} … ${s.text("name", last)}` : group.name; // prettier-ignore
-      const total = `${nodes.length} node${nodes.length === 1 ? "" : "s"}`;
+      const total = `${count(group.total)} node${group.total === 1 ? "" : "s"}`;
       const lines = group.owner < 0 ? [clip(name, 28), total]
-        : [clip(s.text("op", group.owner), 28), `${nodes.length - 1} inside`]; // prettier-ignore
+        : [clip(s.text("op", group.owner), 28), `${count(group.total - 1)} inside`]; // prettier-ignore
       return {
         kind: kind === "op" ? "group" : kind, lines, group, node: group.owner,
-        home: group.parent!, device: devices.size === 1 ? [...devices][0]! : "", queue: "",
+        home: group.parent!, device: group.devices.size === 1 ? [...group.devices][0]! : "", queue: "",
       }; // prettier-ignore
     });
   }
@@ -180,22 +193,25 @@ class Drawing {
     })); // prettier-ignore
   }
 
-  private edge(e: number): void {
+  private joinAll(): void {
     const s = this.s;
-    const [from, to, output] = [s.number("from", e), s.number("to", e), s.number("output", e)];
-    if (from >= 0 && isSmall(s, from)) return;
-    if (to >= 0 && isSmall(s, to)) return;
-    const target = to < 0 ? this.end("output", -1 - to) : this.boxOf[to]!;
-    const source = from < 0 ? this.end("input", -1 - from) : this.boxOf[from]!;
-    const joined = this.join(source, target, output < 0 ? "control" : "data");
-    if (!joined) return;
-    joined.values += 1;
-    const crosses = from >= 0 && to >= 0 && s.text("device", from) !== s.text("device", to);
-    if (crosses && output >= 0) joined.moved += Math.max(s.number("bytes", from), 0);
+    const { small } = this.tree;
+    const [froms, tos, outputs] = [s.numbers("from"), s.numbers("to"), s.numbers("output")];
+    const devices = s.codes("device");
+    for (let e = 0; e < s.edges; e++) {
+      const [from, to, output] = [froms[e]!, tos[e]!, outputs[e]!];
+      if ((from >= 0 && small[from]) || (to >= 0 && small[to])) continue;
+      const target = to < 0 ? this.end("output", -1 - to) : this.boxOf[to]!;
+      const source = from < 0 ? this.end("input", -1 - from) : this.boxOf[from]!;
+      if (source === target) continue;
+      const joined = this.join(source, target, output < 0 ? "control" : "data");
+      joined.values += 1;
+      const crosses = from >= 0 && to >= 0 && devices[from] !== devices[to];
+      if (crosses && output >= 0) joined.moved += Math.max(s.number("bytes", from), 0);
+    }
   }
 
-  private join(from: Box, to: Box, kind: Edge["kind"]): Edge | null {
-    if (from === to) return null;
+  private join(from: Box, to: Box, kind: Edge["kind"]): Edge {
     const key = `${from.id}>${to.id}`;
     const known = this.edges.get(key);
     if (known) {

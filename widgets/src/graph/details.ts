@@ -1,27 +1,28 @@
 /** What is known of a box that was chosen. */
 
-import { html } from "../dom";
-import { bytes, count, seconds, share } from "../format";
+import { button, html } from "../dom";
+import { bytes, clip, count, seconds, share } from "../format";
 import { number } from "../feed/tables";
 import type { Activity } from "./activity";
 import type { Box } from "./contents";
-import { walk } from "./groups";
+import { walk, type Group, type GroupTree } from "./groups";
 import type { Structure } from "./structure";
+
+/** nodes of the overview */
+const SLOWEST = 5;
 
 type Line = readonly [term: string, text: string];
 
-export function detailsOf(box: Box, s: Structure, activity: Activity | null): HTMLElement {
-  const lines = box.node >= 0 ? nodeLines(box.node, s, activity) : otherLines(box, s, activity);
-  const list = html("dl", {});
-  for (const [term, text] of lines) {
-    if (text) list.append(html("dt", {}, term), html("dd", {}, text));
-  }
-  const parts: HTMLElement[] = [html("h4", {}, box.lines.join(" ")), list];
+export function detailsOf(box: Box, tree: GroupTree, activity: Activity | null): HTMLElement {
+  const s = tree.structure;
+  const lines = box.node >= 0 ? nodeLines(box, s, activity) : otherLines(box, tree, activity);
+  const parts: HTMLElement[] = [html("h4", {}, box.lines.join(" ")), listOf(lines)];
   if (box.node >= 0 && activity) parts.push(...valueOf(box.node, activity));
   return html("div", {}, ...parts);
 }
 
-function nodeLines(node: number, s: Structure, activity: Activity | null): Line[] {
+function nodeLines(box: Box, s: Structure, activity: Activity | null): Line[] {
+  const { node } = box;
   const cost = activity?.cost(node);
   const device = s.text("device", node);
   const reason = s.text("reason", node);
@@ -29,7 +30,7 @@ function nodeLines(node: number, s: Structure, activity: Activity | null): Line[
   return [
     ["name", s.text("name", node)],
     ["gives", s.text("type", node)],
-    ["takes", constantsOf(node, s)],
+    ["takes", once(box, () => constantsOf(node, s))],
     ["device", device && reason ? `${device}, because of ${reason}` : device],
     ["scope", s.text("scope", node)],
     ["state", s.text("resources", node)],
@@ -40,19 +41,76 @@ function nodeLines(node: number, s: Structure, activity: Activity | null): Line[
   ]; // prettier-ignore
 }
 
+/** What is known of the whole graph: what to look at where nothing is chosen yet. */
+export function overviewOf(
+  tree: GroupTree, activity: Activity | null, choose: (node: number) => void,
+): HTMLElement {
+  const s = tree.structure;
+  const steps = activity?.steps();
+  const lines: Line[] = [
+    ["nodes", count(s.count)],
+    ["devices", s.devices().sort().join(", ")],
+    ["takes", clip(s.inputs.join(", "), 160)],
+    ["gives", clip(s.outputs.join(", "), 160)],
+    ["steps", steps ? count(number(steps, "count")) : ""],
+    ["median", steps ? seconds(number(steps, "p50")) : ""],
+    ["p95", steps ? seconds(number(steps, "p95")) : ""],
+  ];
+  const slow = (activity?.costs() ?? []).sort((a, b) => number(b, "share") - number(a, "share")).slice(0, SLOWEST);
+  const list = html("ol", { class: "ef-slowest" });
+  for (const row of slow) {
+    const node = number(row, "node");
+    const name = `${share(number(row, "share"))} ${s.text("name", node)}`;
+    list.append(html("li", {}, button(name, `show ${s.text("name", node)}`, () => { choose(node); })));
+  }
+  const parts: HTMLElement[] = [html("h4", {}, s.graph), listOf(lines)];
+  if (slow.length) parts.push(html("h4", {}, "slowest nodes"), list);
+  else parts.push(html("p", { class: "ef-note" }, "Choose a box to see its type, device, line and time."));
+  return html("div", {}, ...parts);
+} // prettier-ignore
+
+function listOf(lines: readonly Line[]): HTMLElement {
+  const list = html("dl", {});
+  for (const [term, text] of lines) {
+    if (text) list.append(html("dt", {}, term), html("dd", {}, text));
+  }
+  return list;
+}
+
+/** What never changes is looked up once for each box: there may be very many edges. */
+const known = new WeakMap<Box, string>();
+
+function once(box: Box, find: () => string): string {
+  let text = known.get(box);
+  if (text === undefined) known.set(box, (text = find()));
+  return text;
+}
+
 /** Constants have no boxes: what is taken of them is said here. */
 function constantsOf(node: number, s: Structure): string {
   const taken: string[] = [];
+  const [froms, tos] = [s.numbers("from"), s.numbers("to")];
   for (let e = 0; e < s.edges; e++) {
-    const from = s.number("from", e);
-    if (s.number("to", e) === node && from >= 0 && s.text("kind", from) === "constant") {
+    const from = froms[e]!;
+    if (tos[e] === node && from >= 0 && s.text("kind", from) === "constant") {
       taken.push(s.text("value", from));
     }
   }
   return taken.length ? `the constant${taken.length > 1 ? "s" : ""} ${taken.join(", ")}` : "";
 }
 
-function otherLines(box: Box, s: Structure, activity: Activity | null): Line[] {
+/** The ops in a group, the most frequent ones first. */
+function opsOf(group: Group, s: Structure): string {
+  const ops = new Map<string, number>();
+  for (const g of walk(group)) {
+    for (const n of g.nodes) ops.set(s.text("op", n), (ops.get(s.text("op", n)) ?? 0) + 1);
+  }
+  const most = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 8);
+  return most.map(([op, n]) => (n > 1 ? `${count(n)} ${op}` : op)).join(", ");
+}
+
+function otherLines(box: Box, tree: GroupTree, activity: Activity | null): Line[] {
+  const s = tree.structure;
   if (box.queue) {
     const row = activity?.queue(box.queue);
     if (!row) return [["queue", "no operation on it was seen yet"]];
@@ -65,18 +123,20 @@ function otherLines(box: Box, s: Structure, activity: Activity | null): Line[] {
     ];
   }
   if (!box.group) return [];
-  const nodes = [...walk(box.group)].flatMap((g) => g.nodes);
-  const ops = new Map<string, number>();
-  for (const n of nodes) ops.set(s.text("op", n), (ops.get(s.text("op", n)) ?? 0) + 1);
-  const most = [...ops].sort((a, b) => b[1] - a[1]).slice(0, 8);
-  const costs = nodes.map((n) => activity?.cost(n)).filter((row) => row !== undefined);
+  const group = box.group;
+  const costs = activity?.costs().filter((row) => contains(group, tree.homes[number(row, "node")]!)) ?? [];
   const total = costs.reduce((sum, row) => sum + number(row, "share"), 0);
   return [
-    ["nodes", count(nodes.length)],
-    ["ops", most.map(([op, n]) => (n > 1 ? `${n} ${op}` : op)).join(", ")],
+    ["nodes", count(group.total)],
+    ["ops", once(box, () => opsOf(group, s))],
     ["device", box.device],
     ["time", costs.length ? `${share(total)} of a step` : ""],
   ];
+}
+
+function contains(group: Group, home: Group): boolean {
+  for (let g: Group | null = home; g; g = g.parent) if (g === group) return true;
+  return false;
 }
 
 function valueOf(node: number, activity: Activity): HTMLElement[] {

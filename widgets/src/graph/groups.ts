@@ -16,12 +16,18 @@ export interface Group {
   nodes: number[];
   /** of a group of one node with a body, that node; else -1 */
   owner: number;
-  /** nodes at any depth that are worth a box */
+  /** nodes at any depth */
   total: number;
+  /** where its nodes run, at any depth */
+  devices: ReadonlySet<string>;
+  /** the first and the last of its nodes, at any depth */
+  ends: readonly [first: number, last: number];
 }
 
 export type Grouping = "scope" | "device";
 
+/** kinds of nodes that are no box of their own */
+const SMALL: ReadonlySet<string> = new Set(["constant", "number"]);
 /** groups that look alike and are drawn as one */
 const ALIKE = 4;
 /** more boxes than this in one group are cut into runs */
@@ -31,13 +37,24 @@ export class GroupTree {
   readonly root: Group;
   /** the group that each node is in */
   readonly homes: Group[] = [];
+  /** nodes that are no box of their own: what they give is said where it is used */
+  readonly small: Uint8Array;
+  /** nodes that use queues and their like */
+  readonly users: readonly number[];
+  private readonly children = new Map<string, Group>();
+  /** by the group around them and the number of their scope: homes of nodes before */
+  private readonly scopes = new Map<Group, Map<number, Group>>();
 
   constructor(readonly structure: Structure, by: Grouping) {
     this.root = group("", structure.graph, "graph", null);
     const phases = by === "scope" ? trainingPhases(structure) : null;
     for (let i = 0; i < structure.count; i++) this.homes.push(this.add(i, by, phases));
-    tidy(this.root);
+    tidy(this.root, structure);
     for (const g of walk(this.root)) for (const n of g.nodes) this.homes[n] = g;
+    const kinds = structure.codes("kind");
+    this.small = Uint8Array.from(kinds, (k) => Number(SMALL.has(structure.decode(k))));
+    const resources = structure.codes("resources");
+    this.users = Array.from(this.homes.keys()).filter((i) => structure.decode(resources[i]!) !== "");
   }
 
   private add(node: number, by: Grouping, phases: readonly string[] | null): Group {
@@ -48,23 +65,46 @@ export class GroupTree {
     if (parent >= 0) {
       const owner = this.homes[parent]!;
       const inner = this.nodeGroup(parent, owner);
-      home = child(inner, "body", s.text("within", node));
+      home = this.child(inner, "body", s.text("within", node));
       outer = s.text("scope", parent);
     } else if (by === "device") {
       const device = s.text("device", node);
-      if (device) home = child(home, "device", device);
+      if (device) home = this.child(home, "device", device);
     } else if (phases) {
-      home = child(home, "phase", phases[node]!);
+      home = this.child(home, "phase", phases[node]!);
     }
-    for (const part of scopeParts(s.text("scope", node), outer)) home = child(home, "scope", part);
+    home = this.scopeIn(home, s.codes("scope")[node]!, outer);
     home.nodes.push(node);
     return home;
+  }
+
+  private scopeIn(home: Group, scope: number, outer: string): Group {
+    let known = this.scopes.get(home);
+    if (!known) this.scopes.set(home, (known = new Map<number, Group>()));
+    let found = known.get(scope);
+    if (!found) {
+      found = home;
+      for (const part of scopeParts(this.structure.decode(scope), outer)) found = this.child(found, "scope", part);
+      known.set(scope, found);
+    }
+    return found;
+  }
+
+  private child(of: Group, kind: GroupKind, name: string): Group {
+    const id = `${of.id}/${kind}:${name}`;
+    let made = this.children.get(id);
+    if (!made) {
+      made = group(id, name, kind, of);
+      this.children.set(id, made);
+      of.groups.push(made);
+    }
+    return made;
   }
 
   /** The group of a node that has bodies: they are drawn in it. */
   private nodeGroup(node: number, home: Group): Group {
     if (home.kind === "node" && home.owner === node) return home;
-    const made = child(home, "node", this.structure.text("name", node));
+    const made = this.child(home, "node", this.structure.text("name", node));
     if (made.owner < 0) {
       made.owner = node;
       home.nodes = home.nodes.filter((n) => n !== node);
@@ -81,16 +121,7 @@ export function* walk(from: Group): Generator<Group> {
 }
 
 function group(id: string, name: string, kind: GroupKind, parent: Group | null): Group {
-  return { id, name, kind, parent, groups: [], nodes: [], owner: -1, total: 0 };
-}
-
-function child(of: Group, kind: GroupKind, name: string): Group {
-  const id = `${of.id}/${kind}:${name}`;
-  const known = of.groups.find((g) => g.id === id);
-  if (known) return known;
-  const made = group(id, name, kind, of);
-  of.groups.push(made);
-  return made;
+  return { id, name, kind, parent, groups: [], nodes: [], owner: -1, total: 0, devices: new Set(), ends: [-1, -1] };
 }
 
 function scopeParts(scope: string, outer: string): string[] {
@@ -154,20 +185,32 @@ function spread(from: readonly number[], ways: ReadonlyMap<number, readonly numb
 
 const PHASES = ["forward", "backward", "update"];
 
-function tidy(of: Group): string {
+function tidy(of: Group, s: Structure): string {
   if (of.groups.every((g) => g.kind === "phase")) {
     of.groups.sort((a, b) => PHASES.indexOf(a.name) - PHASES.indexOf(b.name));
   }
-  const shapes = of.groups.map(tidy);
-  of.total = of.nodes.length + of.groups.reduce((sum, g) => sum + g.total, 0);
-  fold(of, shapes);
-  cut(of);
+  const shapes = of.groups.map((g) => tidy(g, s));
+  summarise(of, s);
+  fold(of, shapes, s);
+  cut(of, s);
   const name = of.name.replace(/\d+/g, "#");
   return `${of.kind} ${name} ${of.nodes.length} (${shapes.sort().join()})`;
 }
 
+/** Note what a closed group says of what is in it. */
+function summarise(of: Group, s: Structure): void {
+  of.total = of.nodes.length + of.groups.reduce((sum, g) => sum + g.total, 0);
+  const devices = new Set(of.nodes.map((n) => s.text("device", n)));
+  for (const g of of.groups) for (const device of g.devices) devices.add(device);
+  devices.delete("");
+  of.devices = devices;
+  const firsts = [...of.nodes.slice(0, 1), ...of.groups.map((g) => g.ends[0])];
+  const lasts = [...of.nodes.slice(-1), ...of.groups.map((g) => g.ends[1])];
+  of.ends = [Math.min(...firsts), Math.max(...lasts)];
+}
+
 /** Put groups of one shape, such as equal layers, into one. */
-function fold(of: Group, shapes: readonly string[]): void {
+function fold(of: Group, shapes: readonly string[], s: Structure): void {
   const alike = new Map<string, Group[]>();
   of.groups.forEach((g, i) => {
     if (g.kind !== "scope") return;
@@ -179,12 +222,12 @@ function fold(of: Group, shapes: readonly string[]): void {
     if (some.length < ALIKE) continue;
     const first = some[0]!;
     const name = `${first.name.replace(/[._]?\d+$/, "") || first.name} ×${some.length}`;
-    gather(of, group(`${first.id}×`, name, "fold", of), [], some);
+    gather(of, group(`${first.id}×`, name, "fold", of), some, s);
   }
 }
 
 /** Cut what has too many boxes into runs of those that follow each other. */
-function cut(of: Group): void {
+function cut(of: Group, s: Structure): void {
   while (of.nodes.length > MOST) {
     const size = Math.max(Math.ceil(of.nodes.length / (MOST / 2)), 4);
     const runs: number[][] = [];
@@ -194,7 +237,7 @@ function cut(of: Group): void {
       const id = `${of.id}/run:${run[0]!}`;
       const made = group(id, "", "run", of);
       made.nodes = run;
-      made.total = run.length;
+      summarise(made, s);
       of.groups.push(made);
     }
   }
@@ -204,16 +247,16 @@ function cut(of: Group): void {
   for (let i = 0; i < all.length; i += size) {
     const some = all.slice(i, i + size);
     const name = `${some[0]!.name} … ${some[some.length - 1]!.name}`;
-    gather(of, group(`${of.id}/runs:${i}`, name, "run", of), [], some);
+    gather(of, group(`${of.id}/runs:${i}`, name, "run", of), some, s);
   }
 }
 
-function gather(of: Group, into: Group, nodes: number[], groups: Group[]): void {
-  into.nodes = nodes;
+function gather(of: Group, into: Group, groups: Group[], s: Structure): void {
   into.groups = groups;
-  into.total = nodes.length + groups.reduce((sum, g) => sum + g.total, 0);
+  summarise(into, s);
   const position = of.groups.indexOf(groups[0]!);
+  const moved = new Set(groups);
   for (const g of groups) g.parent = into;
-  of.groups = of.groups.filter((g) => !groups.includes(g));
+  of.groups = of.groups.filter((g) => !moved.has(g));
   of.groups.splice(position, 0, into);
 }

@@ -57,6 +57,21 @@ export class Structure {
     return this.columns.get(column)?.[at] ?? -1;
   }
 
+  /** All numbers of a column, for code that reads them all. */
+  numbers(column: NumberColumn): ArrayLike<number> {
+    return this.columns.get(column) ?? [];
+  }
+
+  /** A column of texts as numbers of texts: equal ones have equal numbers. */
+  codes(column: TextColumn): ArrayLike<number> {
+    return this.columns.get(column) ?? [];
+  }
+
+  /** The text of a number that `codes` gave. */
+  decode(code: number): string {
+    return this.head.strings[code] ?? "";
+  }
+
   devices(): string[] {
     const numbers = new Set(this.columns.get("device"));
     return [...numbers].map((i) => this.head.strings[i] ?? "").filter((name) => name !== "");

@@ -2,21 +2,28 @@
 
 import { deviceColour, heat } from "../colours";
 import { button, html, KEYS, select, setText } from "../dom";
-import type { Feed } from "../feed/feed";
+import type { Choice, Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { bytes, count, rate, seconds, share } from "../format";
 import { Layouts } from "../layout/layouts";
-import { Activity, type NodePlace } from "./activity";
+import { askStages, type ViewModel } from "../passes/stages";
+import { PassesView } from "../passes/view";
+import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
-import { contentsOf, openAtFirst, type Box, type Contents, type Edge } from "./contents";
-import { detailsOf } from "./details";
+import { contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
+import { detailsOf, overviewOf } from "./details";
+import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
 import type { Structure } from "./structure";
 
 type Colouring = "device" | "time" | "bytes";
 
-/** boxes at first, and at most: what would be more stays closed */
-const [FIRST, MOST] = [18, 300];
+/** boxes at first */
+const FIRST = 24;
+/** boxes at most, if nobody says else: what would be more stays closed */
+export const MOST = 300;
+/** milliseconds between two versions of the details: readers do not want more */
+const OFTEN = 300;
 /** steps of which there is no rate yet */
 const FEW = 2;
 
@@ -24,12 +31,15 @@ export class GraphView {
   readonly element: HTMLElement;
   private readonly canvas: Canvas;
   private readonly layouts: Layouts;
+  private readonly marks: Marks;
   private readonly details = html("aside", { class: "ef-details", "aria-label": "what is chosen" });
   private readonly now = html("div", { class: "ef-now", "aria-live": "off" });
   private readonly search: HTMLInputElement;
   private readonly hits = html("span", { class: "ef-hits", role: "status" });
   private readonly legend = html("div", { class: "ef-legend" });
   private readonly grouping: HTMLSelectElement;
+  private readonly unlisten: (() => void) | undefined;
+  private passes: PassesView | null = null;
   private structure: Structure | null = null;
   private activity: Activity | null = null;
   private tree: GroupTree | null = null;
@@ -39,15 +49,30 @@ export class GraphView {
   private colouring: Colouring = "device";
   private found: number[] = [];
   private drawing = 0;
+  /** what the details say, and when they were made */
+  private said = "";
+  private toldAt = 0;
+  /** how often the kernel had told of times when boxes were coloured */
+  private coloured = -1;
 
-  constructor(private readonly feed: Feed | null) {
+  /**
+   * @param feed tells what runs
+   * @param most boxes that are seen at once
+   * @param model asks what passes did; without it there is no such view
+   */
+  constructor(
+    private readonly feed: Feed | null,
+    private readonly most = MOST,
+    private readonly model: ViewModel | null = null,
+  ) {
     this.layouts = new Layouts(feed);
     this.canvas = new Canvas({
-      select: (box) => { this.select(box); },
+      select: (box) => { this.choose(box); },
       toggle: (box) => { this.toggle(box); },
       close: (group) => { this.close(group); },
       key: (event) => { this.key(event); },
     }); // prettier-ignore
+    this.marks = new Marks(this.canvas);
     this.search = html("input", {
       type: "search", placeholder: "search op, name, scope, line", "aria-label": "search", ...KEYS,
     }); // prettier-ignore
@@ -67,12 +92,15 @@ export class GraphView {
       button("−", "zoom out", () => { this.canvas.zoom(1 / 1.3); }),
       button("fit", "fit the whole graph", () => { this.canvas.fit(true); }),
       button("collapse", "close all groups", () => { this.collapse(); }),
+      button("expand", "open groups as far as there is room", () => { this.expand(); }),
+      ...(model ? [button("passes", "before and after each pass", () => { this.showPasses(); })] : []),
     ); // prettier-ignore
     const picture = html("div", { class: "ef-picture" },
       this.canvas.element, this.canvas.minimap, this.legend); // prettier-ignore
     this.element = html("div", { class: "ef-graph-view" },
-      tools, html("div", { class: "ef-split" }, picture, this.details), this.now); // prettier-ignore
-    this.details.hidden = true;
+      html("div", { class: "ef-whole" }, tools, html("div", { class: "ef-split" }, picture, this.details)),
+      this.now); // prettier-ignore
+    this.unlisten = feed?.onChoice((chosen) => { this.follow(chosen); });
     void this.layouts.prepare().then(() => this.draw(null));
   }
 
@@ -83,15 +111,37 @@ export class GraphView {
     const several = new Set(structure.devices()).size > 1;
     this.grouping.value = several ? "device" : "scope";
     this.regroup(this.grouping.value as Grouping);
+    this.follow(this.feed?.chosen ?? null);
   }
 
   dispose(): void {
+    this.passes?.dispose();
+    this.unlisten?.();
     this.layouts.close();
   }
 
+  /** Show a graph before and after each pass, in place of the graph, until that is closed. */
+  private showPasses(): void {
+    const whole = this.element.querySelector<HTMLElement>(".ef-whole")!;
+    if (!this.model || this.passes) return;
+    const passes = new PassesView(this.feed, () => {
+      this.passes = null;
+      passes.dispose();
+      passes.element.remove();
+      whole.hidden = false;
+      whole.querySelector<HTMLElement>('[aria-label^="before and after"]')?.focus();
+      this.resize();
+    });
+    this.passes = passes;
+    whole.hidden = true;
+    whole.after(passes.element);
+    void askStages(this.model, this.activity?.executable ?? 0).then((stages) => { passes.load(stages); });
+  } // prettier-ignore
+
   /** The size has changed. */
   resize(): void {
-    this.canvas.fit();
+    this.passes?.resize();
+    this.canvas.resize();
   }
 
   // --- what is open ---
@@ -99,7 +149,7 @@ export class GraphView {
   private regroup(by: Grouping): void {
     if (!this.structure) return;
     this.tree = new GroupTree(this.structure, by);
-    this.open = openAtFirst(this.tree, FIRST);
+    this.open = groupsToOpen(this.tree, FIRST);
     this.select(null);
     void this.draw(null);
   }
@@ -112,19 +162,22 @@ export class GraphView {
     for (let g = group; g.groups.length === 1 && !g.nodes.length; g = g.groups[0]!) {
       this.open.add(g.groups[0]!.id);
     }
-    if (this.tree && contentsOf(this.tree, this.open).boxes.length > MOST) this.closeFarFrom(group);
+    this.makeRoom(group);
     void this.draw(group.id);
   }
 
-  /** Make room: close what lies neither around a group nor in it, until few enough boxes are left. */
-  private closeFarFrom(group: Group): void {
+  /** Close what lies neither around a group nor in it, until few enough boxes are left. */
+  private makeRoom(group: Group): void {
     const tree = this.tree!;
+    let boxes = contentsOf(tree, this.open).boxes.length;
+    if (boxes <= this.most) return;
     const near = new Set<string>();
     for (let g: Group | null = group; g; g = g.parent) near.add(g.id);
     const far = [...walk(tree.root)].filter((g) => this.open.has(g.id) && !near.has(g.id));
     for (const g of far.sort((a, b) => b.total - a.total)) {
       this.open.delete(g.id);
-      if (contentsOf(tree, this.open).boxes.length <= MOST) return;
+      boxes = contentsOf(tree, this.open).boxes.length;
+      if (boxes <= this.most) return;
     }
   }
 
@@ -139,6 +192,12 @@ export class GraphView {
     if (!this.tree) return;
     this.open = new Set([this.tree.root.id]);
     this.canvas.fit();
+    void this.draw(null);
+  }
+
+  private expand(): void {
+    if (!this.tree) return;
+    this.open = groupsToOpen(this.tree, this.most, true);
     void this.draw(null);
   }
 
@@ -163,28 +222,53 @@ export class GraphView {
       "aria-label", `graph ${this.structure!.graph} of ${total} nodes, ${contents.boxes.length} boxes`,
     ); // prettier-ignore
     this.colour(this.colouring);
+    this.marks.again();
     this.mark();
     this.update();
   }
 
   // --- what is chosen and what is found ---
 
+  /** The reader has chosen a box, here: other views follow. */
+  private choose(box: Box | null): void {
+    this.select(box);
+    const executable = this.activity?.executable;
+    if (executable) this.feed?.choose(box && { executable, node: box.node });
+  }
+
+  /** Another view has chosen a node: it is shown, and what hides it is opened. */
+  private follow(chosen: Choice | null): void {
+    if (chosen?.executable !== this.activity?.executable || !this.tree) return;
+    const node = chosen?.node ?? -1;
+    if (node < 0) this.select(null);
+    else if (this.chosen?.node !== node) this.reach(node);
+  }
+
   private select(box: Box | null): void {
     this.chosen = box;
-    this.details.hidden = !box;
     if (box && box.node >= 0) this.activity?.look(box.node);
     this.mark();
     this.tell();
   }
 
+  /** What is known of the box that is chosen; else of the whole graph. */
   private tell(): void {
-    const box = this.chosen;
-    if (!box || !this.structure) return;
-    const parts: Node[] = [detailsOf(box, this.structure, this.activity)];
-    if (box.group) parts.unshift(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
-    parts.unshift(button("×", "close", () => { this.select(null); })); // prettier-ignore
+    const [tree, box] = [this.tree, this.chosen];
+    this.toldAt = performance.now();
     // while someone has the focus in there nothing is replaced
-    if (!this.details.contains(document.activeElement)) this.details.replaceChildren(...parts);
+    if (!tree || this.details.contains(document.activeElement)) return;
+    const parts: Node[] = [];
+    if (box) {
+      parts.push(button("×", "close", () => { this.choose(null); })); // prettier-ignore
+      if (box.group) parts.push(button("open", "open this group", () => { this.toggle(box); })); // prettier-ignore
+      parts.push(detailsOf(box, tree, this.activity));
+    } else {
+      parts.push(overviewOf(tree, this.activity, (node) => { this.reach(node, true); })); // prettier-ignore
+    }
+    const text = parts.map((part) => part.textContent).join("\n");
+    if (text === this.said) return;
+    this.said = text;
+    this.details.replaceChildren(...parts);
   }
 
   private find(): void {
@@ -204,11 +288,22 @@ export class GraphView {
     const node = this.found[0];
     if (node === undefined || !this.tree) return;
     this.found.push(this.found.shift()!);
-    for (let g: Group | null = this.tree.homes[node]!; g; g = g.parent) this.open.add(g.id);
-    void this.draw(null).then(() => {
+    this.reach(node, true);
+  }
+
+  /** Open what hides a node, and show it. */
+  private reach(node: number, chosen = false): void {
+    const home = this.tree?.homes[node];
+    if (!home) return;
+    const before = this.open.size;
+    for (let g: Group | null = home; g; g = g.parent) this.open.add(g.id);
+    const opened = this.open.size !== before;
+    if (opened) this.makeRoom(home);
+    void (opened ? this.draw(null) : Promise.resolve()).then(() => {
       const box = this.contents?.boxOf[node];
       if (!box) return;
-      this.select(box);
+      if (chosen) this.choose(box);
+      else this.select(box);
       this.canvas.reveal(box);
     });
   }
@@ -220,16 +315,9 @@ export class GraphView {
   }
 
   private mark(): void {
-    const hits = new Set(this.found.map((n) => this.contents?.boxOf[n]?.id));
-    for (const [id, element] of this.canvas.all()) {
-      element.classList.toggle("ef-chosen", id === this.chosen?.id);
-      element.classList.toggle("ef-found", hits.has(id));
-    }
-    const chosen = this.chosen?.id;
-    for (const edge of this.canvas.element.querySelectorAll<SVGGElement>(".ef-edge")) {
-      const near = edge.dataset["from"] === chosen || edge.dataset["to"] === chosen;
-      edge.classList.toggle("ef-near", chosen !== undefined && near);
-    }
+    const hits = this.found.map((n) => this.contents?.boxOf[n]?.id).filter((id) => id !== undefined);
+    this.marks.find(new Set(hits));
+    this.marks.choose(this.chosen?.id ?? null);
   }
 
   // --- colours ---
@@ -238,18 +326,11 @@ export class GraphView {
     this.colouring = by;
     const s = this.structure;
     if (!s || !this.contents) return;
-    const sums = new Map<Box, number>();
-    const of = (node: number): number => {
-      if (by === "bytes") return Math.max(s.number("bytes", node), 0);
-      const row = this.activity?.cost(node);
-      return row ? number(row, "share") : 0;
-    };
-    if (by !== "device") {
-      this.contents.boxOf.forEach((box, n) => box && sums.set(box, (sums.get(box) ?? 0) + of(n)));
-    }
+    this.coloured = this.feed?.revision("nodes") ?? 0;
+    const sums = by === "bytes" ? this.sizes(s) : by === "time" ? this.times() : new Map<Box, number>();
     const most = Math.max(...sums.values(), by === "time" ? 0.05 : 1);
     for (const box of this.contents.boxes) {
-      const element = this.canvas.of(box);
+      const element = this.canvas.of(box.id);
       const sum = sums.get(box) ?? 0;
       element?.style.setProperty("--ef-fill", by === "device" ? "" : heat(sum / most));
       element?.classList.toggle("ef-heat", by !== "device");
@@ -257,9 +338,27 @@ export class GraphView {
     this.writeLegend(by, most, sums.size > 0 && Math.max(...sums.values()) > 0);
   }
 
+  /** The part of a step that boxes take, as far as steps were observed. */
+  private times(): Map<Box, number> {
+    const sums = new Map<Box, number>();
+    for (const row of this.activity?.costs() ?? []) {
+      const box = this.contents!.boxOf[number(row, "node")];
+      if (box) sums.set(box, (sums.get(box) ?? 0) + number(row, "share"));
+    }
+    return sums;
+  }
+
+  private sizes(s: Structure): Map<Box, number> {
+    const sums = new Map<Box, number>();
+    this.contents!.boxOf.forEach((box, n) => {
+      if (box) sums.set(box, (sums.get(box) ?? 0) + Math.max(s.number("bytes", n), 0));
+    });
+    return sums;
+  }
+
   private writeLegend(by: Colouring, most: number, any: boolean): void {
     if (by === "device") {
-      const devices = this.structure?.devices() ?? [];
+      const devices = this.structure?.devices().sort() ?? [];
       const entries = devices.map((name) => {
         const patch = html("i", {});
         patch.style.background = deviceColour(name);
@@ -280,28 +379,24 @@ export class GraphView {
     const { activity, contents } = this;
     if (!activity || !contents) return;
     const places = activity.places();
-    const doing = new Map<string, NodePlace>();
+    const doing = new Map<string, Doing>();
     for (const place of places) {
       const box = contents.boxOf[place.node];
-      if (box) doing.set(box.id, place);
+      if (box) doing.set(box.id, place.doing);
     }
-    for (const [id, element] of this.canvas.all()) {
-      const place = doing.get(id);
-      element.classList.toggle("ef-works", place?.doing === "works");
-      element.classList.toggle("ef-waits", place?.doing === "waits");
-      element.classList.toggle("ef-moves", place?.doing === "moves data");
-    }
+    this.marks.light(doing);
     this.count(contents, places);
     setText(this.now, this.sentence(places));
-    if (this.colouring === "time") this.colour("time");
-    if (this.chosen) this.tell();
+    if (this.colouring === "time" && this.feed?.revision("nodes") !== this.coloured) this.colour("time");
+    if (performance.now() - this.toldAt > OFTEN) this.tell();
   }
 
   /** Iterations beside loops, depths beside queues. */
   private count(contents: Contents, places: readonly NodePlace[]): void {
     const badges = new Map<string, string>();
     for (const box of contents.boxes) {
-      const row = box.queue ? this.activity?.queue(box.queue) : undefined;
+      if (!box.queue) continue;
+      const row = this.activity?.queue(box.queue);
       if (!row) continue;
       const capacity = number(row, "capacity");
       badges.set(box.id, `${number(row, "depth")}${capacity ? `/${capacity}` : ""}`);
@@ -310,12 +405,7 @@ export class GraphView {
       const box = place.iteration >= 0 ? this.loopAround(place.node) : undefined;
       if (box) badges.set(box.id, `iteration ${count(place.iteration)}`);
     }
-    for (const [id, element] of this.canvas.all()) {
-      const text = badges.get(id) ?? "";
-      const badge = element.querySelector(".ef-badge");
-      if (badge) setText(badge, text);
-      else if (text) element.append(badgeOf(element, text));
-    }
+    this.marks.number(badges);
   }
 
   private loopAround(node: number): Box | undefined {
@@ -359,18 +449,18 @@ export class GraphView {
     "-": () => { this.canvas.zoom(1 / 1.3); },
     0: () => { this.canvas.fit(true); },
     "/": () => { this.search.focus(); },
-    Escape: () => { this.select(null); },
+    Escape: () => { this.choose(null); },
     Enter: () => { if (this.chosen) this.toggle(this.chosen); },
     " ": () => { if (this.chosen) this.toggle(this.chosen); },
     Backspace: () => { if (this.chosen?.home.parent) this.close(this.chosen.home.id); },
-    ArrowDown: () => { this.follow((e, box) => (e.from === box ? e.to : undefined)); },
-    ArrowUp: () => { this.follow((e, box) => (e.to === box ? e.from : undefined)); },
+    ArrowDown: () => { this.walk((e, box) => (e.from === box ? e.to : undefined)); },
+    ArrowUp: () => { this.walk((e, box) => (e.to === box ? e.from : undefined)); },
     ArrowRight: () => { this.step(1); },
     ArrowLeft: () => { this.step(-1); },
   }; // prettier-ignore
 
   /** Choose the box at the other end of an edge. */
-  private follow(next: (edge: Edge, box: Box) => Box | undefined): void {
+  private walk(next: (edge: Edge, box: Box) => Box | undefined): void {
     const ends = this.contents?.edges.map((e) => this.chosen && next(e, this.chosen));
     const box = ends?.find((end) => end);
     if (box || !this.chosen) this.go(box ?? this.contents?.boxes[0]);
@@ -384,17 +474,7 @@ export class GraphView {
 
   private go(box: Box | undefined): void {
     if (!box) return;
-    this.select(box);
+    this.choose(box);
     this.canvas.reveal(box);
   }
-}
-
-function badgeOf(box: SVGGElement, text: string): SVGTextElement {
-  const shape = box.querySelector<SVGGraphicsElement>(".ef-shape");
-  const height = shape && "getBBox" in shape ? shape.getBBox().height : 30;
-  const made = document.createElementNS("http://www.w3.org/2000/svg", "text");
-  made.setAttribute("class", "ef-badge");
-  made.setAttribute("y", String(height / 2 + 11));
-  made.textContent = text;
-  return made;
 }

@@ -1,6 +1,6 @@
 /** A picture in the language of Graphviz, and what that made of it. */
 
-import type { Box, Contents } from "../graph/contents";
+import type { Box, Contents, Edge } from "../graph/contents";
 import type { Group } from "../graph/groups";
 import type { Layout, Placed } from "./types";
 
@@ -47,12 +47,28 @@ export function writeDot(contents: Contents): string {
   };
   const root = contents.boxes[0] ? rootOf(contents.boxes[0].home) : null;
   if (root) draw(root);
+  for (const [box, op] of contents.beside) lines.push(`{rank=same ${keys.get(op)!} ${keys.get(box)!}}`);
   for (const edge of contents.edges) {
     const weight = edge.kind === "data" ? 2 : 1;
-    lines.push(`${keys.get(edge.from)!} -> ${keys.get(edge.to)!} [weight=${weight}]`);
+    const [a, b] = [keys.get(edge.from)!, keys.get(edge.to)!];
+    const [from, to] = [phaseOf(edge.from), phaseOf(edge.to)];
+    if (from !== to && from && to) lines.push(`${a} -> ${b} [constraint=false]`);
+    else if (rises(edge)) lines.push(`${b} -> ${a} [weight=${weight}]`);
+    else lines.push(`${a} -> ${b} [weight=${weight}]`);
   }
   lines.push("}");
   return lines.join("\n");
+}
+
+/** The part of a training step that a box belongs to; empty if it belongs to none. */
+function phaseOf(box: Box): string {
+  for (let g: Group | null = box.group ?? box.home; g; g = g.parent) if (g.kind === "phase") return g.name;
+  return "";
+}
+
+/** Derivatives are drawn from below to above, each beside its op. */
+function rises(edge: Edge): boolean {
+  return phaseOf(edge.from) === "backward" && phaseOf(edge.to) === "backward";
 }
 
 function labelWidth(group: Group): number {
@@ -101,7 +117,16 @@ function edgesOf(drawn: Drawn, contents: Contents, height: number): string[] {
     paths.set(`${names.get(tail)!}>${names.get(head)!}`, curve(pos ?? "", height));
   }
   const keys = new Map(contents.boxes.map((box, i) => [box, `b${i}`]));
-  return contents.edges.map((e) => paths.get(`${keys.get(e.from)!}>${keys.get(e.to)!}`) ?? "");
+  return contents.edges.map((e) => {
+    const [a, b] = [keys.get(e.from)!, keys.get(e.to)!];
+    return paths.get(`${a}>${b}`) ?? reversed(paths.get(`${b}>${a}`) ?? "");
+  });
+}
+
+/** A path of one curve, or several, the other way round. */
+function reversed(path: string): string {
+  const points = path.split(/[MC ]/).filter(Boolean).reverse();
+  return points.length ? `M${points[0]!}C${points.slice(1).join(" ")}` : "";
 }
 
 /** A path of SVG from what Graphviz gives: points of Bézier curves, perhaps with marked ends. */

@@ -8,6 +8,8 @@ import type { Layout } from "./types";
 
 /** milliseconds that a layout may take; it cannot be ended but with its worker */
 const LONGEST = 5000;
+/** milliseconds to wait for the worker where nothing is shown meanwhile */
+const PATIENCE = 1500;
 const SHARED = Symbol.for("eagerflow.layout");
 
 /** What a page has once, whatever the number of its views and kernels. */
@@ -35,6 +37,12 @@ export class Layouts {
     if (page.text || !this.feed) return;
     page.coming ??= this.feed.asset("layout");
     page.text = await page.coming;
+  }
+
+  /** Resolves at once where Graphviz is there, else when it has come or nobody may wait any longer. */
+  prepared(): Promise<void> {
+    if (this.ready || !this.feed) return Promise.resolve();
+    return Promise.race([this.prepare(), new Promise<void>((resolve) => setTimeout(resolve, PATIENCE))]);
   }
 
   /** The layout of our own, at once. */

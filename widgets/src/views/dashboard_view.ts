@@ -5,7 +5,8 @@ import { html, KEYS, setText } from "../dom";
 import type { Feed } from "../feed/feed";
 import { number } from "../feed/tables";
 import { seconds } from "../format";
-import { GraphView } from "../graph/view";
+import { GraphView, MOST as MOST_BOXES } from "../graph/view";
+import type { ViewModel } from "../passes/stages";
 import { Canvas2d } from "./canvas2d";
 import { NodesView } from "./nodes_view";
 import { QueuesView } from "./queues_view";
@@ -41,8 +42,8 @@ export class DashboardView implements View {
   /** whether the reader has chosen which function to see */
   private picked = false;
 
-  constructor(private readonly feed: Feed) {
-    this.graph = new GraphView(feed);
+  constructor(private readonly feed: Feed, model: ViewModel) {
+    this.graph = new GraphView(feed, MOST_BOXES, model);
     this.nodes = new NodesView(feed);
     const graph: View = {
       element: this.graph.element,

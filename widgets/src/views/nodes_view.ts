@@ -11,7 +11,7 @@ const SHOWN = 20;
 const COLUMNS = ["node", "scope", "time a step", "share", "observed steps", "line"] as const;
 
 export class NodesView implements View {
-  readonly element = html("div", { class: "ef-nodes" });
+  readonly element = html("div", { class: "ef-nodes ef-timed" });
   private readonly body = html("tbody", {});
   private readonly empty = html("p", { class: "ef-empty" },
     "No step was observed yet. The first figures come after some seconds of steps."); // prettier-ignore

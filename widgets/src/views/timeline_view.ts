@@ -1,23 +1,22 @@
 /** Steps one after another, in a lane for each thread, with waits and retraces. */
 
-import { NEUTRAL, onTheme, themeOf, type Theme } from "../colours";
+import { deviceColour, NEUTRAL, onTheme, themeOf, type Theme } from "../colours";
 import { button, html, KEYS, setText } from "../dom";
-import type { Feed } from "../feed/feed";
+import type { Choice, Feed } from "../feed/feed";
 import { number, type Row } from "../feed/tables";
 import { seconds } from "../format";
 import { Canvas2d } from "./canvas2d";
+import { TimelineRows, type Lane, type Move, type Span } from "./timeline_rows";
 import type { View } from "./view";
 
 const LANE = 26;
 const TOP = 22;
 const LEFT = 74;
 const [SHORTEST, LONGEST] = [2e-5, 600];
-
-interface Span {
-  readonly executable: number;
-  readonly start: number;
-  readonly stop: number;
-}
+/** seconds below which single steps are looked at */
+const NEAR = 2;
+/** the part of the picture that is left free beside what is shown */
+const MARGIN = 0.04;
 
 export class TimelineView implements View {
   readonly element = html("div", { class: "ef-timeline" });
@@ -25,28 +24,35 @@ export class TimelineView implements View {
   private readonly summary = html("p", { class: "ef-note ef-summary" });
   private readonly tip = html("div", { class: "ef-tip", hidden: true });
   private readonly follow: HTMLButtonElement;
-  private readonly unlisten: () => void;
+  private readonly unlisten: (() => void)[];
+  private readonly rows: TimelineRows;
   /** seconds that are seen, and where they end; null while the newest are followed */
   private length = 10;
   private end: number | null = null;
-  private lanes: number[] = [];
-  private chosen: Span | null = null;
+  private lanes: Lane[] = [];
+  private moves: Move[] = [];
+  private chosen: Choice | null = null;
   private shown = 0;
 
   constructor(
     private readonly feed: Feed,
     private readonly select: (executable: number) => void,
   ) {
+    this.rows = new TimelineRows(feed);
     this.follow = button("follow", "follow what runs now", () => { this.end = null; this.draw(); }); // prettier-ignore
     const tools = html("div", { class: "ef-tools", role: "toolbar", "aria-label": "timeline" },
       button("+", "zoom in", () => { this.zoom(0.5); }),
-      button("−", "zoom out", () => { this.zoom(2); }), this.follow, this.summary); // prettier-ignore
+      button("−", "zoom out", () => { this.zoom(2); }),
+      button("last step", "show all of the last step", () => { this.showLast(); }), this.follow, this.summary); // prettier-ignore
     const e = this.canvas.element;
     e.tabIndex = 0;
     for (const [name, value] of Object.entries(KEYS)) e.setAttribute(name, value);
     this.element.append(tools, html("div", { class: "ef-lanes" }, e, this.tip));
     this.listen();
-    this.unlisten = onTheme(() => { this.draw(); }); // prettier-ignore
+    this.unlisten = [
+      onTheme(() => { this.draw(); }),
+      feed.onChoice((chosen) => { this.chosen = chosen; this.draw(); }),
+    ]; // prettier-ignore
   }
 
   update(seen: boolean): void {
@@ -58,7 +64,7 @@ export class TimelineView implements View {
   }
 
   dispose(): void {
-    this.unlisten();
+    for (const end of this.unlisten) end();
   }
 
   /** Steps of this executable stand out. */
@@ -66,34 +72,12 @@ export class TimelineView implements View {
     this.shown = executable;
   }
 
-  // --- what is there ---
-
-  private name(executable: number): string {
-    const row = this.feed.row("executables", executable);
-    return row ? this.feed.name(row, "name") : "graph";
-  }
-
-  private rows(): Map<number, Span[]> {
-    const lanes = new Map<number, Span[]>();
-    for (const row of this.feed.log("timeline")) {
-      const thread = number(row, "thread");
-      const span = { executable: number(row, "executable"), start: number(row, "start"), stop: number(row, "stop") };
-      const known = lanes.get(thread);
-      if (known) known.push(span);
-      else lanes.set(thread, [span]);
-    }
-    for (const row of this.feed.list("places")) {
-      const thread = number(row, "thread");
-      if (!lanes.has(thread)) lanes.set(thread, []);
-    }
-    return lanes;
-  }
-
   // --- drawing ---
 
   private draw(): void {
-    const lanes = this.rows();
-    for (const thread of lanes.keys()) if (!this.lanes.includes(thread)) this.lanes.push(thread);
+    const until = this.until();
+    this.lanes = this.rows.lanes(until - this.length, until);
+    this.moves = this.rows.moves(until - this.length, until);
     this.canvas.element.style.height = `${TOP + LANE * Math.max(this.lanes.length, 2) + 24}px`;
     const drawing = this.canvas.begin();
     setText(this.summary, this.summarise());
@@ -101,22 +85,26 @@ export class TimelineView implements View {
     if (!drawing) return;
     const { context, width, height } = drawing;
     const theme = themeOf(this.element);
-    const end = this.end ?? this.feed.now();
+    const end = this.until();
     const x = (time: number): number => LEFT + ((time - end) / this.length + 1) * (width - LEFT);
     this.drawAxis(context, theme, x, end, width, height);
     context.save();
     context.beginPath();
     context.rect(LEFT, 0, width - LEFT, height);
     context.clip();
-    this.lanes.forEach((thread, i) => {
-      this.drawLane(context, theme, x, TOP + i * LANE, lanes.get(thread) ?? [], width);
+    this.lanes.forEach((lane, i) => {
+      this.drawLane(context, theme, x, TOP + i * LANE, lane.spans, width);
     });
+    this.drawMoves(context, theme, x, width);
     this.drawPlaces(context, theme, x);
     this.drawRetraces(context, theme, x, height);
     context.restore();
-    context.fillStyle = theme.soft;
-    this.lanes.forEach((_, i) => {
-      context.fillText(`thread ${i + 1}`, 6, TOP + i * LANE + LANE / 2 + 4);
+    this.lanes.forEach((lane, i) => {
+      const device = lane.key.startsWith("device ");
+      context.fillStyle = device ? deviceColour(lane.label) : theme.soft;
+      if (device) context.fillRect(0, TOP + i * LANE + 3, 3, LANE - 8);
+      context.fillStyle = device ? theme.text : theme.soft;
+      context.fillText(lane.label, 8, TOP + i * LANE + LANE / 2 + 4, LEFT - 12);
     });
     if (!this.feed.log("timeline").length && !this.feed.list("places").length) {
       context.fillText("No step has run yet since this looks.", LEFT + 12, TOP + LANE);
@@ -137,7 +125,7 @@ export class TimelineView implements View {
       context.lineTo(at, height - 16);
       context.stroke();
       context.textAlign = back ? "center" : "right";
-      const text = back ? `−${seconds(back)}` : this.end === null ? "now" : "";
+      const text = back ? `−${seconds(back)}` : this.end === null && this.length >= NEAR ? "now" : "";
       if (at > LEFT + 24) context.fillText(text, back ? at : at - 2, 12);
     }
     context.textAlign = "left";
@@ -152,23 +140,86 @@ export class TimelineView implements View {
       const [a, b] = [x(span.start), x(span.stop)];
       if (b < LEFT || a > width) continue;
       const [left, right] = [Math.max(a, LEFT), Math.max(b, a + 1)];
-      if (right - last < 0.7) continue; // no more than the eye can tell apart
+      const chosen = this.isChosen(span);
+      if (right - last < 0.7 && !chosen) continue; // no more than the eye can tell apart
       last = right;
-      context.fillStyle = span.executable === this.shown ? theme.accent : NEUTRAL;
-      context.globalAlpha = isSame(span, this.chosen) ? 1 : 0.75;
-      context.fillRect(left, y + 3, right - left, LANE - 8);
-      context.globalAlpha = 1;
-      if (right - left > 60) {
-        context.fillStyle = theme.ground;
-        context.fillText(`${this.name(span.executable)} ${seconds(span.stop - span.start)}`, left + 5, y + LANE / 2 + 3, right - left - 8);
-      }
+      this.drawSpan(context, theme, span, left, right - left, y, chosen);
     }
   } // prettier-ignore
+
+  private drawSpan(
+    context: CanvasRenderingContext2D, theme: Theme, span: Span, left: number, wide: number, y: number,
+    chosen: boolean,
+  ): void {
+    if (span.kind === "node") {
+      // where a thread was seen, below the step: a place, and no time
+      context.fillStyle = chosen ? theme.run : theme.soft;
+      context.fillRect(left, y + LANE - 5, Math.max(wide, 2), 3);
+      return;
+    }
+    const waits = span.kind === "wait";
+    context.fillStyle = waits ? theme.warn
+      : span.kind === "region" ? span.colour : span.executable === this.shown ? theme.accent : NEUTRAL; // prettier-ignore
+    context.globalAlpha = waits ? 0.35 : chosen ? 1 : 0.75;
+    context.fillRect(left, y + 3, wide, LANE - 8);
+    context.globalAlpha = 1;
+    if (chosen) {
+      context.strokeStyle = theme.run;
+      context.lineWidth = 2;
+      context.strokeRect(left, y + 3, Math.max(wide, 2), LANE - 8);
+      context.lineWidth = 1;
+    }
+    if (wide > 60) {
+      context.fillStyle = waits ? theme.text : theme.ground;
+      context.fillText(this.rows.text(span), left + 5, y + LANE / 2 + 3, wide - 8);
+    }
+  } // prettier-ignore
+
+  /** Transfers as arrows, from the lane of one device to that of another. */
+  private drawMoves(
+    context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number, width: number,
+  ): void {
+    let last = -1;
+    for (const move of this.moves) {
+      const [from, to] = this.endsOf(move);
+      const [a, b] = [x(move.start), x(move.stop)];
+      const chosen = this.isChosen(move);
+      if (from === null || to === null || b < LEFT || a > width || (b - last < 2 && !chosen)) continue;
+      last = b;
+      const down = to > from ? 1 : -1;
+      context.strokeStyle = context.fillStyle = chosen ? theme.run : theme.text;
+      context.lineWidth = chosen ? 2.5 : 1.2;
+      context.beginPath();
+      context.moveTo(a, from);
+      context.lineTo(b, to - 6 * down);
+      context.stroke();
+      context.beginPath();
+      context.moveTo(b - 3.5, to - 7 * down);
+      context.lineTo(b + 3.5, to - 7 * down);
+      context.lineTo(b, to);
+      context.fill();
+      context.lineWidth = 1;
+    }
+  } // prettier-ignore
+
+  /** The heights at which an arrow begins and ends: the middles of its lanes. */
+  private endsOf(move: Move): [from: number | null, to: number | null] {
+    const at = (device: string): number => this.lanes.findIndex((l) => l.key === `device ${device}`);
+    const [from, to] = [at(move.origin), at(move.device)];
+    if (from < 0 || to < 0 || from === to) return [null, null];
+    const middle = (lane: number): number => TOP + lane * LANE + LANE / 2 - 1;
+    return [middle(from), middle(to)];
+  }
+
+  private isChosen(of: Span | Move): boolean {
+    const { chosen } = this;
+    return chosen !== null && chosen.executable === of.executable && chosen.node >= 0 && chosen.node === of.node;
+  }
 
   /** What goes on: a step that has not ended, a wait. */
   private drawPlaces(context: CanvasRenderingContext2D, theme: Theme, x: (time: number) => number): void {
     for (const row of this.feed.list("places")) {
-      const lane = this.lanes.indexOf(number(row, "thread"));
+      const lane = this.lanes.findIndex((l) => l.key === `thread ${number(row, "thread")}`);
       if (lane < 0) continue;
       const waits = this.feed.name(row, "doing") === "waits";
       const [a, b] = [Math.max(x(number(row, "since")), LEFT), x(this.feed.now())];
@@ -220,24 +271,53 @@ export class TimelineView implements View {
 
   // --- moving ---
 
+  /** The time at the right edge. What is told is told late, so that near up it is the last step's end. */
+  private until(): number {
+    if (this.end !== null) return this.end;
+    const last = this.feed.log("timeline").at(-1);
+    return this.length < NEAR && last ? number(last, "stop") + this.length * MARGIN : this.feed.now();
+  }
+
+  /** Show all of something. */
+  private show(of: { start: number; stop: number }): void {
+    this.length = Math.min(Math.max((of.stop - of.start) / (1 - 2 * MARGIN), SHORTEST), LONGEST);
+    this.end = of.stop + this.length * MARGIN;
+    this.draw();
+  }
+
+  private showLast(): void {
+    const row = this.feed.log("timeline").findLast((r) => !this.shown || number(r, "executable") === this.shown);
+    if (row) this.show({ start: number(row, "start"), stop: number(row, "stop") });
+  }
+
   private zoom(factor: number): void {
     this.length = Math.min(Math.max(this.length * factor, SHORTEST), LONGEST);
     this.draw();
   }
 
   private pan(part: number): void {
-    this.end = Math.min((this.end ?? this.feed.now()) + part * this.length, this.feed.now());
+    this.end = Math.min(this.until() + part * this.length, this.feed.now());
     this.draw();
   }
 
-  private at(event: MouseEvent): Span | null {
+  /** What lies under the pointer: a transfer, else the shortest span. */
+  private at(event: MouseEvent): Span | Move | null {
     const box = this.canvas.element.getBoundingClientRect();
-    const end = this.end ?? this.feed.now();
-    const time = end + ((event.clientX - box.left - LEFT) / (box.width - LEFT) - 1) * this.length;
-    const thread = this.lanes[Math.floor((event.clientY - box.top - TOP) / LANE)];
-    const slack = (2 * this.length) / box.width;
-    const spans = thread === undefined ? [] : this.rows().get(thread) ?? [];
-    return spans.find((s) => s.start - slack <= time && time <= s.stop + slack) ?? null;
+    const end = this.until();
+    const [px, py] = [event.clientX - box.left, event.clientY - box.top];
+    const time = end + ((px - LEFT) / (box.width - LEFT) - 1) * this.length;
+    const slack = (3 * this.length) / box.width;
+    const within = (s: Span | Move): boolean => s.start - slack <= time && time <= s.stop + slack;
+    const move = this.moves.find((m) => {
+      const [from, to] = this.endsOf(m);
+      return from !== null && to !== null && within(m) && py >= Math.min(from, to) - 3 && py <= Math.max(from, to) + 3;
+    });
+    if (move) return move;
+    const lane = this.lanes[Math.floor((py - TOP) / LANE)];
+    const hits = lane?.spans.filter(within) ?? [];
+    const low = py - TOP - Math.floor((py - TOP) / LANE) * LANE > LANE - 7;
+    const seen = hits.filter((s) => (s.kind === "node") === low);
+    return (seen.length ? seen : hits).sort((a, b) => a.stop - a.start - (b.stop - b.start))[0] ?? null;
   }
 
   private listen(): void {
@@ -245,7 +325,7 @@ export class TimelineView implements View {
     e.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.metaKey && !e.matches(":focus")) return;
       event.preventDefault();
-      this.end ??= this.feed.now();
+      this.end = this.until();
       this.zoom(Math.exp(event.deltaY * 0.002));
     }, { passive: false }); // prettier-ignore
     e.addEventListener("pointermove", (event) => {
@@ -256,20 +336,25 @@ export class TimelineView implements View {
       const span = this.at(event);
       this.tip.hidden = !span;
       if (!span) return;
-      setText(this.tip, `${this.name(span.executable)} ${seconds(span.stop - span.start)}`);
+      setText(this.tip, this.rows.text(span));
       this.tip.style.left = `${Math.min(event.offsetX + 12, e.clientWidth - 120)}px`;
       this.tip.style.top = `${event.offsetY + 14}px`;
     });
     e.addEventListener("pointerleave", () => { this.tip.hidden = true; }); // prettier-ignore
     e.addEventListener("click", (event) => {
-      this.chosen = this.at(event);
-      if (this.chosen) this.select(this.chosen.executable);
+      const hit = this.at(event);
+      if (hit?.executable) this.select(hit.executable);
+      this.feed.choose(hit && { executable: hit.executable, node: hit.node });
       this.draw();
+    });
+    e.addEventListener("dblclick", (event) => {
+      const hit = this.at(event);
+      if (hit) this.show(hit);
     });
     e.addEventListener("keydown", (event) => {
       const act: Partial<Record<string, () => void>> = {
         ArrowLeft: () => { this.pan(-0.2); }, ArrowRight: () => { this.pan(0.2); },
-        "+": () => { this.zoom(0.5); }, "-": () => { this.zoom(2); },
+        "+": () => { this.zoom(0.5); }, "-": () => { this.zoom(2); }, l: () => { this.showLast(); },
         Escape: () => { this.end = null; this.draw(); },
       }; // prettier-ignore
       const done = act[event.key];
@@ -278,10 +363,6 @@ export class TimelineView implements View {
       done();
     });
   }
-}
-
-function isSame(a: Span, b: Span | null): boolean {
-  return a.start === b?.start && a.executable === b.executable;
 }
 
 /** The next round number: 1, 2 or 5 times a power of ten. */

@@ -1,0 +1,147 @@
+"""Panels of tensors, variables, models, datasets and profiles, as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from eagerflow.profiling.profiles import Profile
+from eagerflow.views.panels import Panel, picture_of, table_of
+from eagerflow.watching import Watcher
+from eagerflow.watching.sentence import seconds_text
+from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
+
+#: the part of the time from which on a stage starves its reader
+_MUCH: Final = 0.25
+
+
+def array_panel(array: Any) -> Panel:
+    """Statistics and a picture of a tensor or a variable.
+
+    Args:
+        array: of any shape and dtype.
+    """
+    data = np.asarray(array.numpy())
+    statistics = value_statistics(data)
+    url, label = picture_of(data)
+    panel = Panel(
+        title=str(getattr(array, "name", "") or _type_text(array)),
+        lines=_figures(array, statistics), alarm=_alarm(statistics), picture=url,
+        picture_label=label,
+    )  # fmt: skip
+    if any(statistics.histogram):
+        panel.bars = [float(count) for count in statistics.histogram]
+        panel.bars_label = "distribution of the elements"
+    return panel
+
+
+def _type_text(array: Any) -> str:
+    text = str(array.type)
+    return text if "@" in text else f"{text}@{array.device}"
+
+
+def _figures(array: Any, s: ValueStatistics) -> list[tuple[str, str]]:
+    lines = [("type", _type_text(array)), ("elements", f"{s.size:,}")]
+    if s.mean is not None:
+        lines += [("range", f"{s.least:.4g} to {s.largest:.4g}"), ("mean", f"{s.mean:.4g}")]
+    if s.looked_at < s.size:
+        lines.append(("looked at", f"{s.looked_at:,} elements, evenly spread"))
+    return lines
+
+
+def _alarm(s: ValueStatistics) -> str:
+    parts = [f"{s.nans:,} NaN"] * (s.nans > 0) + [f"{s.infs:,} infinite"] * (s.infs > 0)
+    return ", ".join(parts)
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def model_panel(state: Mapping[str, Any], name: str) -> Panel:
+    """The variables of a model, with the statistics of what they hold now.
+
+    Args:
+        state: variables by path.
+        name: of the model.
+    """
+    rows, wrong = [], []
+    for path, variable in state.items():
+        data = np.asarray(variable.numpy())
+        s = value_statistics(data)
+        if _alarm(s):
+            wrong.append(f"{path}: {_alarm(s)}")
+        figures = [_short(s.mean), _short(s.least), _short(s.largest)]
+        kind = "" if variable.trainable else "not trained"
+        rows.append((path, str(variable.type), f"{s.size:,}", kind, *figures))
+    total = sum(int(np.prod(v.shape)) for v in state.values())
+    return Panel(
+        title=name, lines=[("variables", f"{len(state):,}"), ("elements", f"{total:,}")],
+        alarm="; ".join(wrong[:5]),
+        columns=("variable", "type", "elements", "", "mean", "least", "largest"),
+        rows=table_of(rows),
+    )  # fmt: skip
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+# --- datasets -------------------------------------------------------------------------------------
+
+
+def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], float]) -> Panel:
+    """The stages of a dataset, and how long their readers waited, as far as somebody has looked.
+
+    Args:
+        stages: the text of each.
+        watcher: what has looked.
+        clock: gives the time, as ``time.perf_counter``.
+    """
+    with watcher.held():
+        watcher.activity.collect()
+        taken = dict(watcher.activity.taken)
+        passed = max(clock() - watcher.opened, 1e-9)
+    rows, starving = [], ""
+    for place, stage in enumerate(stages):
+        text = stage.strip()
+        known = next((taken[name] for name in taken if _is_stage(name, text)), None)
+        if known is None:
+            rows.append((str(place + 1), text, "", "", ""))
+            continue
+        count, waited = known
+        share = min(waited / passed, 1.0)
+        rows.append((str(place + 1), text, f"{count:,}", seconds_text(waited), f"{share:.0%}"))
+        if share >= _MUCH and not starving:  # what comes after it waits for it, too
+            starving = f"{text} hands over too slowly: its reader waited {share:.0%} of the time"
+    return Panel(
+        title="dataset", alarm=starving,
+        lines=[("stages", str(len(stages)))],
+        columns=("", "stage", "elements", "its reader waited", "of the time"), rows=table_of(rows),
+    )  # fmt: skip
+
+
+def _is_stage(name: str, text: str) -> bool:
+    """Whether events of this name are of the stage that was written so."""
+    return text.removeprefix(".").startswith(name.removesuffix(")"))
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+
+def profile_panel(profile: Profile) -> Panel:
+    """The ops of a profile, the slowest first, also while it goes on."""
+    table = profile.table()
+    rows = [
+        (r.name, r.device, f"{r.calls:,}", seconds_text(r.mean), seconds_text(r.total),
+         f"{r.share:.1%}")
+        for r in table
+    ]  # fmt: skip
+    return Panel(
+        title="profile",
+        lines=[("ops", f"{sum(r.calls for r in table):,}"),
+               ("of", seconds_text(profile.seconds))],
+        columns=("op", "device", "calls", "mean", "total", "share"), rows=table_of(rows),
+        shares=[r.share for r in table],
+    )  # fmt: skip

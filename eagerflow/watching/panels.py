@@ -1,0 +1,69 @@
+"""Texts that are made anew now and then, of objects that views show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, final
+
+#: seconds between two looks at an object, at least; and of what a look takes, how many times that
+_PAUSE: Final = 0.5
+_REST: Final = 100.0
+#: characters of a text; a message has room for it
+_MOST: Final = 20_000
+_numbers: Final = count(1)
+
+
+@final
+@dataclass(slots=True, eq=False)
+class _Asked:
+    probe: Callable[[], dict[str, Any]]
+    due: float = 0.0
+
+
+@final
+class Panels:
+    """Objects that are looked at again and again, so seldom that it takes a hundredth of the time.
+
+    Args:
+        clock: gives the time, as ``time.perf_counter``.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._asked: dict[int, _Asked] = {}
+
+    def add(self, probe: Callable[[], dict[str, Any]]) -> int:
+        """Look at an object from now on; gives the number of its row.
+
+        Args:
+            probe: gives what JSON can say of the object. It is called in the watcher's thread.
+        """
+        number = next(_numbers)
+        self._asked[number] = _Asked(probe)
+        return number
+
+    def remove(self, number: int) -> None:
+        """Look at it no more."""
+        self._asked.pop(number, None)
+
+    def rows(self, now: float) -> list[tuple[int, str]]:
+        """The texts of those that it is time to look at."""
+        return [
+            (number, self._text(asked))
+            for number, asked in list(self._asked.items()) if now >= asked.due
+        ]  # fmt: skip
+
+    def _text(self, asked: _Asked) -> str:
+        start = self._clock()
+        try:
+            text = json.dumps(asked.probe(), ensure_ascii=False)
+        except Exception as error:  # what is shown must not end who looks
+            text = json.dumps({"title": "", "alarm": f"{type(error).__name__}: {error}"})
+        stop = self._clock()
+        asked.due = stop + max(_PAUSE, _REST * (stop - start))
+        if len(text) > _MOST:
+            return json.dumps({"title": "", "alarm": "There is too much to be shown."})
+        return text

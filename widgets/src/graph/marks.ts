@@ -1,0 +1,69 @@
+/** Marks on boxes: what runs, what is found, what is chosen; only what has changed is touched. */
+
+import type { Doing } from "./activity";
+import type { Canvas } from "./canvas";
+
+const CLASSES: Readonly<Record<Doing, string>> = {
+  works: "ef-works", waits: "ef-waits", "moves data": "ef-moves",
+}; // prettier-ignore
+
+export class Marks {
+  private lit = new Map<string, Doing>();
+  private badges = new Map<string, string>();
+  private found = new Set<string>();
+  private chosen: string | null = null;
+  /** places of the edges at the chosen box */
+  private near: number[] = [];
+
+  constructor(private readonly canvas: Canvas) {}
+
+  /** Boxes were drawn anew: all is to be marked again. */
+  again(): void {
+    const { lit, badges, found, chosen } = this;
+    this.lit = new Map<string, Doing>();
+    this.badges = new Map<string, string>();
+    this.found = new Set<string>();
+    this.light(lit);
+    this.number(badges);
+    this.find(found);
+    this.choose(chosen);
+  }
+
+  /** Which boxes are at work, by their identifier. */
+  light(doing: ReadonlyMap<string, Doing>): void {
+    for (const [id, was] of this.lit) {
+      if (doing.get(id) !== was) this.canvas.of(id)?.classList.remove(CLASSES[was]);
+    }
+    for (const [id, does] of doing) this.canvas.of(id)?.classList.add(CLASSES[does]);
+    this.lit = new Map(doing);
+  }
+
+  /** What is written below boxes: iterations, depths. */
+  number(texts: ReadonlyMap<string, string>): void {
+    for (const id of this.badges.keys()) if (!texts.has(id)) this.canvas.badge(id, "");
+    for (const [id, text] of texts) if (this.badges.get(id) !== text) this.canvas.badge(id, text);
+    this.badges = new Map(texts);
+  }
+
+  find(ids: ReadonlySet<string>): void {
+    for (const id of this.found) this.canvas.of(id)?.classList.remove("ef-found");
+    for (const id of ids) this.canvas.of(id)?.classList.add("ef-found");
+    this.found = new Set(ids);
+  }
+
+  choose(id: string | null): void {
+    if (this.chosen !== null) this.toggle(this.chosen, false);
+    for (const edge of this.near) this.canvas.edge(edge)?.classList.remove("ef-near");
+    this.chosen = id;
+    if (id !== null) this.toggle(id, true);
+    this.near = id === null ? [] : this.canvas.edgesAt(id);
+    for (const edge of this.near) this.canvas.edge(edge)?.classList.add("ef-near");
+  }
+
+  private toggle(id: string, chosen: boolean): void {
+    const element = this.canvas.of(id);
+    element?.classList.toggle("ef-chosen", chosen);
+    if (chosen) element?.setAttribute("aria-pressed", "true");
+    else element?.removeAttribute("aria-pressed");
+  }
+}
