@@ -89,9 +89,14 @@ def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Predict
         return _predicted(replayed.of_cut(cut(low)))
     device = next(iter(devices), None) or as_device(None)
     steps = [replayed.of_one(low, device, straight=True)]
-    if executor.threads > 1 and device.is_ready_at_once:
+    if executor.threads > 1 and not _works_later(device):
         steps.append(replayed.of_one(low, device, straight=False))
     return min(map(_predicted, steps), key=lambda found: found.seconds)
+
+
+def _works_later(device: Device) -> bool:
+    """Whether a device works beside the host, as null devices are thought to do."""
+    return not (device.is_ready_at_once and device.holds_data)
 
 
 def _predicted(step: SimulatedStep) -> Prediction:
@@ -241,7 +246,7 @@ class _Replay:
     def step(self, made: _Made, results: Sequence[Node | None]) -> SimulatedStep:
         """What was made, as a step: with numbers for nodes."""
         rates, first_move = self.model.rates, len(made.ops)
-        devices = [SimulatedDevice(str(d), not d.is_ready_at_once) for d in made.devices]
+        devices = [SimulatedDevice(str(d), _works_later(d)) for d in made.devices]
         heavy = any(region.heavy for region, _ in made.regions)
         # strands hand values to each other, and their regions are not scheduled
         strands = len(devices) > 1 and not (heavy or any(d.later for d in devices))
