@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from eagerflow import settings
 from eagerflow.errors import DeviceError, OutOfMemoryError
 from eagerflow.hardware.contract import MemoryStats
-from eagerflow.hardware.registry import Device, as_device
+from eagerflow.hardware.registry import Device, as_device, gpus
 from eagerflow.types import TensorType
 
 _SHOWN: Final = 4  # kinds of arrays in a message
@@ -49,6 +50,16 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
         raise DeviceError(
             f"the memory of {target} cannot be limited", hint=str(error) or None
         ) from None
+
+
+def _limit_gpus(old: settings.Settings, new: settings.Settings) -> None:
+    """The setting ``gpu_memory_limit``, put in force on GPUs."""
+    if old.gpu_memory_limit != new.gpu_memory_limit:
+        for device in gpus():
+            device.backend.limit_memory(new.gpu_memory_limit, device.index)
+
+
+settings.on_change(_limit_gpus)
 
 
 def release(device: Device | str | None = None) -> None:
@@ -106,14 +117,17 @@ def _hint(device: Device, figures: MemoryStats) -> str:
 
 
 def _held(device: Device) -> str:
-    """The largest of the arrays that hold memory, as types: ``3 of f32[64,64]``."""
+    """The largest of the arrays that hold memory, as types, with the lines that made them."""
     kinds = Counter(
-        str(TensorType(device.lanes[dtype].dtype, shape))
-        for dtype, shape in device.backend.held(device.index)
+        (str(TensorType(device.lanes[dtype].dtype, shape)), line)
+        for dtype, shape, line in device.backend.held(device.index)
     )
     if not kinds:
         return ""
-    shown = [f"{n} of {kind}" if n > 1 else kind for kind, n in list(kinds.items())[:_SHOWN]]
+    shown = [
+        (f"{n} of {kind}" if n > 1 else kind) + (f" by {line}" if line else "")
+        for (kind, line), n in list(kinds.items())[:_SHOWN]
+    ]
     return f"; held: {', '.join(shown)}{', …' if len(kinds) > _SHOWN else ''}"
 
 

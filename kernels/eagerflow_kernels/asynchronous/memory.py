@@ -57,7 +57,7 @@ class DeviceMemory:
     def __init__(self) -> None:
         self.in_use = 0
         self.limit: int | None = None
-        self._blocks: dict[int, tuple[int, np.dtype[Any], tuple[int, ...]]] = {}
+        self._blocks: dict[int, tuple[int, np.dtype[Any], tuple[int, ...], object]] = {}
         # a block may die while another one is taken in the same thread
         self._lock = threading.RLock()
 
@@ -66,9 +66,10 @@ class DeviceMemory:
         return self.limit is None or self.in_use + nbytes <= self.limit
 
     def take(
-        self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True
-    ) -> MemoryBlock:
-        """Memory for an array.
+        self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True,
+        line: object = None,
+    ) -> MemoryBlock:  # fmt: skip
+        """Memory for an array, which a line has made.
 
         Raises:
             NotEnoughError: there is not so much left, and it is ``limited``.
@@ -78,7 +79,7 @@ class DeviceMemory:
                 raise NotEnoughError(nbytes)
             self.in_use += nbytes
             block = MemoryBlock(self, nbytes, dtype, shape)
-            self._blocks[id(block)] = (nbytes, dtype, shape)
+            self._blocks[id(block)] = (nbytes, dtype, shape, line)
             return block
 
     def give_back(self, block: MemoryBlock) -> None:
@@ -87,8 +88,10 @@ class DeviceMemory:
             self.in_use -= block.nbytes
             self._blocks.pop(id(block), None)
 
-    def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
-        """The arrays that hold it, the largest first."""
+    def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
+        """The arrays that hold it, the largest first, with the lines that made them."""
         with self._lock:
             blocks = sorted(self._blocks.values(), key=lambda block: -block[0])
-        return [(dtype, shape) for _, dtype, shape in blocks]
+        return [
+            (dtype, shape, "" if line is None else str(line)) for _, dtype, shape, line in blocks
+        ]
