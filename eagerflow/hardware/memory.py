@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from eagerflow import settings
@@ -12,6 +11,7 @@ from eagerflow.hardware.registry import Device, as_device, gpus
 from eagerflow.types import TensorType
 
 _SHOWN: Final = 4  # kinds of arrays in a message
+_LINES: Final = 2  # for each of them
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -118,16 +118,16 @@ def _hint(device: Device, figures: MemoryStats) -> str:
 
 def _held(device: Device) -> str:
     """The largest of the arrays that hold memory, as types, with the lines that made them."""
-    kinds = Counter(
-        (str(TensorType(device.lanes[dtype].dtype, shape)), line)
-        for dtype, shape, line in device.backend.held(device.index)
-    )
+    kinds: dict[str, list[str]] = {}
+    for dtype, shape, line in device.backend.held(device.index):
+        kinds.setdefault(str(TensorType(device.lanes[dtype].dtype, shape)), []).append(line)
     if not kinds:
         return ""
-    shown = [
-        (f"{n} of {kind}" if n > 1 else kind) + (f" by {line}" if line else "")
-        for (kind, line), n in list(kinds.items())[:_SHOWN]
-    ]
+    shown = []
+    for kind, lines in list(kinds.items())[:_SHOWN]:
+        known = list(dict.fromkeys(line for line in lines if line))[:_LINES]
+        text = f"{len(lines)} of {kind}" if len(lines) > 1 else kind
+        shown.append(text + (f" made at {' and '.join(known)}" if known else ""))
     return f"; held: {', '.join(shown)}{', …' if len(kinds) > _SHOWN else ''}"
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
+from eagerflow_kernels.cuda import kernels as _kernels  # noqa: F401 - registers them
 from eagerflow_kernels.cuda import library
 from eagerflow_kernels.cuda.copies import Copies
 
@@ -72,17 +73,13 @@ class CudaBackend:
 
     Kernels are CuPy's, issued on the default stream of their GPU in the order of the program;
     copies run beside them. Arrays cannot hold bfloat16, 8-bit floats or bytes, since CuPy has none.
-
-    Args:
-        cupy: the module; by default it is imported when it is needed.
     """
 
     kind = "gpu"
     holds_bytes = False
     holds_data = True
 
-    def __init__(self, cupy: Any = None) -> None:
-        self._given = cupy
+    def __init__(self) -> None:
         self._copies: dict[int, Copies] = {}
         self._limits: dict[int, int | None] = {}
         self._held: dict[int, list[_Held]] = {}
@@ -92,7 +89,7 @@ class CudaBackend:
     @property
     def cupy(self) -> Any:
         """CuPy."""
-        return library.cupy() if self._given is None else self._given
+        return library.cupy()
 
     @property
     def array_type(self) -> type[Any]:
@@ -102,8 +99,6 @@ class CudaBackend:
 
     def count(self) -> int:
         """How many GPUs there are."""
-        if self._given is not None:
-            return int(self._given.cuda.runtime.getDeviceCount())
         return library.device_count()
 
     def namespace(self, index: int) -> Any:

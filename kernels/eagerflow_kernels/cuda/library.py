@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from functools import cache
+from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+#: stands for CuPy, if it is set (tests)
+_given: Any = None
+
+
+def use(module: Any) -> None:
+    """Let a module stand for CuPy; None for CuPy itself."""
+    global _given
+    _given = module
+
 
 def is_installed() -> bool:
     """Whether CuPy can be imported. It is not, so this takes no time and no memory of a GPU."""
-    return find_spec("cupy") is not None
+    return _given is not None or find_spec("cupy") is not None
 
 
-@cache
 def cupy() -> Any:
     """CuPy.
 
     Raises:
         ImportError: it is not installed, or cannot be loaded.
     """
-    return import_module("cupy")
+    return import_module("cupy") if _given is None else _given
+
+
+def raising() -> AbstractContextManager[Any]:
+    """In this block CuPy raises where a decomposition fails, as NumPy does; else it gives NaN."""
+    if _given is not None:
+        context: AbstractContextManager[Any] = _given.raising()
+        return context
+    found: AbstractContextManager[Any] = import_module("cupyx").errstate(linalg="raise")
+    return found
 
 
 def device_count() -> int:

@@ -9,7 +9,8 @@ them is seen on a GPU alone (`test_gpu.py`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -162,14 +163,55 @@ def _in_place(name: str) -> Callable[..., Any]:
     function = getattr(np.ndarray, name)
 
     def operate(self: CheckedArray, *args: Any) -> Any:
-        result = call(function, self, *args)
-        return self if name != "__setitem__" else result
+        call(function, self, *args)
+        return self
 
     return operate
 
 
-for _name in (*(f"i{n}" for n in _BINARY if n != "matmul"), "setitem"):
+for _name in (f"i{n}" for n in _BINARY if n != "matmul"):
     setattr(CheckedArray, f"__{_name}__", _in_place(f"__{_name}__"))
+
+
+# --- where CuPy gives something else than NumPy ------------------------------------------------
+
+
+def _wrapped(index: Any, size: int) -> Any:
+    """Indices that are out of range wrap around."""
+    kind = getattr(getattr(index, "dtype", None), "kind", "")
+    return index % size if kind in ("i", "u") and size else index
+
+
+def _getitem(self: CheckedArray, key: Any) -> Any:
+    key = unwrap(key)
+    parts = key if type(key) is tuple else (key,)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        sizes = zip(parts, self.inner.shape, strict=False)
+        key = tuple(_wrapped(part, size) for part, size in sizes)
+    return wrap(self.inner[key])
+
+
+def _setitem(self: CheckedArray, key: Any, value: Any) -> None:
+    """Of several values for one element, the first wins."""
+    key, value = unwrap(key), unwrap(value)
+    parts = key if type(key) is tuple else (key,)
+    if parts and all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in parts):
+        places = np.broadcast_arrays(*parts)
+        values = np.broadcast_to(value, self.inner[key].shape)
+        flat = values.reshape(places[0].size, *values.shape[places[0].ndim :])
+        self.inner[tuple(p.reshape(-1)[::-1] for p in places)] = flat[::-1]
+    else:
+        self.inner[key] = value
+
+
+def _take(self: CheckedArray, indices: Any, axis: Any = None, out: Any = None) -> Any:
+    size = self.inner.size if axis is None else self.inner.shape[axis]
+    return call(self.inner.take, wrap(_wrapped(unwrap(indices), size)), axis, out)
+
+
+CheckedArray.__getitem__ = _getitem  # type: ignore[attr-defined]
+CheckedArray.__setitem__ = _setitem  # type: ignore[attr-defined]
+CheckedArray.take = _take  # type: ignore[attr-defined]
 
 
 def unwrap(value: Any) -> Any:
@@ -284,11 +326,35 @@ def _function(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         bound(name, parameters, args, kwargs)
+        if name.startswith("linalg."):
+            try:
+                return call(target, *args, **kwargs)
+            except np.linalg.LinAlgError:
+                if raises:
+                    raise
+                return wrap(np.full_like(unwrap(args[0]), np.nan))
         if name in _ENTRANCES and isinstance(args[0], np.ndarray):
             args = (CheckedArray(args[0].copy()), *args[1:])
         return call(target, *args, **kwargs)
 
+    function.__module__ = "cupy"  # it is no kernel of the user
     return function
+
+
+#: open blocks in which decompositions raise
+raises: list[None] = []
+
+
+class CheckedCupy(CheckedNamespace):
+    """The module."""
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        raises.append(None)
+        try:
+            yield
+        finally:
+            raises.pop()
 
 
 class CheckedBackend:
@@ -303,7 +369,7 @@ class CheckedBackend:
         return 2
 
     def namespace(self, index: int) -> CheckedNamespace:
-        return CheckedNamespace()
+        return CheckedCupy()
 
     def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
         there = bool(call.on_host and call.host_outputs())
