@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, Final, Protocol, final
 
 from eagerflow import events
@@ -37,11 +38,13 @@ from eagerflow.runtime.scheduled.node_seconds import (
 )
 from eagerflow.runtime.scheduled.regions import find_regions
 
-#: steps of either placement that are timed; before them is one that compiles, and one watched
-_RUNS: Final = 5
-_BEFORE: Final = 2
+#: steps of either placement that are timed; before them are one that compiles, and watched ones
+_RUNS: Final = 9
+_WATCHED: Final = 3
 #: how often a placement is planned
 _ROUNDS: Final = 2
+#: times of a node or a move that a median is taken of
+_KEPT: Final = 9
 
 
 class PlacedTrace(Protocol):
@@ -70,18 +73,18 @@ class Automatic:
 
     Attributes:
         request: the same.
-        observed: what was seen of its steps.
+        seen: what was seen of its steps.
     """
 
     def __init__(self, name: str, request: Request) -> None:
         self.name = name
         self.request = request
-        self.observed = Observed()
+        self.seen = Seen()
         self._rates = load()
 
     def model(self, sizes: Mapping[str, int]) -> CostModel:
         """What nodes and moves cost, by what is known by now."""
-        return _model(self._rates, sizes, self.observed)
+        return _model(self._rates, sizes, self.seen.observed())
 
     def plan(self, graph: Graph, sizes: Mapping[str, int]) -> Plan:
         """Where the nodes of a graph are best, as far as is known by now.
@@ -89,9 +92,7 @@ class Automatic:
         Raises:
             PlacementError: it fits nowhere.
         """
-        weight = node_seconds(op_threads(), sizes)
-        traits = ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
-        made = plan(graph, self.request, self.model(sizes), traits, self.name)
+        made = plan(graph, self.request, self.model(sizes), traits(sizes), self.name)
         made.owner = self
         return made
 
@@ -110,6 +111,16 @@ def _model(rates: MachineRates, sizes: Mapping[str, int], observed: Observed) ->
     threads = op_threads()
     cores = max(1, (os.cpu_count() or 1) // threads)
     return CostModel(rates, sizes, threads=threads, cores=cores, observed=observed)
+
+
+def traits(sizes: Mapping[str, int] = MappingProxyType({})) -> ExecutorTraits:
+    """What the executor does with graphs, by the settings as they are.
+
+    Args:
+        sizes: what names of sizes stand for.
+    """
+    weight = node_seconds(op_threads(), sizes)
+    return ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
 
 
 def cost_model(rules: Rules | None) -> CostModel:
@@ -166,15 +177,12 @@ class PlacementTrial:
             return self._planned(*inputs)
         which, turn = number % 2, number // 2
         executable = self._own if which else self._planned
-        if turn == _BEFORE - 1:
-            watcher = StepWatcher(executable.number)
-            with watcher:
-                results = executable(*inputs)
-            watcher.tell(self._plan.owner.observed)
-            return results
+        if 0 < turn <= _WATCHED:
+            with StepWatcher(executable.number, self._plan.owner.seen):
+                return executable(*inputs)
         start = perf_counter()
         results = executable(*inputs)
-        if turn >= _BEFORE:
+        if turn > _WATCHED:
             self._took(which, perf_counter() - start)
         return results
 
@@ -209,6 +217,7 @@ class PlacementTrial:
         again = owner.plan(entry.graph, made.sizes)
         again.sizes, again.round = made.sizes, made.round + 1
         again.recall(made)
+        again.calibrate()
         new = again.chosen.assignment not in tried
         if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * min(planned, own):
             owner.begin(entry, again.rules(owner.request.source))
@@ -223,19 +232,46 @@ class PlacementTrial:
 
 
 @final
+class Seen:
+    """The times of nodes and moves in steps that were watched.
+
+    Attributes:
+        nodes: of each step the seconds, by path and kind of device.
+        links: the seconds of moves, by kinds of devices and bytes.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: defaultdict[tuple[str, str], deque[float]] = defaultdict(_few)
+        self.links: defaultdict[tuple[str, str, int], deque[float]] = defaultdict(_few)
+
+    def observed(self) -> Observed:
+        """The medians."""
+        return Observed(
+            {node: median(times) for node, times in self.nodes.items()},
+            {link: median(times) for link, times in self.links.items()},
+        )
+
+
+def _few() -> deque[float]:
+    return deque(maxlen=_KEPT)
+
+
+@final
 class StepWatcher:
     """Sees how long nodes and moves of an executable take, within a ``with`` block.
 
     Args:
         number: of the executable.
+        seen: where the times of the step are noted at the end of the block.
     """
 
     kinds: Final = frozenset({NodeEvent, TransferEvent})
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, seen: Seen) -> None:
         self._number = number
-        self._nodes: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
-        self._links: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
+        self._seen = seen
+        self._nodes: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._lock = threading.Lock()
 
     def __enter__(self) -> StepWatcher:
         events.add_instrument(self)
@@ -243,6 +279,9 @@ class StepWatcher:
 
     def __exit__(self, *raised: object) -> None:
         events.remove_instrument(self)
+        with self._lock:
+            for node, seconds in self._nodes.items():
+                self._seen.nodes[node].append(seconds)
 
     def begin(self, event: AbstractEvent, /) -> None:
         """Nodes and moves are told at their end."""
@@ -252,21 +291,11 @@ class StepWatcher:
         if isinstance(event, TransferEvent):
             if event.executable == self._number and event.nbytes is not None:
                 kinds = as_device(event.origin).kind, as_device(event.device).kind
-                self._links[(*kinds, event.nbytes)].append(event.seconds)
+                with self._lock:
+                    self._seen.links[(*kinds, event.nbytes)].append(event.seconds)
         elif isinstance(event, NodeEvent) and event.executable == self._number:
             device = as_device(event.device or None)
             if device.is_ready_at_once:  # else it was issued, and nobody knows how long it took
                 path = f"{event.scope}/{event.node}" if event.scope else event.node
-                self._nodes[path, device.kind].append(event.seconds)
-
-    def tell(self, observed: Observed) -> None:
-        """Remember what was seen, as the seconds of a step."""
-        for node, seconds in self._nodes.items():
-            total = sum(seconds)
-            known = observed.nodes.get(node)
-            observed.nodes[node] = total if known is None else min(total, known)
-        for link, times in self._links.items():
-            observed.links[link] = median(times)
-        observed.steps += 1
-
-
+                with self._lock:
+                    self._nodes[path, device.kind] += event.seconds

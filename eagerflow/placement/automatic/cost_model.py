@@ -31,12 +31,10 @@ class Observed:
     Attributes:
         nodes: median seconds of the ops, by their path and the kind of device.
         links: median seconds of moves, by the kinds of devices and the bytes.
-        steps: how many steps these stand on.
     """
 
     nodes: dict[tuple[str, str], float] = field(default_factory=dict)
     links: dict[tuple[str, str, int], float] = field(default_factory=dict)
-    steps: int = 0
 
 
 class NodeCost(NamedTuple):
@@ -82,11 +80,9 @@ class CostModel:
         self.observed = observed or Observed()
 
     def seconds(self, node: Node, device: Device) -> float:
-        """How long a node works on data on a device, without its call."""
+        """How long a node works on data on a device, without its call unless that was measured."""
         measured = self.measured(node, device)
-        if measured is not None:
-            return max(measured - self.call(node, device), 0.0)
-        return self.estimated(node, device)
+        return self.estimated(node, device) if measured is None else measured
 
     def estimated(self, node: Node, device: Device) -> float:
         """The same, from op records and rates alone."""
@@ -105,6 +101,9 @@ class CostModel:
 
     def call(self, node: Node, device: Device) -> float:
         """Seconds of the host to call a node's kernel, or to issue it."""
+        return 0.0 if self.measured(node, device) is not None else self._usual_call(node, device)
+
+    def _usual_call(self, node: Node, device: Device) -> float:
         if kind_of(node.op) in ("constant", "number") or is_transfer(node.op):
             return 0.0
         return self.rates.of(device.kind).call
@@ -128,7 +127,7 @@ class CostModel:
             rows.append(
                 NodeCost(
                     path_of(node), node.op, str(device), self.work.total(node),
-                    self.estimated(node, device) + self.call(node, device),
+                    self.estimated(node, device) + self._usual_call(node, device),
                     self.measured(node, device),
                 )
             )  # fmt: skip

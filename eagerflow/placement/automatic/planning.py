@@ -114,6 +114,18 @@ class Plan:
         self.chosen = next(one for one in self.alternatives if one.assignment == assignment)
         self.choice = {} if self.chosen is self.own else self.choices(assignment)
 
+    def calibrate(self) -> None:
+        """Scale what is predicted to what was measured, as watched nodes take longer than others.
+
+        It is one factor for all alternatives, so their order stays.
+        """
+        known = [one for one in self.alternatives if one.measured and one.predicted]
+        if known:
+            product = prod([(one.measured or 0.0) / one.predicted for one in known])
+            factor = product ** (1 / len(known))
+            for one in self.alternatives:
+                one.predicted *= factor
+
     def recall(self, before: Plan) -> None:
         """Take over what is known of alternatives of an earlier plan for the same graph."""
         known = {one.assignment: one for one in self.alternatives}
