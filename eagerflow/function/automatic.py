@@ -1,6 +1,6 @@
 """Automatic placement of a traced function: planned by the cost model, kept if steps are faster.
 
-What the cost model proposes is tried: steps are run in turns as planned and where the program says.
+What the cost model proposes is tried: steps run alternately as planned and where the program says.
 The medians decide. What was seen of nodes and moves meanwhile is remembered with the function, and
 the placement is planned once more with it.
 """
@@ -142,7 +142,7 @@ def trial_of(entry: PlacedTrace) -> PlacementTrial | None:
 
 @final
 class PlacementTrial:
-    """Runs the steps of a trace in turns as planned and where the program says.
+    """Runs the steps of a trace alternately as planned and where the program says.
 
     Args:
         entry: the trace.
@@ -175,15 +175,16 @@ class PlacementTrial:
                 self._own = Executable(graph, self._entry.compile)
         if self._plan.own.too_much or self._over:
             return self._planned(*inputs)
-        which, turn = number % 2, number // 2
+        which, before = number % 2, number // 2
         executable = self._own if which else self._planned
-        if 0 < turn <= _WATCHED:
+        if 0 < before <= _WATCHED:
             with StepWatcher(executable.number, self._plan.owner.seen):
                 return executable(*inputs)
         start = perf_counter()
         results = executable(*inputs)
-        if turn > _WATCHED:
-            self._took(which, perf_counter() - start)
+        seconds = perf_counter() - start
+        if before > _WATCHED:
+            self._took(which, seconds)
         return results
 
     def _with_sizes(self, inputs: Sequence[Any]) -> Sequence[Any]:

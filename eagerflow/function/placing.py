@@ -50,7 +50,8 @@ class Placer:
         placement = place(graph, rules, known=self._matched)
         self._matched |= placement.matched
         self._tell(placement.fallbacks)
-        _tell_of_crossing([placement])
+        if self.automatic is None:  # else it has weighed what crosses
+            _tell_of_crossing([placement])
         return rules, placement
 
     def change(
@@ -97,7 +98,6 @@ class Placer:
         self.rules, self.automatic, self._matched, self._warned = None, automatic, set(), False
         for entry, one, placement in zip(entries, rules, placements, strict=True):
             automatic.begin(entry, one, placement)
-        _tell_of_crossing(placements)
 
     def adopt(self, entry: CacheEntry) -> None:
         """Place a trace of another function."""

@@ -304,7 +304,7 @@ class TracedFunction:
         Args:
             rules: devices by patterns, None for where the program says; or a function that takes a
                 node and gives a device, or None; or None for no rules. ``"auto"`` lets eagerflow
-                decide: by a cost model at first, then by steps, which are run in turns as planned
+                decide: by a cost model at first, then by steps, which run alternately as planned
                 and where the program says; the faster stays. ``f.explain("placement")`` shows what
                 was weighed, ``f.place(None)`` ends it.
             devices: of automatic placement, where nodes may be; by default all devices of the kind

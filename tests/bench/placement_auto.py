@@ -2,7 +2,7 @@
 
 Run: ``python -m tests.bench.placement_auto``, on a machine where nothing else runs. Each function
 is placed by ``f.place("auto")``, which tries what it has planned and keeps the faster. Then both
-placements run in turns: the median of the ratios counts, auto by own. *Predicted* is the step that
+placements run alternately: the median of the ratios counts, auto by own. *Predicted* is the step that
 the cost model predicts for what is kept, after it has watched steps, *measured* the median.
 """
 
@@ -130,7 +130,7 @@ def chain(n: int) -> Program:
 
 
 def pingpong(n: int) -> Program:
-    """Small ops, by turns on two devices."""
+    """Small ops, on two devices alternately."""
 
     def f(x: Any, w: Any) -> Any:
         for i in range(30):
@@ -197,7 +197,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
     "an LSTM by layers": (lstm, 128),
     "an unbalanced tree": (tree, 300),
     "no parallelism": (chain, 300),
-    "small ops by turns": (pingpong, 1000),
+    "small ops, alternately": (pingpong, 1000),
     "parts dealt round": (round_robin, 2000),
     "a training step": (training, 400),
     "a mixture of experts": (mixture, 300),
@@ -205,7 +205,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
 
 
 def compare(name: str, alternations: int, scale: float) -> dict[str, Any]:
-    """Both placements of a program by turns."""
+    """Both placements of a program, alternately."""
     make_program, size = PROGRAMS[name]
     function, given = make_program(max(int(size * scale), 8))
     args = [ef.tensor(x) for x in given]

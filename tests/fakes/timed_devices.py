@@ -18,7 +18,7 @@ import numpy as np
 
 from eagerflow.core import op as ops
 from eagerflow.core.cost_rules import Cost
-from eagerflow.hardware import MemoryStats
+from eagerflow.hardware import MemoryStats, registry
 from eagerflow.runtime.threads.clock import AbstractClock
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
@@ -48,6 +48,13 @@ def define_pause(sleep: Callable[[float], object]) -> None:
 def forget_pause() -> None:
     ops._ops.pop("pause")
     table.remove("pause")
+
+
+def forget_timed() -> None:
+    """The devices of the kind are no longer there."""
+    registry._backends.pop("timed", None)
+    for i in range(4):
+        registry._devices.pop(f"timed:{i}", None)
 
 
 class SimulatedClock(AbstractClock):

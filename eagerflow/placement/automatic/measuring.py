@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import Any, Final
 
+from eagerflow.core.op import get_op
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, as_device, devices, synchronize
 from eagerflow.ops.creation.arrays import ones
@@ -24,8 +25,6 @@ _REPEATS: Final = 5
 _SMALL, _LARGE = 16, 1 << 20  # elements; the large ones are more than caches of a core hold
 _SIDE: Final = 512  # of matrices
 _CROSSINGS: Final = 40  # of the graph that is run to see what one costs
-#: operations for an element of exp, by its record
-_EXP: Final = 8.0
 
 
 def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -> MachineRates:
@@ -94,9 +93,10 @@ def _rates(device: Device) -> Rates:
     moved = max(_best(lambda: add(large, large), device) - call, 1e-9)
     computed = max(_best(lambda: exp(large), device) - call, 1e-9)
     multiplied = max(_best(lambda: matmul(square, square), device) - call, 1e-9)
+    operations = get_op("exp").cost((large.type,), (large.type,), {}).flops
     return Rates(
         bytes=3 * 4 * _LARGE / moved,
-        flops=_EXP * _LARGE / computed,
+        flops=operations / computed,
         matrix=2.0 * _SIDE**3 / multiplied,
         call=call,
     )
@@ -123,7 +123,7 @@ def _send_seconds() -> float:
 
 
 def _chain(other: str) -> Graph:
-    """A graph of ops in a row, on two devices by turns."""
+    """A graph of ops in a row, on two devices alternately."""
     places = ["cpu:0", other]
     lines = []
     for i in range(_CROSSINGS):

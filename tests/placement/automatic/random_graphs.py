@@ -17,18 +17,21 @@ from eagerflow.types import TensorType
 from tests.fakes.timed_devices import FLOPS
 
 
-def random_graph(draws: random.Random, devices: list[Device], scale: float) -> Graph:
-    """A graph of 5 to 40 ops.
+def random_graph(
+    draws: random.Random, devices: list[Device], scale: float, most: int = 40
+) -> Graph:
+    """A graph of at least 5 ops.
 
     Args:
         draws: of what it is made.
         devices: where ops may be.
         scale: seconds of an op, at most.
+        most: how many ops there may be.
     """
     graph = Graph("random")
     kind = TensorType(ef.float32, (8,))
     values = [graph.add_input(kind, f"x{i}", devices[i % len(devices)]) for i in range(3)]
-    for _ in range(draws.randint(5, 40)):
+    for _ in range(draws.randint(5, most)):
         taken = draws.sample(values[-12:], draws.randint(1, 3))
         shape = (draws.choice((4, 1000, 50_000)),)
         seconds = draws.uniform(0.1, 1.0) * scale
