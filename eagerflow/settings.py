@@ -29,6 +29,7 @@ class Settings:
         soft_placement: leave nodes where the program says if rules of placement ask for what is
             impossible.
         kernels: the library that computes: ``"portable"`` (NumPy's functions) or ``"native"``.
+        gpu_memory_limit: bytes that eagerflow may hold on each GPU; None for all there are.
     """
 
     cpu_devices: int = 1
@@ -38,6 +39,7 @@ class Settings:
     moves: str = "allow"
     soft_placement: bool = False
     kernels: str = "portable"
+    gpu_memory_limit: int | None = None
 
 
 _NAMES: Final = tuple(f.name for f in fields(Settings))
@@ -51,7 +53,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: settings that no block can change, since it could not change them back
 _FOR_GOOD: Final = frozenset({"kernels"})
-_MAY_BE_NONE: Final = frozenset({"threads"})
+_MAY_BE_NONE: Final = frozenset({"threads", "gpu_memory_limit"})
 
 Changes = Mapping[str, Any]
 Hook = Callable[[Settings, Settings], None]
@@ -163,6 +165,8 @@ class config:  # noqa: N801 - used like a function
         kernels: ``"native"`` computes with eagerflow's own kernels where there are some (they need
             llvmlite and a processor with AVX2), ``"portable"`` with NumPy's functions, the default.
             It is for the whole process, and cannot change after the first op.
+        gpu_memory_limit: bytes that eagerflow may hold on each GPU, from now on; None for no limit.
+            `eagerflow.hardware.limit_memory` is for one device.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.

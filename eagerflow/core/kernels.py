@@ -47,6 +47,24 @@ _OWN = ("eagerflow", "eagerflow_kernels", "numpy", "cupy", "scipy")
 
 
 @final
+class IssuedCall:
+    """Makes an error of what a kernel raises that was issued earlier.
+
+    Attributes:
+        source: the user's line that issued it.
+    """
+
+    __slots__ = ("_explain", "source")
+
+    def __init__(self, explain: Callable[[Exception], Exception], source: Source | None) -> None:
+        self._explain = explain
+        self.source = source
+
+    def __call__(self, error: Exception) -> Exception:
+        return self._explain(error)
+
+
+@final
 class OpCall:
     """Calls of an op with inputs of some lanes on a device.
 
@@ -125,9 +143,7 @@ class OpCall:
         except DataDependentError:
             return None
 
-    def issued(
-        self, arrays: Sequence[Any], attrs: dict[str, Any]
-    ) -> Callable[[Exception], Exception]:
+    def issued(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> IssuedCall:
         """Note that a call is issued here; gives what makes an error of what its kernel raises."""
         op, at = self._op, running_node(2)
         frames = (*step_of.frames, *at.frames)
@@ -143,7 +159,7 @@ class OpCall:
                 note_place(explained, iteration_note(f"%{loop}", iteration))
             return relocate(explained, at.source, settled=True)
 
-        return explain_late
+        return IssuedCall(explain_late, at.source)
 
     def _types(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
         pairs = zip(arrays, _repeat(self._lanes, len(arrays)), strict=True)

@@ -25,6 +25,7 @@ from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
+from eagerflow.function.automatic import PlacementTrial, trial_of
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import FirstRun
@@ -78,6 +79,7 @@ class CacheEntry:
         first: what the first run does besides, None if nothing.
         fails: whether the function ended with an exception.
         rules: by which it is placed; None where the program says.
+        trial: what its steps go through while automatic placement tries; else None.
         compile: when it is compiled.
     """
 
@@ -86,7 +88,7 @@ class CacheEntry:
         "asks_identity", "captured", "checks", "compile", "executable", "fails", "first", "graph",
         "guards", "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers",
         "optimised", "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores",
-        "treedef", "updates",
+        "treedef", "trial", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -116,6 +118,7 @@ class CacheEntry:
         self.first: FirstRun | None = None
         self.fails = False
         self.rules: Rules | None = None
+        self.trial: PlacementTrial | None = None
         self.compile: Mode = "off"
 
     def optimise(self, placement: Placement | None = None) -> None:
@@ -133,10 +136,11 @@ class CacheEntry:
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
         self.executable = Executable(self.optimised, self.compile)
-        self._run: Callable[..., Any] = self.executable
+        self.trial = trial_of(self)
+        self._run: Callable[..., Any] = self.trial or self.executable
         self._replay: Callable[..., Any] = replay
         if self.graph.resources:
-            self._run = undoing(self.executable, self.graph.resources.values())
+            self._run = undoing(self._run, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
         (first, *rest) = self.outputs or (None,)
         nothing_else = not (rest or self.stores or self.apart or self.arrays)
@@ -154,7 +158,11 @@ class CacheEntry:
 
     def executables(self) -> list[Executable]:
         """What runs it, or its derivative."""
-        return [self.executable, *(self._derivative.executables if self._derivative else ())]
+        return [
+            self.executable,
+            *(() if self.trial is None else self.trial.executables),
+            *(self._derivative.executables if self._derivative else ()),
+        ]
 
     def compiled(self) -> list[str]:
         """What became native code, for people; empty where there is none."""

@@ -23,6 +23,7 @@ from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
+from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture, cell_name
@@ -193,6 +194,17 @@ class Lookup:
             if self.placer is None:
                 self.placer = Placer(self.name)
             self.placer.change(rules, list(self.cache.entries()), self._forgotten)
+
+    def decide(self, request: Request) -> None:
+        """Let automatic placement decide about traces, and those to come.
+
+        Raises:
+            PlacementError: one of them fits nowhere. All stays as it was.
+        """
+        with _tracing:
+            if self.placer is None:
+                self.placer = Placer(self.name)
+            self.placer.decide(request, list(self.cache.entries()))
 
     def forget_moved(self, states: Collection[Any], text: str) -> None:
         """Forget the traces that use state which was moved.

@@ -7,8 +7,10 @@ from typing import final
 
 from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
+from eagerflow.function.automatic import Automatic
 from eagerflow.function.cache import CacheEntry
 from eagerflow.graph.ir import Graph
+from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.source import warn
@@ -26,11 +28,13 @@ class Placer:
 
     Attributes:
         rules: the rules for traces to come; None for none.
+        automatic: decides about them instead; None where it was not asked for.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.rules: Rules | None = None
+        self.automatic: Automatic | None = None
         self._matched: set[str] = set()
         self._warned = False
 
@@ -40,13 +44,14 @@ class Placer:
         Raises:
             PlacementError: that is impossible.
         """
-        rules = self.rules
+        rules = self.rules if self.automatic is None else self.automatic.rules(graph)
         if rules is None:
             return None, None
         placement = place(graph, rules, known=self._matched)
         self._matched |= placement.matched
         self._tell(placement.fallbacks)
-        _tell_of_crossing([placement])
+        if self.automatic is None:  # else it has weighed what crosses
+            _tell_of_crossing([placement])
         return rules, placement
 
     def change(
@@ -63,20 +68,42 @@ class Placer:
         Raises:
             PlacementError: that is impossible for one of them.
         """
-        if rules is self.rules or (rules is not None and rules.is_same(self.rules)):
+        same = rules is self.rules or (rules is not None and rules.is_same(self.rules))
+        if same and self.automatic is None:
             return
         if not entries:
             _placed(forgotten, rules)
         matched, placements = _placed([entry.graph for entry in entries], rules)
         self.rules, self._matched, self._warned = rules, matched, False
+        self.automatic = None
         for entry, placement in zip(entries, placements, strict=True):
             entry.replace(rules, placement)
         made = [placement for placement in placements if placement is not None]
         self._tell([text for placement in made for text in placement.fallbacks])
         _tell_of_crossing(made)
 
+    def decide(self, request: Request, entries: Sequence[CacheEntry]) -> None:
+        """Let automatic placement decide about traces, all or none, and about those to come.
+
+        Args:
+            request: what was asked for.
+            entries: the traces.
+
+        Raises:
+            PlacementError: one of them fits nowhere.
+        """
+        automatic = Automatic(self.name, request)
+        rules = [automatic.rules(entry.graph) for entry in entries]
+        placements = [place(e.graph, r) for e, r in zip(entries, rules, strict=True)]
+        self.rules, self.automatic, self._matched, self._warned = None, automatic, set(), False
+        for entry, one, placement in zip(entries, rules, placements, strict=True):
+            automatic.begin(entry, one, placement)
+
     def adopt(self, entry: CacheEntry) -> None:
         """Place a trace of another function."""
+        if self.automatic is not None:
+            entry.replace(*self.place(entry.graph))
+            return
         rules = self.rules
         if entry.rules is rules or (rules is not None and rules.is_same(entry.rules)):
             return

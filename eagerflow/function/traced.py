@@ -6,7 +6,7 @@ Which trace a call runs: `function/lookup.py`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -30,14 +30,17 @@ from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import Tensor
-from eagerflow.errors import TraceError, TraceWarning, hide_frames, hides_frames
+from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
+from eagerflow.function.automatic import cost_model
 from eagerflow.function.cache import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
+from eagerflow.placement.automatic.cost_model import CostTable
 from eagerflow.placement.explanations import PlacementExplanation
+from eagerflow.placement.automatic.planning import as_request
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime.compiling import Mode
@@ -213,12 +216,17 @@ class TracedFunction(Generic[_P, _R_co]):
     @overload
     def explain(self, what: Literal["placement"]) -> PlacementExplanation: ...
 
-    def explain(self, what: str = "traces") -> Explanation | PlacementExplanation:
+    @overload
+    def explain(self, what: Literal["costs"]) -> CostTable: ...
+
+    def explain(self, what: str = "traces") -> Explanation | PlacementExplanation | CostTable:
         """Why each trace was made, what is static in it, what it reads from outside.
 
         Args:
             what: ``"traces"``; or ``"placement"`` for what of the graph used last runs where, why,
-                and what crosses between devices.
+                and what crosses between devices, and what automatic placement has weighed; or
+                ``"costs"`` for the operations and bytes of its nodes, with the time that the cost
+                model predicts beside that which automatic placement measured.
 
         Raises:
             TraceError: there is no such thing to explain, or no trace yet that is placed.
@@ -238,8 +246,11 @@ class TracedFunction(Generic[_P, _R_co]):
         if what == "placement":
             entry = self._lookup.latest()
             return PlacementExplanation(self.name, entry.optimised, entry.rules)
+        if what == "costs":
+            entry = self._lookup.latest()
+            return CostTable(self.name, cost_model(entry.rules).table(entry.optimised))
         if what != "traces":
-            expected = "'traces' or 'placement'"
+            expected = "'traces', 'placement' or 'costs'"
             raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
         tier = "interpreter"
         for entry in self._lookup.cache.entries():
@@ -315,8 +326,10 @@ class TracedFunction(Generic[_P, _R_co]):
 
     @hides_frames
     def place(
-        self, rules: Mapping[str, Device | str | None] | Callable[[Node], Any] | None
-    ) -> Self:
+        self, rules: Mapping[str, Device | str | None] | Callable[[Node], Any] | str | None, *,
+        devices: Iterable[Device | str] | None = None,
+        memory: int | Mapping[Device | str, int] | None = None,
+    ) -> Self:  # fmt: skip
         """Say on which devices nodes run, from the next call on.
 
         Rules say where, never what: results are the same to the last bit, and come back on the
@@ -331,7 +344,14 @@ class TracedFunction(Generic[_P, _R_co]):
 
         Args:
             rules: devices by patterns, None for where the program says; or a function that takes a
-                node and gives a device, or None; or None for no rules.
+                node and gives a device, or None; or None for no rules. ``"auto"`` lets eagerflow
+                decide: by a cost model at first, then by steps, which run alternately as planned
+                and where the program says; the faster stays. ``f.explain("placement")`` shows what
+                was weighed, ``f.place(None)`` ends it.
+            devices: of automatic placement, where nodes may be; by default all devices of the kind
+                that the program uses, since kinds differ in bits.
+            memory: of automatic placement, the bytes that each device may hold, or those of some
+                devices by name; limits of devices count as well.
 
         Returns:
             The function itself.
@@ -351,6 +371,14 @@ class TracedFunction(Generic[_P, _R_co]):
         Tensor([1.], f32[1]@cpu:0)
         ['cpu:1']
         """
+        if isinstance(rules, str) and rules == "auto":
+            self._lookup.decide(as_request(devices, memory, capture()))
+            return self
+        if devices is not None or memory is not None:
+            raise PlacementError(
+                "place: devices= and memory= are for automatic placement",
+                hint="f.place('auto', devices=..., memory=...)",
+            )
         soft = settings.current().soft_placement
         self._lookup.place(as_rules(rules, soft=soft, source=capture()))
         return self

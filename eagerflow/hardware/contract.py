@@ -69,6 +69,20 @@ class MemoryFigures(Protocol):
     def total(self) -> int | None: ...
 
 
+class Issued(Protocol):
+    """Makes an error of what a kernel raises that was issued earlier.
+
+    Attributes:
+        source: the user's line that issued it, as text.
+    """
+
+    @property
+    def source(self) -> Any: ...
+
+    def __call__(self, error: Exception) -> Exception:
+        """The error that says where the call was issued."""
+
+
 class KernelCall(Protocol):
     """What a backend may ask about the calls that a launcher is for: an op, and its dtypes.
 
@@ -121,9 +135,7 @@ class KernelCall(Protocol):
     ) -> list[tuple[np.dtype[Any], tuple[int, ...]]] | None:
         """The same; None if sizes depend on the data."""
 
-    def issued(
-        self, arrays: Sequence[Any], attrs: dict[str, Any]
-    ) -> Callable[[Exception], Exception]:
+    def issued(self, arrays: Sequence[Any], attrs: dict[str, Any]) -> Issued:
         """Note that a call is issued here; gives what makes an error of what its kernel raises."""
 
 
@@ -220,8 +232,11 @@ class Backend(Protocol):
             ValueError: the kind has no limit that could be set.
         """
 
-    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
-        """The arrays that hold memory, the largest first; none where that is not known."""
+    def held(self, index: int) -> Sequence[tuple[np.dtype[Any], tuple[int, ...], str]]:
+        """The arrays that hold memory, the largest first, each with the line that made it.
+
+        The line is empty, and there are no arrays, where that is not known.
+        """
 
     def release(self, index: int) -> None:
         """Give memory that is reserved but not used back to the system."""

@@ -83,7 +83,7 @@ class CpuBackend:
         """
         raise ValueError("use the limits of the system, such as ulimit -v")
 
-    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
         """Nobody knows."""
         return []
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
+from eagerflow import settings
 from eagerflow.errors import DeviceError, OutOfMemoryError
 from eagerflow.hardware.contract import MemoryStats
-from eagerflow.hardware.registry import Device, as_device
+from eagerflow.hardware.registry import Device, as_device, gpus
 from eagerflow.types import TensorType
 
 _SHOWN: Final = 4  # kinds of arrays in a message
+_LINES: Final = 2  # for each of them
 _UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -49,6 +50,16 @@ def limit_memory(nbytes: int | None, device: Device | str | None = None) -> None
         raise DeviceError(
             f"the memory of {target} cannot be limited", hint=str(error) or None
         ) from None
+
+
+def _limit_gpus(old: settings.Settings, new: settings.Settings) -> None:
+    """The setting ``gpu_memory_limit``, put in force on GPUs."""
+    if old.gpu_memory_limit != new.gpu_memory_limit:
+        for device in gpus():
+            device.backend.limit_memory(new.gpu_memory_limit, device.index)
+
+
+settings.on_change(_limit_gpus)
 
 
 def release(device: Device | str | None = None) -> None:
@@ -106,14 +117,17 @@ def _hint(device: Device, figures: MemoryStats) -> str:
 
 
 def _held(device: Device) -> str:
-    """The largest of the arrays that hold memory, as types: ``3 of f32[64,64]``."""
-    kinds = Counter(
-        str(TensorType(device.lanes[dtype].dtype, shape))
-        for dtype, shape in device.backend.held(device.index)
-    )
+    """The largest of the arrays that hold memory, as types, with the lines that made them."""
+    kinds: dict[str, list[str]] = {}
+    for dtype, shape, line in device.backend.held(device.index):
+        kinds.setdefault(str(TensorType(device.lanes[dtype].dtype, shape)), []).append(line)
     if not kinds:
         return ""
-    shown = [f"{n} of {kind}" if n > 1 else kind for kind, n in list(kinds.items())[:_SHOWN]]
+    shown = []
+    for kind, lines in list(kinds.items())[:_SHOWN]:
+        known = list(dict.fromkeys(line for line in lines if line))[:_LINES]
+        text = f"{len(lines)} of {kind}" if len(lines) > 1 else kind
+        shown.append(text + (f" made at {' and '.join(known)}" if known else ""))
     return f"; held: {', '.join(shown)}{', …' if len(kinds) > _SHOWN else ''}"
 
 

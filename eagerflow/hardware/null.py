@@ -96,7 +96,7 @@ class NullBackend:
         """
         raise ValueError("null devices take no memory")
 
-    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
         """Nothing."""
         return []
 

@@ -100,14 +100,15 @@ _when_replaced: Final[list[Callable[[Collection[Device]], object]]] = []
 _plugins_loaded = False
 #: what is said of kinds that there are not
 _HINTS: Final = {
-    "cuda": "a GPU is called 'gpu:0' here; pip install 'eagerflow[gpu]'",
-    "gpu": "pip install 'eagerflow[gpu]'",
+    "cuda": "a GPU is called 'gpu:0' here",
+    "gpu": "it takes a GPU of NVIDIA with its driver, and pip install 'eagerflow[gpu]'",
     "mps": "there is no backend for it",
 }
 #: the backends that come with eagerflow, by kind
 _BY_NAME: Final = {
     "async": "eagerflow_kernels.asynchronous:AsyncBackend",
     "cpu": "eagerflow.hardware.cpu:CpuBackend",
+    "gpu": "eagerflow_kernels.cuda:CudaBackend",
     "null": "eagerflow.hardware.null:NullBackend",
 }
 #: kinds that stand for machines which are not there, and how many devices a list shows if asked
@@ -173,6 +174,8 @@ def _backend(kind: str) -> Backend | None:
     if backend is None and kind in _BY_NAME:
         module, _, name = _BY_NAME[kind].partition(":")
         made = cast("Backend", getattr(import_module(module), name)())
+        if kind == "gpu" and not made.count():
+            return None
         with _lock:
             _backends.setdefault(kind, made)
     elif backend is None and not _plugins_loaded:
@@ -296,7 +299,7 @@ def find(name: DeviceName) -> Device:
         hint = _HINTS.get(kind)
         if hint is None and (match := re.fullmatch(r"([a-z]+?)(\d+)", kind)):
             hint = f"did you mean '{match[1]}:{match[2]}'?"
-        kinds = sorted({*_backends, *_BY_NAME})
+        kinds = sorted({*_backends, *_BY_NAME} - {"gpu"} | {*_backends})
         if hint is None and (near := [known for known in kinds if _is_like(kind, known)]):
             hint = f"did you mean '{near[0]}:{index}'?"
         raise DeviceError(
@@ -379,11 +382,17 @@ def devices(kind: str | None = None) -> list[Device]:
     if kind is not None and _backend(kind) is None:
         _local(kind, 0)  # raises
     _backend("")  # loads the entry points
+    _backend("gpu")  # is there only if there are some
     others = [k for k in _backends if k != "cpu" and k not in _STAND_INS]
     kinds = ["cpu", *others] if kind is None else [kind]
     _backend("cpu")
     counts = {k: _STAND_INS.get(k) or _backends[k].count() for k in kinds}
     return [_local(k, i) for k, count in counts.items() for i in range(count)]
+
+
+def gpus() -> list[Device]:
+    """The GPUs of this process; none where there is none, or no CuPy."""
+    return [] if _backend("gpu") is None else devices("gpu")
 
 
 def forget_kernel(name: str) -> None:

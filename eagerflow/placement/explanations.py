@@ -193,6 +193,8 @@ class PlacementExplanation:
         lines = [self._title(), *_table(_HEAD, self.placed)]
         if self.crossings:
             lines += [f"{self._total()}:", *_table([], self.crossings)]
+        if self.rules is not None and self.rules.plan is not None:
+            lines += self.rules.plan.lines()
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -211,6 +213,8 @@ class PlacementExplanation:
         text = f"<b>{escape(self._title())}</b>{table(_HEAD, self.placed)}"
         if self.crossings:
             text += self._total() + table(["value", "type", "way", "size", ""], self.crossings)
+        if self.rules is not None and self.rules.plan is not None:
+            text += f"<pre>{escape(chr(10).join(self.rules.plan.lines()))}</pre>"
         return text
 
 

@@ -50,13 +50,14 @@ def peaks(graph: Graph, devices: frozenset[Any]) -> Mapping[Any, Peak]:
     {Device('cpu:0'): Peak(bytes=12, node=<node z: matmul>)}
     """
     occupancy = _Occupancy(graph, devices, given=True)
-    for state in _states(graph):
+    for state in states_of(graph):
         if state.device in devices:
             occupancy.hold(state.device, prod(state.shape) * state.dtype.itemsize, None)
     return occupancy.run()
 
 
-def _states(graph: Graph) -> set[VariableState]:
+def states_of(graph: Graph) -> set[VariableState]:
+    """The variables of a graph."""
     held = graph.resources.values()
     every = [one for resource in held for one in (resource, *getattr(resource, "states", ()))]
     return {one for one in every if isinstance(one, VariableState)}

@@ -15,7 +15,9 @@ from eagerflow.graph.devices import move_operands
 from eagerflow.graph.edit import clone, copied, inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes.rewrite import effect_of
+from eagerflow.graph.signatures import is_transfer
 from eagerflow.hardware import Device
+from eagerflow.placement.homes import source_of
 from eagerflow.placement.loops import settle_lists, settle_operands, settle_results
 from eagerflow.types import LIST, TensorType
 
@@ -85,6 +87,8 @@ def placed(
     for one, devices in ends.items():
         _bring_back(one, devices)
     move_operands(copy)
+    for one in ends:
+        _straighten(one)
     return copy
 
 
@@ -129,6 +133,26 @@ def _put(node: Node, choice: tuple[Device, str] | None) -> None:
         value.stated = None
     if "device" in node.attrs:
         node.attrs["device"] = device
+
+
+def _straighten(graph: Graph) -> None:
+    """Let each move take the value itself; what comes back to where it was made is not moved.
+
+    Moves that nothing takes any more are pruned with all else that nothing needs.
+    """
+    there: dict[Value, Value] = {}
+    for node in graph.nodes:
+        node.inputs = tuple([there.get(v, v) for v in node.inputs])
+        if not is_transfer(node.op):
+            continue
+        (output,) = node.outputs
+        value = source_of(output)
+        if value.device == output.device:
+            there[output] = value
+        elif value is not node.inputs[0]:
+            node.inputs = (value,)
+            node.attrs = {**node.attrs, "source": value.device}
+    graph.outputs = [there.get(v, v) for v in graph.outputs]
 
 
 def _bring_back(graph: Graph, devices: Sequence[Any]) -> None:

@@ -19,7 +19,9 @@ from eagerflow.placement.placed import is_movable
 from eagerflow.source import Source
 
 _SHOWN: Final = 8  # devices in one message
-_FORMS: Final = "a dict from patterns to devices, a function from node to device or None, or None"
+_FORMS: Final = (
+    "a dict from patterns to devices, a function from node to device or None, 'auto', or None"
+)
 
 
 class Target(NamedTuple):
@@ -63,12 +65,14 @@ class Rules:
         function: gives a device for a node, in place of patterns.
         soft: whether what is impossible is left where the program says.
         source: the line that gave them.
+        plan: what automatic placement weighed that made them; None of others.
     """
 
     targets: Mapping[str, Target]
     function: Callable[[Node], Any] | None
     soft: bool
     source: Source | None
+    plan: Any = None
 
     def is_same(self, other: Rules | None) -> bool:
         """Whether others place every graph alike."""
@@ -80,6 +84,8 @@ class Rules:
         )
 
     def __str__(self) -> str:
+        if self.plan is not None:
+            return f"automatic placement at {self.source}"
         text = f"function {_name(self.function)}" if self.function is not None else ", ".join(
             f"{pattern!r}: {target.asked or None}" for pattern, target in self.targets.items()
         )  # fmt: skip
@@ -108,8 +114,9 @@ def as_rules(given: Any, *, soft: bool, source: Source | None) -> Rules | None:
         }
         return Rules(targets, None, soft, source) if targets else None
     if not callable(given):
-        text = "there is no automatic placement" if given == "auto" else "these are no rules"
-        raise PlacementError(f"place: {text}", given=repr(given), expected=_FORMS, source=source)
+        raise PlacementError(
+            "place: these are no rules", given=repr(given), expected=_FORMS, source=source
+        )
     return Rules({}, given, soft, source)
 
 

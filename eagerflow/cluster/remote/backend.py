@@ -143,7 +143,7 @@ class RemoteBackend:
         """
         raise ValueError("the memory of a task is limited where it is started")
 
-    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
         """Not known."""
         return []
 

@@ -217,7 +217,8 @@ def _read(x: Tensor, key: Any) -> Any:
     """The array that ``key`` selects, or `_OTHER` if the expression must be parsed."""
     device = x._lane.device
     data = x._data
-    if type(key) is Tensor and key._lane.device is device and key._data.shape:
+    straight = device.is_ready_at_once  # see `_plain`
+    if type(key) is Tensor and straight and key._lane.device is device and key._data.shape:
         selection = key._data
         if key._lane.dtype.is_integer and key._lane.dtype.name != "uint64":
             return data.take(selection, 0)  # several times as fast as indexing, masks likewise
@@ -233,8 +234,11 @@ def _plain(key: Any, device: Device) -> Any:
     if kind in PLAIN:
         return key
     if kind is Tensor:
-        lane = key._lane  # NumPy would wrap an index of uint64 that is too large
-        return key._data if lane.device is device and lane.dtype.name != "uint64" else _OTHER
+        # NumPy would wrap an index of uint64 that is too large; other libraries wrap all indices
+        # that are, and say nothing of which value wins where several are for one element
+        lane = key._lane
+        plain = lane.device is device and device.is_ready_at_once and lane.dtype.name != "uint64"
+        return key._data if plain else _OTHER
     if kind is not tuple:
         return _OTHER
     parts = [_OTHER if type(part) is tuple else _plain(part, device) for part in key]

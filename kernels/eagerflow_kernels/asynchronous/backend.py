@@ -22,7 +22,7 @@ from eagerflow_kernels.asynchronous.streams import Done, Piece, Stream, Work, wo
 from eagerflow_kernels.lists import LIST_DTYPE
 
 HostArray = np.ndarray[Any, Any]
-Explain = Callable[[Exception], Exception]
+Explain = Any  # what `KernelCall.issued` gives
 
 _PIECES: Final = 3  # of a copy
 _BYTE: Final = 0xA5  # what memory holds that nobody has written yet
@@ -126,7 +126,8 @@ class AsyncBackend:
         outputs: Sequence[tuple[np.dtype[Any], tuple[int, ...]]], index: int,
         explain: Explain | None, *, shares: bool,
     ) -> list[DeviceArray]:  # fmt: skip
-        blocks = [None if shares else self._block(*output, index) for output in outputs]
+        line = getattr(explain, "source", None)
+        blocks = [None if shares else self._block(*output, index, line=line) for output in outputs]
         pairs = zip(outputs, blocks, strict=True)
         made = [DeviceArray(self, index, *output, block) for output, block in pairs]
         values: list[Any] = []
@@ -185,15 +186,16 @@ class AsyncBackend:
     # --- memory ---
 
     def _block(
-        self, dtype: np.dtype[Any], shape: tuple[int, ...], index: int, nbytes: int | None = None
-    ) -> MemoryBlock:
+        self, dtype: np.dtype[Any], shape: tuple[int, ...], index: int, nbytes: int | None = None,
+        line: object = None,
+    ) -> MemoryBlock:  # fmt: skip
         """Memory for an array; if there is not enough, work that holds some is waited for."""
         account = self._memories[index]
         if nbytes is None:
             nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         if not account.fits(nbytes):
             self._drain(index)
-        return account.take(nbytes, dtype, shape)
+        return account.take(nbytes, dtype, shape, line=line)
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> DeviceArray:
         """An array of noise.
@@ -261,7 +263,7 @@ class AsyncBackend:
         """Refuse arrays beyond so many bytes."""
         self._memories[index].limit = nbytes
 
-    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
         """The arrays that hold memory, the largest first."""
         return self._memories[index].held()
 

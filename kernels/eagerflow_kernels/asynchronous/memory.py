@@ -37,10 +37,12 @@ class NotEnoughError(MemoryError):
 class MemoryBlock:
     """Memory that one array holds, and its views; it is given back when the last of them dies."""
 
-    __slots__ = ("__weakref__", "dtype", "nbytes", "shape")
+    __slots__ = ("__weakref__", "dtype", "line", "nbytes", "shape")
 
-    def __init__(self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.nbytes, self.dtype, self.shape = nbytes, dtype, shape
+    def __init__(
+        self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], line: object
+    ) -> None:
+        self.nbytes, self.dtype, self.shape, self.line = nbytes, dtype, shape, line
 
 
 @final
@@ -74,9 +76,10 @@ class DeviceMemory:
         return self.limit is None or self.in_use + nbytes <= self.limit
 
     def take(
-        self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True
-    ) -> MemoryBlock:
-        """Memory for an array.
+        self, nbytes: int, dtype: np.dtype[Any], shape: tuple[int, ...], *, limited: bool = True,
+        line: object = None,
+    ) -> MemoryBlock:  # fmt: skip
+        """Memory for an array, which a line has made.
 
         Raises:
             NotEnoughError: there is not so much left, and it is ``limited``.
@@ -84,14 +87,17 @@ class DeviceMemory:
         with self._lock:
             if limited and not self.fits(nbytes):
                 raise NotEnoughError(nbytes)
-            block = MemoryBlock(nbytes, dtype, shape)
+            block = MemoryBlock(nbytes, dtype, shape, line)
             self._blocks.append(ref(block))
             if len(self._blocks) > self._most:
                 self._blocks = [one for one in self._blocks if one() is not None]
                 self._most = 2 * len(self._blocks) + _MANY
             return block
 
-    def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:
-        """The arrays that hold it, the largest first."""
+    def held(self) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
+        """The arrays that hold it, the largest first, with the lines that made them."""
         blocks = sorted(self._living(), key=lambda block: -block.nbytes)
-        return [(block.dtype, block.shape) for block in blocks]
+        return [
+            (block.dtype, block.shape, "" if block.line is None else str(block.line))
+            for block in blocks
+        ]

@@ -65,7 +65,7 @@ def assign_sub(xp: Any, value: Array, *, resource: Any) -> Array:
     return _combine(xp, xp.subtract, value, resource)
 
 
-def _rows(xp: Any, indices: Array, resource: Any) -> tuple[Array, Array]:
+def rows_of(xp: Any, indices: Array, resource: Any) -> tuple[Array, Array]:
     """The array to write rows into, and their numbers counted from the front."""
     size = resource.shape[0]
     rows = indices
@@ -83,7 +83,7 @@ def _rows(xp: Any, indices: Array, resource: Any) -> tuple[Array, Array]:
 def variable_scatter_update(xp: Any, indices: Array, values: Array, *, resource: Any) -> Array:
     """Replace rows; of values for the same row the last wins."""
     with resource.lock:
-        out, rows = _rows(xp, indices, resource)
+        out, rows = rows_of(xp, indices, resource)
         out[rows] = element_of(values)
         return resource.store(out)
 
@@ -92,7 +92,7 @@ def variable_scatter_update(xp: Any, indices: Array, values: Array, *, resource:
 def variable_scatter_add(xp: Any, indices: Array, values: Array, *, resource: Any) -> Array:
     """Add to rows; values for the same row add up."""
     with resource.lock:
-        out, rows = _rows(xp, indices, resource)
+        out, rows = rows_of(xp, indices, resource)
         ordered = xp.sort(rows.reshape(-1))
         if bool((ordered[1:] != ordered[:-1]).all()):
             out[rows] += values  # ten times as fast, but right only if no row occurs twice

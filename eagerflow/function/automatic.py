@@ -1,0 +1,302 @@
+"""Automatic placement of a traced function: planned by the cost model, kept if steps are faster.
+
+What the cost model proposes is tried: steps run alternately as planned and where the program says.
+The medians decide. What was seen of nodes and moves meanwhile is remembered with the function, and
+the placement is planned once more with it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any, Final, Protocol, final
+
+from eagerflow import events
+from eagerflow.events import AbstractEvent, NodeEvent, TransferEvent
+from eagerflow.graph.edit import size_places
+from eagerflow.graph.ir import Graph
+from eagerflow.graph.passes import optimise
+from eagerflow.hardware import as_device
+from eagerflow.placement.automatic.cost_model import CostModel, Observed, duration
+from eagerflow.placement.automatic.planning import GAIN, Plan, Request, plan
+from eagerflow.placement.automatic.rates import MachineRates, load
+from eagerflow.placement.automatic.replay import ExecutorTraits
+from eagerflow.placement.placing import Placement, place
+from eagerflow.placement.rules import Rules
+from eagerflow.profiling.nodes import median
+from eagerflow.runtime.compiling import Mode
+from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.scheduled.node_seconds import (
+    HEAVY_SECONDS,
+    node_seconds,
+    op_threads,
+    worker_count,
+)
+from eagerflow.runtime.scheduled.regions import find_regions
+
+#: steps of either placement that are timed; before them are one that compiles, and watched ones
+_RUNS: Final = 9
+_WATCHED: Final = 3
+#: how often a placement is planned
+_ROUNDS: Final = 2
+#: times of a node or a move that a median is taken of
+_KEPT: Final = 9
+
+
+class PlacedTrace(Protocol):
+    """A trace that is placed, as far as a trial has to do with it."""
+
+    graph: Graph
+    executable: Executable
+    compile: Mode
+    rules: Rules | None
+
+    def replace(self, rules: Rules | None, placement: Placement | None) -> None:
+        """Run it as rules made it from the next step on."""
+
+    @property
+    def trial(self) -> PlacementTrial | None:
+        """What its steps go through now."""
+
+
+@final
+class Automatic:
+    """Decides where the traces of one function run.
+
+    Args:
+        name: of the function.
+        request: what was asked for.
+
+    Attributes:
+        request: the same.
+        seen: what was seen of its steps.
+    """
+
+    def __init__(self, name: str, request: Request) -> None:
+        self.name = name
+        self.request = request
+        self.seen = Seen()
+        self._rates = load()
+
+    def model(self, sizes: Mapping[str, int]) -> CostModel:
+        """What nodes and moves cost, by what is known by now."""
+        return _model(self._rates, sizes, self.seen.observed())
+
+    def plan(self, graph: Graph, sizes: Mapping[str, int]) -> Plan:
+        """Where the nodes of a graph are best, as far as is known by now.
+
+        Raises:
+            PlacementError: it fits nowhere.
+        """
+        made = plan(graph, self.request, self.model(sizes), traits(sizes), self.name)
+        made.owner = self
+        return made
+
+    def rules(self, graph: Graph) -> Rules:
+        """The rules for a trace. With sizes that only a call tells, it is planned again then."""
+        made = self.plan(graph, {})
+        made.waits_for_sizes = bool(size_places([v.type for v in graph.inputs]))
+        return made.rules(self.request.source)
+
+    def begin(self, entry: PlacedTrace, rules: Rules, placement: Placement | None = None) -> None:
+        """Place a trace by a plan; its steps try that, if it is not what the program says."""
+        entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
+
+
+def _model(rates: MachineRates, sizes: Mapping[str, int], observed: Observed) -> CostModel:
+    threads = op_threads()
+    cores = max(1, (os.cpu_count() or 1) // threads)
+    return CostModel(rates, sizes, threads=threads, cores=cores, observed=observed)
+
+
+def traits(sizes: Mapping[str, int] = MappingProxyType({})) -> ExecutorTraits:
+    """What the executor does with graphs, by the settings as they are.
+
+    Args:
+        sizes: what names of sizes stand for.
+    """
+    weight = node_seconds(op_threads(), sizes)
+    return ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
+
+
+def cost_model(rules: Rules | None) -> CostModel:
+    """What the nodes of a trace cost that is placed by these rules, as far as is known."""
+    made = None if rules is None else rules.plan
+    if made is None:
+        return _model(load(), {}, Observed())
+    model: CostModel = made.owner.model(made.sizes)
+    return model
+
+
+def trial_of(entry: PlacedTrace) -> PlacementTrial | None:
+    """What the steps of a trace go through to try its placement; None if nothing is to be tried."""
+    made = None if entry.rules is None else entry.rules.plan
+    if made is None or made.verdict or (made.chosen is made.own and not made.waits_for_sizes):
+        return None
+    return PlacementTrial(entry, made)
+
+
+@final
+class PlacementTrial:
+    """Runs the steps of a trace alternately as planned and where the program says.
+
+    Args:
+        entry: the trace.
+        made: the plan.
+    """
+
+    def __init__(self, entry: PlacedTrace, made: Plan) -> None:
+        self._entry = entry
+        self._plan = made
+        self._planned = entry.executable
+        self._own: Executable | None = None
+        self._lock = threading.Lock()
+        self._begun = 0
+        self._seconds: tuple[list[float], list[float]] = [], []
+        self._over = False
+
+    @property
+    def executables(self) -> list[Executable]:
+        """What runs the steps besides the executable of the trace."""
+        return [] if self._own is None else [self._own]
+
+    def __call__(self, *inputs: Any) -> Sequence[Any]:
+        """Run a step, by the one or the other."""
+        if self._plan.waits_for_sizes:
+            return self._with_sizes(inputs)
+        with self._lock:
+            number, self._begun = self._begun, self._begun + 1
+            if self._own is None:
+                graph = optimise(self._entry.graph)[0]
+                self._own = Executable(graph, self._entry.compile)
+        if self._plan.own.too_much or self._over:
+            return self._planned(*inputs)
+        which, before = number % 2, number // 2
+        executable = self._own if which else self._planned
+        if 0 < before <= _WATCHED:
+            with StepWatcher(executable.number, self._plan.owner.seen):
+                return executable(*inputs)
+        start = perf_counter()
+        results = executable(*inputs)
+        seconds = perf_counter() - start
+        if before > _WATCHED:
+            self._took(which, seconds)
+        return results
+
+    def _with_sizes(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Plan for the sizes of this call, then run it."""
+        entry, owner = self._entry, self._plan.owner
+        places = size_places([v.type for v in entry.graph.inputs])
+        sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
+        made = owner.plan(entry.graph, sizes)
+        made.sizes = sizes
+        owner.begin(entry, made.rules(owner.request.source))
+        trial = entry.trial
+        return entry.executable(*inputs) if trial is None else trial(*inputs)
+
+    def _took(self, which: int, seconds: float) -> None:
+        with self._lock:
+            self._seconds[which].append(seconds)
+            if self._over or min(map(len, self._seconds)) < _RUNS:
+                return
+            self._over = True
+        if self._entry.trial is self:  # else the user has placed it otherwise meanwhile
+            self._decide()
+
+    def _decide(self) -> None:
+        """Keep the faster placement; plan once more by what was seen."""
+        made, owner, entry = self._plan, self._plan.owner, self._entry
+        planned, own = map(median, self._seconds)
+        made.chosen.measured, made.own.measured = planned, own
+        kept = planned <= GAIN * own
+        winner = made.chosen if kept else made.own
+        tried = {one.assignment for one in made.alternatives if one.measured is not None}
+        again = owner.plan(entry.graph, made.sizes)
+        again.sizes, again.round = made.sizes, made.round + 1
+        again.recall(made)
+        again.calibrate()
+        new = again.chosen.assignment not in tried
+        if new and again.round < _ROUNDS and again.chosen.predicted < GAIN * min(planned, own):
+            owner.begin(entry, again.rules(owner.request.source))
+            return
+        again.choose(winner.assignment)
+        result = "is kept" if kept else "is not faster and was given up"
+        again.verdict = (
+            f"tried in {sum(map(len, self._seconds))} steps: {made.chosen.name} {result}: "
+            f"{duration(planned)}, where the program says {duration(own)}"
+        )
+        owner.begin(entry, again.rules(owner.request.source))
+
+
+@final
+class Seen:
+    """The times of nodes and moves in steps that were watched.
+
+    Attributes:
+        nodes: of each step the seconds, by path and kind of device.
+        links: the seconds of moves, by kinds of devices and bytes.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: defaultdict[tuple[str, str], deque[float]] = defaultdict(_few)
+        self.links: defaultdict[tuple[str, str, int], deque[float]] = defaultdict(_few)
+
+    def observed(self) -> Observed:
+        """The medians."""
+        return Observed(
+            {node: median(times) for node, times in self.nodes.items()},
+            {link: median(times) for link, times in self.links.items()},
+        )
+
+
+def _few() -> deque[float]:
+    return deque(maxlen=_KEPT)
+
+
+@final
+class StepWatcher:
+    """Sees how long nodes and moves of an executable take, within a ``with`` block.
+
+    Args:
+        number: of the executable.
+        seen: where the times of the step are noted at the end of the block.
+    """
+
+    kinds: Final = frozenset({NodeEvent, TransferEvent})
+
+    def __init__(self, number: int, seen: Seen) -> None:
+        self._number = number
+        self._seen = seen
+        self._nodes: defaultdict[tuple[str, str], float] = defaultdict(float)
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> StepWatcher:
+        events.add_instrument(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        events.remove_instrument(self)
+        with self._lock:
+            for node, seconds in self._nodes.items():
+                self._seen.nodes[node].append(seconds)
+
+    def begin(self, event: AbstractEvent, /) -> None:
+        """Nodes and moves are told at their end."""
+
+    def end(self, event: AbstractEvent, /) -> None:
+        """Note a node, or a move."""
+        if isinstance(event, TransferEvent):
+            if event.executable == self._number and event.nbytes is not None:
+                kinds = as_device(event.origin).kind, as_device(event.device).kind
+                with self._lock:
+                    self._seen.links[(*kinds, event.nbytes)].append(event.seconds)
+        elif isinstance(event, NodeEvent) and event.executable == self._number:
+            device = as_device(event.device or None)
+            if device.is_ready_at_once:  # else it was issued, and nobody knows how long it took
+                path = f"{event.scope}/{event.node}" if event.scope else event.node
+                with self._lock:
+                    self._nodes[path, device.kind] += event.seconds

@@ -1,0 +1,369 @@
+"""The placements of a graph that were weighed, and the one that is taken.
+
+Several ways to place are tried: where the program says, all on one device, stages along the graph,
+a list schedule, and what local search makes of the best of these. The simulator judges each as the
+executor would run it. The program's own placement stays unless another one is clearly faster, or
+the own has no room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final, NamedTuple, final
+
+from eagerflow.errors import PlacementError
+from eagerflow.graph.edit import inner_graphs
+from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.passes import optimise
+from eagerflow.hardware import Device, as_device, devices, memory
+from eagerflow.placement.automatic.cost_model import CostModel, duration, where
+from eagerflow.placement.automatic.replay import ExecutorTraits, Prediction, predict
+from eagerflow.placement.automatic.search import (
+    Assignment,
+    Estimate,
+    Problem,
+    contiguous,
+    improve,
+    schedule,
+)
+from eagerflow.placement.occupancy import Peak, peaks, states_of
+from eagerflow.placement.placed import is_movable, placed
+from eagerflow.placement.rules import Rules, forward_of, line_of, path_of
+from eagerflow.source import Source
+
+#: the part of the own placement's time that another one must stay below
+GAIN: Final = 0.97
+_JUDGED: Final = 5  # placements that are simulated, besides the own
+_LARGE: Final = 2_000  # nodes from which on fewer are
+_SHOWN: Final = 4  # values in a message
+OWN: Final = "where the program says"
+
+
+class Request(NamedTuple):
+    """What ``f.place("auto")`` was asked for.
+
+    Attributes:
+        devices: where nodes may be; None for those of the kind that the program uses.
+        memory: bytes that devices may hold, one number for each of them; None for their limits.
+        source: the line that asked.
+    """
+
+    devices: tuple[Device, ...] | None
+    memory: Mapping[Device, int] | int | None
+    source: Source | None
+
+
+@final
+@dataclass(slots=True)
+class Alternative:
+    """A placement that was weighed.
+
+    Attributes:
+        name: how it came about.
+        assignment: where the units are.
+        predicted: seconds of a step.
+        peaks: bytes that devices hold at one time, of those with a limit.
+        too_much: where that is more than the limit, in words; empty if it fits.
+        measured: seconds of a step, the median of those that were timed; None if none was.
+    """
+
+    name: str
+    assignment: Assignment
+    predicted: float
+    peaks: Mapping[Device, Peak] = field(default_factory=dict)
+    too_much: str = ""
+    measured: float | None = None
+
+
+@final
+@dataclass(slots=True)
+class Plan:
+    """Where automatic placement has a graph.
+
+    Attributes:
+        alternatives: what was weighed, the best first.
+        own: that where the program has everything.
+        chosen: the one that is taken.
+        devices: where nodes may be.
+        choice: the device of each node that can be placed.
+        choices: gives the same for another assignment.
+        verdict: what trying it has shown, in words; empty as long as that is not known.
+        owner: what made it, and is told of the steps.
+        sizes: what names of sizes stood for.
+        waits_for_sizes: whether a call has to tell them first.
+        round: how many plans there were before.
+    """
+
+    alternatives: list[Alternative]
+    own: Alternative
+    chosen: Alternative
+    devices: list[Device]
+    choice: dict[Node, Device]
+    choices: Callable[[Assignment], dict[Node, Device]]
+    verdict: str = ""
+    owner: Any = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    waits_for_sizes: bool = False
+    round: int = 0
+
+    def choose(self, assignment: Assignment) -> None:
+        """Take the alternative with this assignment."""
+        self.chosen = next(one for one in self.alternatives if one.assignment == assignment)
+        self.choice = {} if self.chosen is self.own else self.choices(assignment)
+
+    def calibrate(self) -> None:
+        """Scale what is predicted to what was measured, as watched nodes take longer than others.
+
+        It is one factor for all alternatives, so their order stays.
+        """
+        known = [one for one in self.alternatives if one.measured and one.predicted]
+        if known:
+            product = prod([(one.measured or 0.0) / one.predicted for one in known])
+            factor = product ** (1 / len(known))
+            for one in self.alternatives:
+                one.predicted *= factor
+
+    def recall(self, before: Plan) -> None:
+        """Take over what is known of alternatives of an earlier plan for the same graph."""
+        known = {one.assignment: one for one in self.alternatives}
+        for old in before.alternatives:
+            one = known.get(old.assignment)
+            if one is None and old.measured is not None:
+                self.alternatives.append(old)
+            elif one is not None:
+                one.measured = old.measured
+
+    def rules(self, source: Source | None) -> Rules:
+        """What places the graph so, and its derivatives."""
+        by_path = {path_of(node): device for node, device in self.choice.items()}
+        choice = self.choice
+
+        def auto(node: Node) -> Device | None:
+            device = choice.get(node)
+            return by_path.get(path_of(node)) if device is None else device
+
+        return Rules({}, auto, False, source, self)
+
+    def lines(self) -> Iterator[str]:
+        """What was weighed, for people."""
+        yield f"automatic placement on {', '.join(map(str, self.devices))}: {self.chosen.name}"
+        for one in self.alternatives:
+            measured = "" if one.measured is None else f", measured {duration(one.measured)}"
+            mark = "*" if one is self.chosen else " "
+            more = f"; {one.too_much}" if one.too_much else ""
+            yield f"  {mark} {one.name}: predicted {duration(one.predicted)}{measured}{more}"
+        if self.verdict:
+            yield f"  {self.verdict}"
+
+
+def plan(
+    graph: Graph, request: Request, model: CostModel, executor: ExecutorTraits, name: str = ""
+) -> Plan:
+    """Decide where the nodes of a graph run.
+
+    Args:
+        graph: as traced. It stays as it is.
+        request: what was asked for.
+        model: what nodes and moves cost.
+        executor: what runs the graph.
+        name: of the function, for messages.
+
+    Raises:
+        PlacementError: it fits nowhere, or a device cannot be used.
+    """
+    return _Planner(graph, request, model, executor, name).run()
+
+
+@final
+class _Planner:
+    """Plans one graph."""
+
+    def __init__(
+        self, graph: Graph, request: Request, model: CostModel, executor: ExecutorTraits, name: str
+    ) -> None:  # fmt: skip
+        self.graph, self.request = graph, request
+        self.model, self.executor, self.name = model, executor, name
+        self.devices = _devices(graph, request)
+        self.limits = _limits(self.devices, request)
+        self.problem = Problem(graph, self.devices, model, self.limits, self.held())
+
+    def held(self) -> dict[Device, int]:
+        """The bytes of variables and inputs, which are there all the time."""
+        held: Counter[Device] = Counter()
+        for value in self.graph.inputs:
+            if isinstance(value.device, Device):
+                held[value.device] += self.model.nbytes(value)
+        for state in states_of(self.graph):
+            held[state.device] += prod(state.shape) * state.dtype.itemsize
+        return dict(held)
+
+    def run(self) -> Plan:
+        own = self.judged(OWN, self.problem.own)
+        found = [own]
+        for name, assignment in self.candidates():
+            if all(assignment != one.assignment for one in found):
+                found.append(self.judged(name, assignment))
+        found.sort(key=lambda one: (bool(one.too_much), one.predicted))
+        best = found[0]
+        if best.too_much:
+            raise self.no_room(best)
+        if not own.too_much and best.predicted > GAIN * own.predicted:
+            best = own
+        choice = {} if best is own else self.choice(best.assignment)
+        return Plan(found, own, best, self.devices, choice, self.choice)
+
+    def candidates(self) -> Iterator[tuple[str, Assignment]]:
+        """Placements worth to be simulated, by what the search thinks of them."""
+        problem = self.problem
+        alone = min(range(len(self.devices)), key=lambda i: problem.estimate(self.on(i)))
+        starts = [
+            (f"all on {self.devices[alone]}", self.on(alone)),
+            ("stages with equal work", contiguous(problem, by_bytes=False)),
+            ("stages with equal bytes", contiguous(problem, by_bytes=True)),
+            ("list schedule", schedule(problem)),
+        ]
+        rated: list[tuple[Estimate, str, Assignment]] = [
+            (problem.estimate(assignment), name, assignment) for name, assignment in starts
+        ]
+        rated.append((problem.estimate(problem.own), OWN, problem.own))
+        rated.sort(key=lambda row: row[0])
+        for _, name, start in rated[:2]:
+            better, estimate = improve(problem, start)
+            if better != start:
+                rated.append((estimate, f"local search from {name}", better))
+        rated.sort(key=lambda row: row[0])
+        most = _JUDGED if len(self.graph.nodes) < _LARGE else 2
+        yield from [(name, assignment) for _, name, assignment in rated[:most]]
+
+    def on(self, device: int) -> Assignment:
+        """All on one device that can run there."""
+        return tuple([device if device in u.devices else u.home for u in self.problem.units])
+
+    def choice(self, assignment: Assignment) -> dict[Node, Device]:
+        """The device of each node, those of subgraphs among them."""
+        chosen: dict[Node, Device] = {}
+        for unit, number in zip(self.problem.units, assignment, strict=True):
+            if unit.is_movable:
+                inside = [n for graph in inner_graphs(unit.nodes) for n in graph.nodes]
+                device = self.problem.devices[number]
+                chosen.update({n: device for n in (*unit.nodes, *inside) if is_movable(n)})
+        return chosen
+
+    def judged(self, name: str, assignment: Assignment) -> Alternative:
+        """A placement, simulated."""
+        result = self.graph
+        if assignment != self.problem.own:
+            choice = self.choice(assignment)
+
+            def choose(node: Node) -> tuple[Device, str] | None:
+                device = choice.get(forward_of(node), choice.get(node))
+                return None if device is None else (device, "automatic placement")
+
+            result = placed(self.graph, choose)
+        held = peaks(result, frozenset(self.limits)) if self.limits else {}
+        over = [d for d, peak in held.items() if peak.bytes > self.limits[d]]
+        too_much = ", ".join(
+            f"{d} would hold {held[d].bytes:,} bytes, of {self.limits[d]:,}" for d in over
+        )
+        prediction = self.predicted(result)
+        return Alternative(name, assignment, prediction.seconds, held, too_much)
+
+    def predicted(self, graph: Graph) -> Prediction:
+        return predict(optimise(graph)[0], self.model, self.executor)
+
+    # --- no room ---
+
+    def no_room(self, best: Alternative) -> PlacementError:
+        """The error where nothing fits: how much it takes, and by which values."""
+        over = {d: p for d, p in best.peaks.items() if p.bytes > self.limits[d]}
+        device, peak = max(over.items(), key=lambda item: item[1].bytes - self.limits[item[0]])
+        lines = [f"{best.name}: {best.too_much}", *self.largest()]
+        return PlacementError(
+            f"place: no placement of {self.name or 'the graph'} fits: {device} may hold "
+            f"{self.limits[device]:,} bytes, and needs {peak.bytes:,}",
+            given="\n    ".join(lines),
+            expected=f"room on {', '.join(map(str, self.devices))}",
+            hint="compute with less at a time, keep less for the gradient (ef.remat), use more "
+            "devices, or allow more memory",
+            source=None if peak.node is None else peak.node.source,
+        )
+
+    def largest(self) -> list[str]:
+        """The largest values, with their lines."""
+        sizes = {v: self.model.nbytes(v) for v in self._values()}
+        rows = sorted(sizes, key=lambda v: -sizes[v])[:_SHOWN]
+        texts = []
+        for value in rows:
+            line = f"input %{value.name}" if value.node is None else line_of(value.node)
+            texts.append(f"{sizes[value]:,} bytes: {value.spec} {line}")
+        return texts
+
+    def _values(self) -> Iterator[Value]:
+        yield from self.graph.inputs
+        for node in self.graph.nodes:
+            yield from node.outputs
+
+
+def _devices(graph: Graph, request: Request) -> list[Device]:
+    """Where nodes may be.
+
+    Raises:
+        PlacementError: on devices of tasks, which this process does not plan for.
+    """
+    if request.devices is not None:
+        return list(request.devices)
+    kinds = Counter(d.kind for node in graph.nodes if (d := where(node)) and d.task is None)
+    tasks = sorted({str(d) for node in graph.nodes if (d := where(node)) and d.task is not None})
+    if tasks:
+        raise PlacementError(
+            "place: automatic placement is for the devices of this process",
+            given=f"a graph with nodes on {', '.join(tasks[:_SHOWN])}",
+            hint="say with rules where they run, or name devices: place('auto', devices=[...])",
+            source=request.source,
+        )
+    kind = kinds.most_common(1)[0][0] if kinds else "cpu"
+    used = {d for node in graph.nodes if (d := where(node)) and d.kind == kind}
+    return list(dict.fromkeys([*devices(kind), *sorted(used, key=str)]))
+
+
+def _limits(allowed: Sequence[Device], request: Request) -> dict[Device, int]:
+    """Bytes that devices may hold: the budget, and what devices allow."""
+    limits: dict[Device, int] = {}
+    for device in allowed:
+        budget = request.memory
+        if isinstance(budget, Mapping):
+            budget = budget.get(device)
+        known = [n for n in (budget, memory(device).limit) if n is not None]
+        if known:
+            limits[device] = min(known)
+    return limits
+
+
+def as_request(devices: Any, memory: Any, source: Source | None) -> Request:
+    """A request of what a user gave.
+
+    Raises:
+        PlacementError: that is no device, or no number of bytes.
+    """
+    where = None if devices is None else tuple(dict.fromkeys(map(as_device, devices)))
+    if where is not None and not where:
+        raise PlacementError("place: there is no device to place on", given="devices=[]",
+                             source=source)  # fmt: skip
+    budget: Any = memory
+    if isinstance(memory, Mapping):
+        budget = {as_device(name): _bytes(n, source) for name, n in memory.items()}
+    elif memory is not None:
+        budget = _bytes(memory, source)
+    return Request(where, budget, source)
+
+
+def _bytes(given: Any, source: Source | None) -> int:
+    if type(given) is int and given >= 0:
+        return given
+    raise PlacementError(
+        f"place: {given!r} is no number of bytes", expected="an int of at least 0",
+        hint="memory=2**30 is a budget of 1 GiB for each device", source=source,
+    )  # fmt: skip

@@ -1,0 +1,173 @@
+"""How fast the devices and links of this machine are, and where that is kept.
+
+Rates are measured once for a machine (`eagerflow.placement.measure`) and kept in a file of JSON
+below ``~/.cache/eagerflow``, or where ``EAGERFLOW_CACHE`` says. A file that is damaged, or of
+another machine, counts as none. Where nothing was measured, rates are those of a usual machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, final
+
+from eagerflow.atomic_files import replaced
+from eagerflow.core.cost_rules import Cost
+
+_VERSION: Final = 1  # of the file
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How fast a device of some kind is, or one core of this machine.
+
+    Attributes:
+        bytes: moved from and to memory in a second.
+        flops: operations on elements in a second, in units of an addition.
+        matrix: operations in products of matrices in a second.
+        call: seconds that a kernel's call takes besides, on the host.
+    """
+
+    bytes: float = 8e9
+    flops: float = 4e9
+    matrix: float = 3e10
+    call: float = 2e-6
+
+    def seconds(self, cost: Cost, threads: int = 1) -> float:
+        """How long a kernel takes on data, without its call.
+
+        Args:
+            cost: its operations and bytes.
+            threads: how many the libraries of linear algebra take.
+        """
+        matrix = cost.matrix / (self.matrix * threads)
+        return max(cost.bytes / self.bytes, cost.flops / self.flops + matrix)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LinkRates:
+    """How fast values go from one kind of device to another.
+
+    Attributes:
+        seconds: that a move takes however small it is.
+        bytes: in a second; 0 where nothing is copied.
+    """
+
+    seconds: float = 5e-6
+    bytes: float = 0.0
+
+    def of(self, nbytes: int) -> float:
+        """How long a move of so many bytes takes."""
+        return self.seconds + (nbytes / self.bytes if self.bytes else 0.0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class MachineRates:
+    """What was measured on a machine.
+
+    Attributes:
+        kinds: of devices; of CPUs those of one core.
+        links: by the two kinds, joined as ``"cpu>gpu"``.
+        region: seconds to schedule one region.
+        send: seconds of the host for a value that one partition sends to another.
+        measured: whether anything was; else all is usual.
+    """
+
+    kinds: Mapping[str, Rates] = field(default_factory=dict)
+    links: Mapping[str, LinkRates] = field(default_factory=dict)
+    region: float = 20e-6
+    send: float = 10e-6
+    measured: bool = False
+
+    def of(self, kind: str) -> Rates:
+        """The rates of a kind of device."""
+        return self.kinds.get(kind) or _USUAL.get(kind) or Rates()
+
+    def link(self, source: str, target: str) -> LinkRates:
+        """The rates of moves between two kinds."""
+        shared = source == target == "cpu"
+        usual = LinkRates(2e-6) if shared else LinkRates(20e-6, 8e9)
+        return self.links.get(f"{source}>{target}", usual)
+
+
+#: usual rates of kinds that are not like a core
+_USUAL: Final[Mapping[str, Rates]] = {
+    "gpu": Rates(bytes=8e11, flops=5e12, matrix=2e13, call=1e-5),
+    "null": Rates(),
+}
+
+
+# --- on disk ----------------------------------------------------------------------------------
+
+
+def cache_file() -> Path:
+    """Where the rates of this machine are kept."""
+    base = os.environ.get("EAGERFLOW_CACHE")
+    if base is None:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        base = os.path.join(home, "eagerflow")
+    return Path(base) / f"rates-{_machine()}.json"
+
+
+def _machine() -> str:
+    """What tells this machine from others that share the folder."""
+    parts = [platform.node(), platform.machine(), str(os.cpu_count())]
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                parts.append(line)
+                break
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def load(file: Path | None = None) -> MachineRates:
+    """The rates that were kept; usual ones if there are none, or they are damaged."""
+    try:
+        return _parsed(json.loads((file or cache_file()).read_text()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return MachineRates()
+
+
+def store(rates: MachineRates, file: Path | None = None) -> None:
+    """Keep rates. A folder that cannot be written is no error: they are measured again."""
+    path = file or cache_file()
+    text = json.dumps({"version": _VERSION, **asdict(rates)}, indent=1)
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replaced("measure", path) as write:
+            write(text.encode())
+
+
+def _parsed(found: Any) -> MachineRates:
+    if found["version"] != _VERSION:
+        raise ValueError("another version")
+    return MachineRates(
+        {str(kind): Rates(**_numbers(row, Rates)) for kind, row in found["kinds"].items()},
+        {
+            str(link): LinkRates(**_numbers(row, LinkRates))
+            for link, row in found["links"].items()
+        },
+        **_numbers({name: found[name] for name in ("region", "send")}, MachineRates),
+        measured=bool(found["measured"]),
+    )
+
+
+def _numbers(row: Mapping[str, Any], of: Any) -> dict[str, float]:
+    """Rates of a row; ones that no machine has make the file a damaged one."""
+    names = {one.name for one in fields(of)}
+    numbers = {name: float(number) for name, number in row.items() if name in names}
+    for name, number in numbers.items():
+        least = 0.0 if of is LinkRates and name == "bytes" else 1e-12
+        if not isfinite(number) or number < least:
+            raise ValueError(f"{name} is {number}")
+    return numbers

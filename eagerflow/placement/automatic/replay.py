@@ -1,0 +1,279 @@
+"""A graph as the steps of the executor have it, for the simulator: regions, sends, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Protocol, final
+
+from eagerflow.graph.edit import devices_in, inner_graphs
+from eagerflow.graph.ir import Graph, Node
+from eagerflow.graph.lowering import is_on_one_device, lower
+from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_size_values
+from eagerflow.graph.signatures import is_structured, late_reads, lead_of
+from eagerflow.hardware import Device, as_device
+from eagerflow.placement.automatic.cost_model import CostModel
+from eagerflow.placement.automatic.simulator import (
+    GIVEN,
+    Simulated,
+    SimulatedDevice,
+    SimulatedMove,
+    SimulatedOp,
+    SimulatedRegion,
+    SimulatedStep,
+    simulate,
+)
+from eagerflow.placement.cut import Cut, cut
+
+
+class FindRegions(Protocol):
+    """Which nodes of a lowered graph run together."""
+
+    def __call__(
+        self, graph: Graph, paths: FramePaths, seconds: Callable[[Node], float],
+        before: Callable[[Node], Iterable[Node]], workers: int = 0,
+    ) -> list[list[list[Node]]]:  # fmt: skip
+        """The regions, those that could run at once in one list."""
+
+
+class ExecutorTraits(NamedTuple):
+    """What the executor does with a graph, as far as times depend on it.
+
+    Attributes:
+        regions: which nodes run together.
+        weight: how long it takes a node to run, by its own estimate, which decides about regions.
+        heavy: seconds from which on a region may have a thread of its own.
+        threads: how many may run regions at once.
+    """
+
+    regions: FindRegions
+    weight: Callable[[Node], float]
+    heavy: float
+    threads: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a step is predicted to be.
+
+    Attributes:
+        seconds: of the step.
+        simulated: what the simulation found.
+    """
+
+    seconds: float
+    simulated: Simulated
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        """Bytes held at one time, by device."""
+        return self.simulated.peaks
+
+
+def predict(graph: Graph, model: CostModel, executor: ExecutorTraits) -> Prediction:
+    """How long a step of a graph takes that is placed.
+
+    Args:
+        graph: the graph, not lowered.
+        model: what nodes and moves cost.
+        executor: what runs it.
+
+    Raises:
+        DeviceError: a node has operands on several devices, and no transfer between.
+    """
+    low = lower(graph, is_on_one_device)
+    devices = {device for device in devices_in(low.nodes) if isinstance(device, Device)}
+    replayed = _Replay(graph, model, executor)
+    if len(devices) > 1:
+        return _predicted(replayed.of_cut(cut(low)))
+    device = next(iter(devices), None) or as_device(None)
+    steps = [replayed.of_one(low, device, straight=True)]
+    if executor.threads > 1 and not _works_later(device):
+        steps.append(replayed.of_one(low, device, straight=False))
+    return min(map(_predicted, steps), key=lambda found: found.seconds)
+
+
+def _works_later(device: Device) -> bool:
+    """Whether a device works beside the host, as null devices are thought to do."""
+    return not (device.is_ready_at_once and device.holds_data)
+
+
+def _predicted(step: SimulatedStep) -> Prediction:
+    found = simulate(step)
+    return Prediction(found.seconds, found)
+
+
+@final
+@dataclass(slots=True)
+class _Made:
+    """What a simulated step is made of.
+
+    Attributes:
+        devices: their numbers.
+        ops: the ops, and for each what it takes: nodes of its partition.
+        numbers: of the ops, by node.
+        regions: the regions, with their nodes.
+        region_of: the number of the region of each node.
+        waits: for each region the nodes that have to be run before.
+        moves: from device to device.
+        arrivals: for each Recv the number of its move.
+    """
+
+    devices: dict[Device, int] = field(default_factory=dict)
+    ops: list[tuple[SimulatedOp, list[Node]]] = field(default_factory=list)
+    numbers: dict[Node, int] = field(default_factory=dict)
+    regions: list[tuple[SimulatedRegion, list[Node]]] = field(default_factory=list)
+    region_of: dict[Node, int] = field(default_factory=dict)
+    waits: list[list[Node]] = field(default_factory=list)
+    moves: list[SimulatedMove] = field(default_factory=list)
+    arrivals: dict[Node, int] = field(default_factory=dict)
+
+
+@final
+class _Replay:
+    """Makes simulated steps of one graph."""
+
+    def __init__(self, graph: Graph, model: CostModel, executor: ExecutorTraits) -> None:
+        self.model = model
+        self.executor = executor
+        every = [*graph.nodes, *[n for g in inner_graphs(graph.nodes) for n in g.nodes]]
+        #: how often the bodies of loops run, by the name of the loop
+        self.iterations = {n.name: model.work.iterations(n) for n in every if is_structured(n.op)}
+        self.loops: dict[str, str] = {}  # the names of loops, by their frames
+
+    def of_one(self, graph: Graph, device: Device, *, straight: bool) -> SimulatedStep:
+        """A lowered graph on one device: as one function, or by regions."""
+        made = _Made({device: 0})
+        self.partition(made, graph, device, straight=straight, workers=self.executor.threads)
+        return self.step(made, [v.node for v in graph.outputs])
+
+    def of_cut(self, parts: Cut) -> SimulatedStep:
+        """The partitions of a graph."""
+        made = _Made({p.device: i for i, p in enumerate(parts.partitions)})
+        for partition in parts.partitions:
+            self.partition(made, partition.graph, partition.device, straight=False, workers=0)
+        receives = dict(parts.pairs.values())
+        places = {n: i for p in parts.partitions for i, n in enumerate(p.graph.nodes)}
+        for partition in parts.partitions:  # in the order of the executor
+            for node in partition.graph.nodes:
+                if node in receives:
+                    received = receives[node]
+                    self.move(made, node, received, (places[node], places[received]))
+        return self.step(made, [v.node for _, v in parts.outputs])
+
+    def partition(
+        self, made: _Made, graph: Graph, device: Device, *, straight: bool, workers: int
+    ) -> None:  # fmt: skip
+        paths = FramePaths(graph)
+        sizes = find_size_values(graph, paths)
+        for node in graph.nodes:
+            if lead_of(node.op) == "enter" and "loop" in node.attrs:
+                self.loops[node.attrs["frame"]] = node.attrs["loop"][1]
+
+        def before(node: Node) -> Iterator[Node]:
+            for value in (*node.inputs, *sizes.get(node, ())):
+                if value.node is not None:
+                    yield value.node
+            yield from node.control_inputs
+
+        for groups in self.groups(graph, paths, before, straight, workers):
+            self.region(made, groups, paths, device, before, straight)
+
+    def groups(
+        self, graph: Graph, paths: FramePaths, before: Callable[[Node], Iterable[Node]],
+        straight: bool, workers: int,
+    ) -> list[list[Node]]:  # fmt: skip
+        """The nodes that run together, and each other one alone."""
+        if straight:
+            return [[n for n in graph.nodes if n.op != "constant"]]
+        traits = self.executor
+        found = traits.regions(graph, paths, traits.weight, before, workers)
+        groups = [nodes for parts in found for nodes in parts]
+        together = {n for nodes in groups for n in nodes}
+        alone = [n for n in graph.nodes if n not in together and n.op != "constant"]
+        groups += [[n] for n in alone if lead_of(n.op) not in ("send", "receive")]
+        return groups
+
+    def region(
+        self, made: _Made, nodes: Sequence[Node], paths: FramePaths, device: Device,
+        before: Callable[[Node], Iterable[Node]], straight: bool,
+    ) -> None:  # fmt: skip
+        number = len(made.regions)
+        for node in nodes:
+            times = self.times(paths.nodes[node])
+            op = SimulatedOp(
+                times * self.model.seconds(node, device),
+                0.0 if is_structured(node.op) else times * self.model.call(node, device),
+                nbytes=sum(map(self.model.nbytes, node.outputs)),
+            )
+            made.numbers[node] = len(made.ops)
+            made.ops.append((op, [v.node for v in node.inputs if v.node is not None]))
+            made.region_of[node] = number
+        traits = self.executor
+        heavy = not straight and sum(map(traits.weight, nodes)) >= traits.heavy
+        numbers = tuple([made.numbers[node] for node in nodes])
+        region = SimulatedRegion(made.devices[device], numbers, heavy=heavy)
+        made.regions.append((region, list(nodes)))
+        own = set(nodes)
+        made.waits.append(list(dict.fromkeys(b for n in nodes for b in before(n) if b not in own)))
+
+    def times(self, path: FramePath) -> int:
+        """How often a node on a frame path runs."""
+        count = 1
+        for what, which in path:
+            if what == "frame":
+                count *= self.iterations.get(self.loops.get(which, which), 1)
+        return count
+
+    def move(self, made: _Made, sent: Node, received: Node, places: tuple[int, int]) -> None:
+        """A value, or a signal, that one partition sends to another."""
+        source, target = as_device(sent.device), as_device(sent.attrs["to"])
+        value = sent.inputs[0] if sent.inputs else None
+        maker = value.node if value is not None else next(iter(sent.control_inputs), None)
+        nbytes = 0 if value is None or "shape" in sent.attrs else self.model.nbytes(value)
+        made.arrivals[received] = len(made.moves)
+        of = GIVEN if maker is None or value is None else made.numbers.get(maker, GIVEN)
+        region = GIVEN if maker is None else made.region_of.get(maker, GIVEN)
+        made.moves.append(
+            SimulatedMove(
+                of, region, made.devices[source], made.devices[target],
+                self.model.move(source, target, nbytes), nbytes=nbytes,
+                waits=source.backend is not target.backend, places=places,
+            )
+        )  # fmt: skip
+
+    def step(self, made: _Made, results: Sequence[Node | None]) -> SimulatedStep:
+        """What was made, as a step: with numbers for nodes."""
+        rates, first_move = self.model.rates, len(made.ops)
+        devices = [SimulatedDevice(str(d), _works_later(d)) for d in made.devices]
+        heavy = any(region.heavy for region, _ in made.regions)
+        # strands hand values to each other, and their regions are not scheduled
+        strands = len(devices) > 1 and not (heavy or any(d.later for d in devices))
+        overhead = 0.0 if strands or len(made.regions) == 1 else rates.region
+
+        def numbers(nodes: Sequence[Node | None]) -> tuple[int, ...]:
+            found = []
+            for node in nodes:
+                if node in made.numbers:
+                    found.append(made.numbers[node])
+                elif node in made.arrivals:
+                    found.append(first_move + made.arrivals[node])
+            return tuple(dict.fromkeys(found))
+
+        ops = [replace(op, needs=numbers(taken)) for op, taken in made.ops]
+        regions = []
+        for (region, nodes), waits in zip(made.regions, made.waits, strict=True):
+            late = [n.inputs[i].node for n in nodes for i in late_reads(n)]
+            regions.append(
+                replace(
+                    region, overhead=overhead,
+                    after=tuple({made.region_of[n]: None for n in waits if n in made.region_of}),
+                    receives=tuple([made.arrivals[n] for n in waits if n in made.arrivals]),
+                    waits=tuple([made.numbers[n] for n in late if n in made.numbers]),
+                )
+            )  # fmt: skip
+        moves = [replace(move, host=rates.send) for move in made.moves]
+        return SimulatedStep(
+            devices, ops, regions, moves, numbers(results), self.executor.threads
+        )

@@ -1,0 +1,268 @@
+"""GPUs as a kind of device: the contract, by CuPy.
+
+What is here has been held against the signatures of CuPy, and is run on a GPU by the tests that are
+marked ``gpu``; `STATUS` says where that was done.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any, Final, NamedTuple, final
+
+import numpy as np
+
+from eagerflow_kernels.cuda import kernels as _kernels  # noqa: F401 - registers them
+from eagerflow_kernels.cuda import library
+from eagerflow_kernels.cuda.copies import Copies
+
+HostArray = np.ndarray[Any, Any]
+
+#: what of this was run where
+STATUS: Final = "calls checked against CuPy 14.2; not yet run on a GPU"
+#: bytes from which on a result is remembered, to be named when there is no room
+_LARGE: Final = 1 << 20
+
+
+class GpuMemory(NamedTuple):
+    """Memory of a GPU in bytes, as `eagerflow.memory` has it."""
+
+    in_use: int | None
+    reserved: int | None
+    limit: int | None
+    total: int | None
+
+
+class _Held(NamedTuple):
+    """A large array that may be alive.
+
+    Attributes:
+        array: a weak reference to it.
+        explain: what `KernelCall.issued` gave, with the line.
+    """
+
+    array: Any
+    explain: Any
+
+
+@final
+class _Completions:
+    """Calls back what waits for values: a function that the driver calls must not use the GPU."""
+
+    def __init__(self) -> None:
+        self._queue: SimpleQueue[Callable[[Exception | None], object]] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def add(self, done: Callable[[Exception | None], object]) -> None:
+        """Have ``done`` called soon. The driver calls this."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, daemon=True, name="gpu completions")
+            self._thread.start()
+        self._queue.put(done)
+
+    def _work(self) -> None:
+        while True:
+            self._queue.get()(None)
+
+
+@final
+class CudaBackend:
+    """All GPUs of this machine. Nothing is allocated, and no context made, before one is used.
+
+    Kernels are CuPy's, issued on the default stream of their GPU in the order of the program;
+    copies run beside them. Arrays cannot hold bfloat16, 8-bit floats or bytes, since CuPy has none.
+    """
+
+    kind = "gpu"
+    holds_bytes = False
+    holds_data = True
+
+    def __init__(self) -> None:
+        self._copies: dict[int, Copies] = {}
+        self._limits: dict[int, int | None] = {}
+        self._held: dict[int, list[_Held]] = {}
+        self._lock = threading.Lock()
+        self._completions = _Completions()
+
+    @property
+    def cupy(self) -> Any:
+        """CuPy."""
+        return library.cupy()
+
+    @property
+    def array_type(self) -> type[Any]:
+        """The class of its arrays."""
+        kind: type[Any] = self.cupy.ndarray
+        return kind
+
+    def count(self) -> int:
+        """How many GPUs there are."""
+        return library.device_count()
+
+    def namespace(self, index: int) -> Any:
+        """CuPy."""
+        return self.cupy
+
+    def copies(self, index: int) -> Copies:
+        """What copies to and from a GPU."""
+        with self._lock:
+            if index not in self._copies:
+                self._copies[index] = Copies(self.cupy, index)
+            return self._copies[index]
+
+    # --- running ---
+
+    def launcher(self, call: Any, index: int) -> Callable[..., Any]:
+        """What issues a kernel, with a second try where memory was short."""
+        there = call.on_host and bool(call.host_outputs())
+        kernel = call.kernel(np if there else self.cupy, self.array_type)
+        device, copies = self.cupy.cuda.Device(index), self.copies(index)
+
+        def launch(*arrays: Any, **attrs: Any) -> Any:
+            with device:
+                inputs = self._placed(arrays, index, call.host_inputs(len(arrays), attrs))
+                copies.use(inputs)
+                try:
+                    results = kernel(*inputs, **attrs)
+                except MemoryError:
+                    self._make_room(index)
+                    results = kernel(*inputs, **attrs)
+            self._remember(results, call, arrays, attrs, index)
+            return results
+
+        return launch
+
+    def _placed(self, arrays: Sequence[Any], index: int, on_host: frozenset[int]) -> list[Any]:
+        """Each input in the memory where the kernel reads it."""
+        inputs = []
+        for i, x in enumerate(arrays):
+            if i in on_host and not isinstance(x, (np.ndarray, np.generic, int, float)):
+                x = self.copy_out(x, index)
+            elif type(x) is np.ndarray and i not in on_host:
+                x = self.copy_in(x, index, borrowed=False)
+            inputs.append(x)
+        return inputs
+
+    def _remember(
+        self, results: Any, call: Any, arrays: Sequence[Any], attrs: dict[str, Any], index: int
+    ) -> None:
+        """Keep in mind which line made what is large."""
+        for x in results if isinstance(results, tuple) else (results,):
+            if getattr(x, "nbytes", 0) >= _LARGE and type(x) is self.array_type:
+                held = self._held.setdefault(index, [])
+                held.append(_Held(weakref.ref(x), call.issued(arrays, attrs)))
+                if len(held) % 64 == 0:
+                    held[:] = [one for one in held if one.array() is not None]
+
+    # --- memory ---
+
+    def _make_room(self, index: int) -> None:
+        """Wait for what is under way, and give back what nobody uses."""
+        self.copies(index).tidy(wait=True)
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def _with_room(self, make: Callable[[], Any], index: int) -> Any:
+        with self.cupy.cuda.Device(index):
+            try:
+                return make()
+            except MemoryError:
+                self._make_room(index)
+                return make()
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any], index: int) -> Any:
+        """An array whose elements are not set.
+
+        Raises:
+            MemoryError: there is not enough.
+        """
+        self._check(dtype)
+        return self._with_room(lambda: self.cupy.empty(shape, dtype), index)
+
+    def copy_in(self, array: HostArray, index: int, *, borrowed: bool) -> Any:
+        """An array with the values of one of the host, which are staged before this returns.
+
+        Raises:
+            MemoryError: there is not enough.
+            TypeError: CuPy has no such dtype.
+        """
+        self._check(array.dtype)
+        return self._with_room(lambda: self.copies(index).copy_in(array), index)
+
+    def _check(self, dtype: np.dtype[Any]) -> None:
+        if dtype.char not in "?bBhHiIlLqQefdFD":
+            raise TypeError(f"CuPy has no arrays of {dtype}")
+
+    def copy_out(self, data: Any, index: int) -> HostArray:
+        """The values in the memory of the host; waits for them."""
+        if isinstance(data, np.ndarray):
+            return data
+        with self.cupy.cuda.Device(index):
+            return self.copies(index).copy_out(data)
+
+    def copy_to_peer(self, data: Any, index: int, peer: int) -> Any:
+        """The same values on another GPU.
+
+        Raises:
+            MemoryError: there is not enough.
+        """
+        with self.cupy.cuda.Device(index):
+            return self.copies(index).copy_to(self.copies(peer), data)
+
+    def memory(self, index: int) -> GpuMemory:
+        """What the pool holds for living arrays, and for those to come; what the GPU has."""
+        with self.cupy.cuda.Device(index):
+            pool = self.cupy.get_default_memory_pool()
+            _, total = self.cupy.cuda.runtime.memGetInfo()
+            limit = self._limits.get(index)
+            return GpuMemory(pool.used_bytes(), pool.total_bytes(), limit, total)
+
+    def limit_memory(self, nbytes: int | None, index: int) -> None:
+        """Hold no more than so many bytes in the pool."""
+        with self.cupy.cuda.Device(index):
+            # of CuPy 0 bytes are no limit, so the least limit is one byte
+            limit = 0 if nbytes is None else max(nbytes, 1)
+            self.cupy.get_default_memory_pool().set_limit(size=limit)
+        self._limits[index] = nbytes
+
+    def held(self, index: int) -> list[tuple[np.dtype[Any], tuple[int, ...], str]]:
+        """The large arrays that are alive with the lines that made them, the largest first."""
+        alive = [(one.array(), one.explain) for one in self._held.get(index, ())]
+        rows = [(x.nbytes, x.dtype, x.shape, e) for x, e in alive if x is not None]
+        rows.sort(key=lambda row: -row[0])
+        return [(dtype, shape, str(explain.source or "")) for _, dtype, shape, explain in rows]
+
+    def release(self, index: int) -> None:
+        """Give what the pool has for later arrays back to the driver."""
+        with self.cupy.cuda.Device(index):
+            self._make_room(index)
+            self.cupy.get_default_pinned_memory_pool().free_all_blocks()
+
+    # --- completion ---
+
+    def _done(self, data: Any) -> Any:
+        """An event after all that was issued, which makes ``data`` among the rest."""
+        with data.device:
+            self.copies(data.device.id).use([data])
+            event = self.cupy.cuda.Event(disable_timing=True)
+            event.record(self.cupy.cuda.Stream.null)
+        return event
+
+    def ready(self, data: Any) -> bool:
+        """Whether it is there, as is all that was issued before."""
+        return isinstance(data, np.ndarray) or bool(self._done(data).done)
+
+    def when_ready(self, data: Any, done: Callable[[Exception | None], object]) -> None:
+        """Call ``done`` when it is there, from a thread for that."""
+        if isinstance(data, np.ndarray):
+            done(None)
+            return
+        with data.device:
+            self.copies(data.device.id).use([data])
+            self.cupy.cuda.Stream.null.launch_host_func(self._completions.add, done)
+
+    def synchronize(self, index: int) -> None:
+        """Wait until all work of a GPU is done."""
+        with self.cupy.cuda.Device(index):
+            self.copies(index).synchronize()

@@ -1,0 +1,198 @@
+"""``f.place("auto")``: tried by steps, kept if faster, said so, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import PlacementError
+from eagerflow.function import automatic
+from eagerflow.placement.automatic.planning import OWN
+from tests.messages import says
+
+STEPS = 2 * (automatic._RUNS + automatic._WATCHED + 1)
+
+
+class Clock:
+    """Gives times that a test has chosen: planned steps take `planned`, others `own`."""
+
+    def __init__(self, planned: float, own: float) -> None:
+        self.spans = planned, own
+        self.time, self.calls = 0.0, 0
+
+    def __call__(self) -> float:
+        if self.calls % 2:
+            self.time += self.spans[self.calls // 2 % 2]
+        self.calls += 1
+        return self.time
+
+
+@pytest.fixture(autouse=True)
+def _devices(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("EAGERFLOW_CACHE", str(tmp_path))
+    with ef.config(cpu_devices=3, threads=1):
+        yield
+
+
+def scattered() -> Any:
+    """A function whose small ops are on three devices, for no reason."""
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        with ef.device("cpu:1"):
+            y = ef.exp(x)
+        with ef.device("cpu:2"):
+            z = ef.sin(y) + y
+        with ef.device("cpu:0"):
+            return (z * x).sum()
+
+    return f
+
+
+def run(f: Any, x: Any, steps: int) -> Any:
+    results = [f(x) for _ in range(steps)]
+    assert len({r.item() for r in results}) == 1
+    return results[0]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_faster_placement_is_kept(monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
+    f, x = scattered(), ef.ones(20)
+    want = scattered()(x)
+    monkeypatch.setattr(automatic, "perf_counter", Clock(1.0, 2.0))
+    if before:
+        f(x)
+    f.place("auto")
+    got = run(f, x, STEPS + 1)
+    assert got.device == "cpu:0"
+    assert got.item() == want.item()
+    plan = f.latest().rules.plan
+    assert plan.chosen.name == "all on cpu:0"
+    assert (plan.chosen.measured, plan.own.measured) == (1.0, 2.0)
+    text = str(f.explain("placement"))
+    assert "all on cpu:0 is kept: 1 s, where the program says 2 s" in text
+    assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:0"}
+    assert f.latest().trial is None
+
+
+def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = scattered(), ef.ones(20)
+    monkeypatch.setattr(automatic, "perf_counter", Clock(2.0, 1.0))
+    f.place("auto")
+    run(f, x, 2 * STEPS)
+    plan = f.latest().rules.plan
+    assert plan.chosen.name == OWN
+    assert "is not faster and was given up" in str(f.explain("placement"))
+    assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:1", "cpu:2"}
+
+
+def test_it_is_taken_back() -> None:
+    f, x = scattered(), ef.ones(20)
+    f.place("auto")
+    run(f, x, STEPS // 2)
+    f.place(None)
+    assert run(f, x, 3).item() == scattered()(x).item()
+    assert f.latest().trial is None
+    assert f.explain("placement").rules is None
+
+
+def test_rules_in_the_middle_of_a_trial_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = scattered(), ef.ones(20)
+    f.place("auto")
+    f(x)
+    trial = f.latest().trial
+    f.place({"exp": "cpu:0"})
+    for _ in range(STEPS):
+        trial(x._data)
+    assert "rule 'exp'" in str(f.explain("placement"))
+
+
+def test_sizes_of_a_call_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = scattered()
+    f(ef.ones(3)), f(ef.ones(4))
+    f.place("auto")
+    f(ef.ones(5))
+    assert f.latest().rules.plan.sizes == {"n": 5}
+
+
+def test_gradients_and_variables_are_those_of_the_program() -> None:
+    v = ef.Variable([1.0, 2.0, 3.0], device="cpu:1")
+
+    def step(x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            with ef.device("cpu:2"):
+                h = ef.tanh(w * x)
+            with ef.device("cpu:0"):
+                return (h * h).sum()
+
+        g = ef.grad(loss)(v.value)
+        v.assign_sub(g * 0.1)
+        return loss(v.value)
+
+    x = ef.tensor([0.5, 1.0, 1.5])
+    want = [step(x).item() for _ in range(STEPS + 2)]
+    last = v.numpy()
+    v.assign([1.0, 2.0, 3.0])
+    f = ef.trace(step).place("auto")
+    assert [f(x).item() for _ in range(STEPS + 2)] == want
+    np.testing.assert_array_equal(v.numpy(), last)
+    assert v.device == "cpu:1"
+
+
+def test_derivatives_are_placed_as_their_function() -> None:
+    f, x = scattered(), ef.ones(20)
+    want = ef.grad(scattered())(x).numpy()
+    f.place("auto")
+    f(x)
+    np.testing.assert_array_equal(ef.grad(f)(x).numpy(), want)
+
+
+def test_costs_are_told_with_what_was_measured() -> None:
+    f, x = scattered(), ef.ones(20)
+    f(x)
+    assert all(row.measured is None for row in f.explain("costs").rows)
+    f.place("auto")
+    run(f, x, STEPS)
+    rows = {row.op: row for row in f.explain("costs").rows}
+    assert rows["exp"].measured is not None
+    assert rows["exp"].cost.bytes == 2 * 4 * 20
+    assert "predicted" in str(f.explain("costs"))
+
+
+def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> None:
+    w = ef.Variable(ef.ones((16, 16), device="async:0"))
+
+    @ef.trace
+    def step(x: Any) -> Any:
+        def loss(w: Any) -> Any:
+            h = x
+            for _ in range(6):
+                h = ef.tanh(h @ w)
+            return h.sum()
+
+        g = ef.grad(loss)(w.value)
+        w.assign_sub(g * 0.01)
+        return g.sum()
+
+    x = ef.ones((256, 16), device="async:0")
+    step.graph(x)
+    step.place("auto", memory=10**9, devices=["async:0", "async:1"])
+    need = step.latest().rules.plan.own.peaks[ef.hardware.as_device("async:0")].bytes
+    step.place("auto", memory=need // 2 + need // 5, devices=["async:0", "async:1"])
+    plan = step.latest().rules.plan
+    assert plan.own.too_much
+    assert {str(d) for d in plan.choice.values()} == {"async:0", "async:1"}
+    assert np.isfinite(step(x).item())
+    with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:
+        step.place("auto", memory=need // 2, devices=["async:0"])
+    assert "bytes: f32[256,16]@async:0" in str(caught.value)
+    assert "h = ef.tanh(h @ w)" in str(caught.value)
+
+
+def test_budgets_and_devices_are_for_automatic_placement() -> None:
+    with pytest.raises(PlacementError, check=says("for automatic placement")):
+        scattered().place({"exp": "cpu:0"}, memory=3)

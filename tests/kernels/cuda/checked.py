@@ -1,0 +1,424 @@
+"""Devices of kind gpu whose arrays are NumPy's, and that refuse whatever CuPy does not have.
+
+`cupy_signatures.json` says what CuPy has (``tools/cupy_signatures.py`` writes it down): functions
+with their parameters, ufuncs with their dtypes, methods. Whatever a kernel calls is held against
+that, then done by NumPy. So a kernel that passes makes calls that CuPy takes; what CuPy computes by
+them is seen on a GPU alone (`test_gpu.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eagerflow.hardware import KernelCall, MemoryStats
+
+SIGNATURES = json.loads((Path(__file__).parent / "cupy_signatures.json").read_text())
+#: dtypes of arrays of CuPy, by the character of NumPy
+CHARACTERS = "?bBhHiIlLqQefdFD"
+
+
+class LacksError(Exception):
+    """CuPy has no such thing, or does not take such arguments."""
+
+
+class LacksAttributeError(LacksError, AttributeError):
+    """CuPy has no attribute of that name."""
+
+
+def bound(name: str, parameters: Sequence[str] | None, args: Sequence[Any], kwargs: Any) -> None:
+    """Hold a call against the parameters of a function.
+
+    Raises:
+        LacksError: it has no such parameter, or too many or too few are given.
+    """
+    if parameters is None:
+        return
+    positional: list[str] = []
+    keywords: set[str] = set()
+    more = others = False
+    after = False
+    required = []
+    for text in parameters:
+        if text.startswith("**"):
+            others = True
+        elif text.startswith("*"):
+            more, after = more or text != "*", True
+        else:
+            key = text.rstrip("=")
+            keywords.add(key)
+            if not after:
+                positional.append(key)
+                if not text.endswith("="):
+                    required.append(key)
+    if len(args) > len(positional) and not more:
+        raise LacksError(f"cupy.{name} takes {len(positional)} positional arguments: {len(args)}")
+    unknown = {*kwargs} - keywords
+    if unknown and not others:
+        raise LacksError(f"cupy.{name} has no parameter {min(unknown)}")
+    missing = [key for key in required[len(args) :] if key not in kwargs]
+    if missing:
+        raise LacksError(f"cupy.{name} needs {missing[0]}")
+
+
+class CheckedArray:
+    """An array of the devices. NumPy does not take it for one of its own."""
+
+    __array_ufunc__ = None
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, inner: np.ndarray[Any, Any]) -> None:
+        if inner.dtype.char not in CHARACTERS:
+            raise LacksError(f"CuPy has no arrays of {inner.dtype}")
+        self.inner = inner
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inner.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.inner.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.inner.ndim
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise LacksError("an array of CuPy does not become NumPy's by itself")
+
+    def __bool__(self) -> bool:
+        return bool(self.inner)
+
+    def __float__(self) -> float:
+        return float(self.inner)
+
+    def __complex__(self) -> complex:
+        return complex(self.inner)
+
+    def __int__(self) -> int:
+        return int(self.inner)
+
+    def __index__(self) -> int:
+        return self.inner.__index__()
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __iter__(self) -> Any:
+        return (wrap(part) for part in self.inner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in SIGNATURES["methods"]:
+            raise LacksAttributeError(f"cupy.ndarray has no {name}")
+        found = getattr(self.inner, name)
+        if not callable(found):
+            return wrap(found)
+        parameters = SIGNATURES["methods"][name]
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            bound(f"ndarray.{name}", parameters, args, kwargs)
+            return call(found, *args, **kwargs)
+
+        return method
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "inner":
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.inner, name, unwrap(value))
+
+
+_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
+_OTHER = "neg pos abs invert lt le gt ge eq ne getitem".split()
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    function = getattr(np.ndarray, name)
+
+    def operate(self: CheckedArray, *args: Any) -> Any:
+        if name not in SIGNATURES["operators"]:
+            raise LacksError(f"cupy.ndarray has no {name}")
+        return call(function, self, *args)
+
+    return operate
+
+
+for _name in (*_BINARY, *_OTHER, *(f"r{n}" for n in _BINARY)):
+    setattr(CheckedArray, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    function = getattr(np.ndarray, name)
+
+    def operate(self: CheckedArray, *args: Any) -> Any:
+        call(function, self, *args)
+        return self
+
+    return operate
+
+
+for _name in (f"i{n}" for n in _BINARY if n != "matmul"):
+    setattr(CheckedArray, f"__{_name}__", _in_place(f"__{_name}__"))
+
+
+# --- where CuPy gives something else than NumPy ------------------------------------------------
+
+
+def _wrapped(index: Any, size: int) -> Any:
+    """Indices that are out of range wrap around."""
+    kind = getattr(getattr(index, "dtype", None), "kind", "")
+    return index % size if kind in ("i", "u") and size else index
+
+
+def _getitem(self: CheckedArray, key: Any) -> Any:
+    key = unwrap(key)
+    parts = key if type(key) is tuple else (key,)
+    if all(isinstance(part, np.ndarray) for part in parts):
+        sizes = zip(parts, self.inner.shape, strict=False)
+        key = tuple(_wrapped(part, size) for part, size in sizes)
+    return wrap(self.inner[key])
+
+
+def _setitem(self: CheckedArray, key: Any, value: Any) -> None:
+    """Of several values for one element, the first wins."""
+    key, value = unwrap(key), unwrap(value)
+    parts = key if type(key) is tuple else (key,)
+    if parts and all(isinstance(p, np.ndarray) and p.dtype.kind in "iu" for p in parts):
+        places = np.broadcast_arrays(*parts)
+        values = np.broadcast_to(value, self.inner[key].shape)
+        flat = values.reshape(places[0].size, *values.shape[places[0].ndim :])
+        self.inner[tuple(p.reshape(-1)[::-1] for p in places)] = flat[::-1]
+    else:
+        self.inner[key] = value
+
+
+def _take(self: CheckedArray, indices: Any, axis: Any = None, out: Any = None) -> Any:
+    size = self.inner.size if axis is None else self.inner.shape[axis]
+    return call(self.inner.take, wrap(_wrapped(unwrap(indices), size)), axis, out)
+
+
+CheckedArray.__getitem__ = _getitem  # type: ignore[attr-defined]
+CheckedArray.__setitem__ = _setitem  # type: ignore[attr-defined]
+CheckedArray.take = _take  # type: ignore[attr-defined]
+
+
+def unwrap(value: Any) -> Any:
+    """NumPy's arrays in the place of checked ones, also in lists and tuples.
+
+    Raises:
+        LacksError: there is one of NumPy among them.
+    """
+    if isinstance(value, CheckedArray):
+        return value.inner
+    if isinstance(value, np.ndarray):
+        raise LacksError("an array of NumPy is given to CuPy")
+    if type(value) in (list, tuple):
+        return type(value)(map(unwrap, value))
+    return value
+
+
+def wrap(value: Any) -> Any:
+    """The other way round: what gives a scalar in NumPy gives an array in CuPy."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return CheckedArray(np.asarray(value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(wrap, value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(wrap, value))
+    return value
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function of NumPy, for checked arrays."""
+    kwargs = {k: unwrap(v) for k, v in kwargs.items()}
+    with np.errstate(all="ignore"):  # a GPU warns of nothing
+        return wrap(function(*map(unwrap, args), **kwargs))
+
+
+class CheckedUfunc:
+    """A ufunc of CuPy: it has loops for some dtypes, and few methods."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.function = getattr(np, name)
+        self.known = SIGNATURES["ufuncs"][name]
+        self.nin = self.known["in"]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        unknown = {*kwargs} - {"out", "dtype", "casting", "where"}
+        if unknown:
+            raise LacksError(f"cupy.{self.name} has no parameter {min(unknown)}")
+        self.check_dtypes(args[: self.nin])
+        return call(self.function, *args, **kwargs)
+
+    def check_dtypes(self, args: Sequence[Any]) -> None:
+        arrays = [x.dtype for x in args if isinstance(x, (CheckedArray, np.generic))]
+        if not arrays:
+            return
+        for types in self.known["types"]:
+            loop = types.partition("->")[0]
+            pairs = zip(args, loop, strict=False)
+            if all(np.can_cast(x.dtype, c) for x, c in pairs if hasattr(x, "dtype")):
+                return
+        given = ", ".join(map(str, arrays))
+        raise LacksError(f"cupy.{self.name} has no loop for {given}")
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in SIGNATURES["ufunc methods"]:
+            raise LacksAttributeError(f"cupy.ufunc has no {name}")
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            bound(f"{self.name}.{name}", SIGNATURES["ufunc methods"][name], args, kwargs)
+            if name in ("reduceat", "at") and self.name not in _SCATTERED[name]:
+                raise LacksError(f"cupy.{self.name}.{name} is not implemented")
+            return call(getattr(self.function, name), *args, **kwargs)
+
+        return method
+
+
+#: the ufuncs for which methods are implemented (CuPy 14: `cupy/_core/_kernel.pyx`)
+_SCATTERED = {
+    "at": ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    "reduceat": ("add",),
+}
+
+
+class CheckedNamespace:
+    """What CuPy is, or one of its submodules."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Any:
+        full = f"{self._prefix}{name}"
+        target: Any = np
+        for part in full.split("."):
+            target = getattr(target, part, None)
+        if full in ("linalg", "fft", "lib", "lib.stride_tricks"):
+            return CheckedNamespace(f"{full}.")
+        if full in SIGNATURES["ufuncs"] and isinstance(target, np.ufunc):
+            return CheckedUfunc(full)
+        if full in SIGNATURES["functions"] and target is not None:
+            return _function(full, target)
+        if full in SIGNATURES["values"]:
+            return CheckedArray if full == "ndarray" else target
+        raise LacksAttributeError(f"cupy has no {full}")
+
+
+#: what makes arrays of CuPy of those of NumPy
+_ENTRANCES = ("asarray", "array", "ascontiguousarray")
+
+
+def _function(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
+    parameters = SIGNATURES["functions"][name] if name in SIGNATURES["functions"] else None
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        bound(name, parameters, args, kwargs)
+        if name.startswith("linalg."):
+            try:
+                return call(target, *args, **kwargs)
+            except np.linalg.LinAlgError:
+                if raises:
+                    raise
+                return wrap(np.full_like(unwrap(args[0]), np.nan))
+        if name in _ENTRANCES and isinstance(args[0], np.ndarray):
+            args = (CheckedArray(args[0].copy()), *args[1:])
+        return call(target, *args, **kwargs)
+
+    function.__module__ = "cupy"  # it is no kernel of the user
+    return function
+
+
+#: open blocks in which decompositions raise
+raises: list[None] = []
+
+
+class CheckedCupy(CheckedNamespace):
+    """The module."""
+
+    @contextmanager
+    def raising(self) -> Iterator[None]:
+        raises.append(None)
+        try:
+            yield
+        finally:
+            raises.pop()
+
+
+class CheckedBackend:
+    """Two devices of kind gpu, without a GPU."""
+
+    kind = "gpu"
+    array_type = CheckedArray
+    holds_bytes = False
+    holds_data = True
+
+    def count(self) -> int:
+        return 2
+
+    def namespace(self, index: int) -> CheckedNamespace:
+        return CheckedCupy()
+
+    def launcher(self, call: KernelCall, index: int) -> Callable[..., Any]:
+        there = bool(call.on_host and call.host_outputs())
+        kernel = call.kernel(np if there else self.namespace(index), CheckedArray)
+
+        def launch(*arrays: Any, **attrs: Any) -> Any:
+            read = call.host_inputs(len(arrays), attrs)
+            placed = [_placed(x, i in read) for i, x in enumerate(arrays)]
+            return kernel(*placed, **attrs)
+
+        return launch
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any, index: int) -> CheckedArray:
+        return CheckedArray(np.empty(shape, dtype))
+
+    def copy_in(self, array: np.ndarray[Any, Any], index: int, *, borrowed: bool) -> CheckedArray:
+        return CheckedArray(array.copy())
+
+    def copy_out(self, data: Any, index: int) -> np.ndarray[Any, Any]:
+        return data.inner.copy() if isinstance(data, CheckedArray) else data
+
+    def copy_to_peer(self, data: CheckedArray, index: int, peer: int) -> CheckedArray:
+        return CheckedArray(data.inner.copy())
+
+    def ready(self, data: Any) -> bool:
+        return True
+
+    def when_ready(self, data: Any, done: Callable[[Exception | None], object]) -> None:
+        done(None)
+
+    def synchronize(self, index: int) -> None:
+        """Nothing is ever under way."""
+
+    def memory(self, index: int) -> MemoryStats:
+        return MemoryStats(0, 0, None, None)
+
+    def limit_memory(self, nbytes: int | None, index: int) -> None:
+        raise ValueError("none")
+
+    def held(self, index: int) -> list[Any]:
+        return []
+
+    def release(self, index: int) -> None:
+        """Nothing is reserved."""
+
+
+def _placed(x: Any, on_host: bool) -> Any:
+    if isinstance(x, CheckedArray) and on_host:
+        return x.inner.copy()
+    if isinstance(x, np.ndarray) and not on_host:
+        return CheckedArray(x.copy())
+    return x

@@ -1,0 +1,27 @@
+"""A GPU that is none, for the tests of this folder that need none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from eagerflow.hardware import register_backend, registry
+from eagerflow_kernels.cuda import kernels, library
+from tests.kernels.cuda.checked import CheckedBackend, CheckedCupy
+
+
+@pytest.fixture(scope="module")
+def checked_gpu() -> Iterator[None]:
+    """Devices of kind gpu that refuse whatever CuPy lacks."""
+    assert kernels.FAILING
+    before = registry._backends.pop("gpu", None)
+    library.use(CheckedCupy())
+    register_backend(CheckedBackend())
+    yield
+    library.use(None)
+    registry._backends.pop("gpu")
+    for i in range(2):
+        registry._devices.pop(f"gpu:{i}", None)
+    if before is not None:
+        register_backend(before)

@@ -1,0 +1,105 @@
+"""Each portable kernel makes calls that CuPy takes, and kernels for GPUs stand for the others.
+
+The table of cases runs on devices that refuse what CuPy lacks. Bits may differ from those of the
+CPU, whose special kernels are not those of a GPU; values do not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow import hardware
+from eagerflow_kernels.cuda.backend import CudaBackend
+from tests.each import check_each
+from tests.kernels.cuda.checked import SIGNATURES, CheckedArray, CheckedCupy, LacksError
+from tests.ops import test_device_kinds as kinds
+from tests.ops.cases import ALL_CASES
+from tests.ops.table import flatten, one_of_each_kind
+
+pytestmark = pytest.mark.usefixtures("checked_gpu")
+#: dtypes that CuPy has no arrays of
+LACKING = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+_RTOL = {"e": 4e-3, "f": 1e-4, "F": 1e-4}
+
+
+def _close(got: Any, want: Any) -> None:
+    for g, w in zip(flatten(got), flatten(want), strict=True):
+        assert (g.dtype, g.shape) == (w.dtype, w.shape)
+        if w.dtype.kind in "fc":
+            rtol = _RTOL.get(w.dtype.char, 1e-9)
+            np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol / 4)
+        else:
+            np.testing.assert_array_equal(g, w)
+
+
+def _lacks_dtype(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, LacksError) and any(d in str(error) for d in LACKING):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def test_kernels_call_what_cupy_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "_same_bits", _close)
+    cases = {
+        f"{case.id}-{dtype}": (case, dtype)
+        for case in ALL_CASES for dtype in one_of_each_kind(case) if dtype not in LACKING
+    }  # fmt: skip
+
+    def check(name: str) -> None:
+        case, dtype = cases[name]
+        try:
+            kinds.check(case, dtype, "gpu")
+        except Exception as error:
+            if not _lacks_dtype(error):
+                raise
+
+    check_each(list(cases), check)
+    assert len(cases) > 2_000
+
+
+def test_members_of_the_contract_are_there() -> None:
+    members = hardware.contract.MEMBERS
+    assert [name for name in members if not hasattr(CudaBackend, name)] == []
+
+
+def _array(dtype: str = "float32") -> CheckedArray:
+    return CheckedArray(np.ones(3, dtype))
+
+
+#: calls that NumPy takes and CuPy does not
+WRONG: dict[str, Callable[[Any], Any]] = {
+    "no such function": lambda xp: xp.busday_count("2025-01", "2025-02"),
+    "no such parameter": lambda xp: xp.sum(_array(), where=True),
+    "no such parameter of a ufunc": lambda xp: xp.add(_array(), _array(), subok=False),
+    "no such parameter of a method": lambda xp: _array().sum(where=True),
+    "no such method": lambda xp: _array().newbyteorder(),
+    "no such method of ufuncs": lambda xp: xp.add.resolve_dtypes,
+    "a method that is not implemented": lambda xp: xp.multiply.at(_array(), _array("int64"), 2.0),
+    "an array of NumPy": lambda xp: xp.add(_array(), np.ones(3)),
+    "an array of NumPy in a list": lambda xp: xp.concatenate([_array(), np.ones(3)]),
+    "a dtype without a loop": lambda xp: xp.bitwise_and(_array("float64"), _array("float64")),
+    "a dtype without arrays": lambda xp: CheckedArray(np.ones(3, ef.bfloat16.dtype)),
+    "an array that is to become NumPy's": lambda xp: np.asarray(_array()),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_calls_are_seen(name: str) -> None:
+    with pytest.raises(LacksError):
+        WRONG[name](CheckedCupy())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is None, reason="needs CuPy, but no GPU")
+def test_the_signatures_are_those_of_cupy() -> None:
+    cupy = importlib.import_module("cupy")
+    from tools.cupy_signatures import signatures  # noqa: PLC0415 - it is a script
+
+    assert signatures(cupy) == SIGNATURES

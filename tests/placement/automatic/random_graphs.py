@@ -1,0 +1,57 @@
+"""Random graphs of ops that take known times, on several devices, and their runs."""
+
+from __future__ import annotations
+
+import random
+
+import eagerflow as ef
+from eagerflow.graph import Graph
+from eagerflow.graph.devices import move_operands
+from eagerflow.hardware import Device
+from eagerflow.placement.automatic.cost_model import CostModel
+from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
+from eagerflow.placement.automatic.replay import ExecutorTraits
+from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS, node_seconds
+from eagerflow.runtime.scheduled.regions import find_regions
+from eagerflow.types import TensorType
+from tests.fakes.timed_devices import FLOPS
+
+
+def random_graph(
+    draws: random.Random, devices: list[Device], scale: float, most: int = 40
+) -> Graph:
+    """A graph of at least 5 ops.
+
+    Args:
+        draws: of what it is made.
+        devices: where ops may be.
+        scale: seconds of an op, at most.
+        most: how many ops there may be.
+    """
+    graph = Graph("random")
+    kind = TensorType(ef.float32, (8,))
+    values = [graph.add_input(kind, f"x{i}", devices[i % len(devices)]) for i in range(3)]
+    for _ in range(draws.randint(5, most)):
+        taken = draws.sample(values[-12:], draws.randint(1, 3))
+        shape = (draws.choice((4, 1000, 50_000)),)
+        seconds = draws.uniform(0.1, 1.0) * scale
+        node = graph.add_node(
+            "pause", taken, (TensorType(ef.float32, shape),),
+            {"seconds": seconds, "shape": shape}, device=draws.choice(devices),
+        )  # fmt: skip
+        values += node.outputs
+    used = {v for node in graph.nodes for v in node.inputs}
+    graph.outputs = [v for v in values[3:] if v not in used]
+    move_operands(graph)
+    return graph
+
+
+def traits(threads: int = 1) -> ExecutorTraits:
+    """What the executor does here."""
+    return ExecutorTraits(find_regions, node_seconds(threads), HEAVY_SECONDS, threads)
+
+
+def model(kind: str, link: LinkRates, *, send: float = 0.0, region: float = 0.0) -> CostModel:
+    """The cost model of devices whose ops take the seconds of their attribute."""
+    rates = Rates(bytes=1e18, flops=FLOPS, matrix=1e18, call=1e-12)
+    return CostModel(MachineRates({kind: rates}, {f"{kind}>{kind}": link}, region, send))

@@ -1,0 +1,170 @@
+"""Automatic placement decides by the cost model, within limits, and says what it has weighed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import PlacementError
+from eagerflow.graph import Graph
+from eagerflow.hardware import as_device, register_backend
+from eagerflow.placement.automatic.cost_model import CostModel, CostTable, Observed
+from eagerflow.placement.automatic.planning import OWN, Plan, as_request, plan
+from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
+from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
+from eagerflow.placement.placing import place
+from tests.fakes.timed_devices import (
+    SimulatedClock,
+    TimedBackend,
+    define_pause,
+    forget_pause,
+    forget_timed,
+)
+from tests.messages import says
+from tests.placement.automatic.random_graphs import model, random_graph, traits
+
+FREE = LinkRates(1e-9)
+SLOW = LinkRates(1.0)
+
+
+@pytest.fixture(autouse=True)
+def _timed() -> Iterator[None]:
+    define_pause(lambda seconds: None)
+    register_backend(TimedBackend(SimulatedClock()))
+    yield
+    forget_pause()
+    forget_timed()
+
+
+def wide(count: int, seconds: float = 0.1, size: int = 4) -> Graph:
+    """Ops that do not need each other, and a sum of all, on one device."""
+    lines = [
+        f'%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0'
+        f' in "branch{i}"'
+        for i in range(count)
+    ]
+    lines += [
+        f'%s{i} = pause(%y{i}) {{seconds=1e-6, shape=(4,)}} : f32[4]@timed:0 in "branch{i}"'
+        for i in range(count)
+    ]
+    taken = ", ".join(f"%s{i}" for i in range(count))
+    lines.append(f"%z = pause({taken}) {{seconds={seconds}, shape=(4,)}} : f32[4]@timed:0")
+    return Graph.parse(f"graph wide(%x: f32[4]@timed:0) {{ {' '.join(lines)} return %z }}")
+
+
+def planned(graph: Graph, costs: CostModel, memory: object = None, count: int = 4) -> Plan:
+    names = [f"timed:{i}" for i in range(count)]
+    return plan(graph, as_request(names, memory, None), costs, traits(), "f")
+
+
+def test_parallel_parts_go_apart_where_links_are_fast() -> None:
+    made = planned(wide(4), model("timed", FREE))
+    assert made.chosen is not made.own
+    assert made.chosen.predicted == pytest.approx(0.2, rel=0.01)
+    assert made.own.predicted == pytest.approx(0.5, rel=0.01)
+    assert len(set(made.choice.values())) == 4
+
+
+def test_they_stay_together_where_links_are_slow() -> None:
+    made = planned(wide(4), model("timed", SLOW))
+    assert made.chosen is made.own
+    assert made.choice == {}
+
+
+def test_a_graph_without_parallelism_stays_where_it_is() -> None:
+    lines = "%y0 = pause(%x) {seconds=0.1, shape=(4,)} : f32[4]@timed:0"
+    for i in range(1, 6):
+        lines += f" %y{i} = pause(%y{i - 1}) {{seconds=0.1, shape=(4,)}} : f32[4]@timed:0"
+    graph = Graph.parse(f"graph chain(%x: f32[4]@timed:0) {{ {lines} return %y5 }}")
+    made = planned(graph, model("timed", FREE))
+    assert made.chosen.name == OWN
+
+
+def test_a_list_schedule_is_near_the_best_of_all_assignments() -> None:
+    """Found exhaustively, by the estimate that the search goes by."""
+    devices = [as_device("timed:0"), as_device("timed:1")]
+    for seed in range(12):
+        graph = random_graph(random.Random(seed), devices, 1e-2, most=8)
+        problem = Problem(graph, devices, model("timed", LinkRates(1e-3, 1e9)), {}, {})
+        every = product(*[unit.devices for unit in problem.units])
+        best = min(problem.estimate(tuple(one)) for one in every)
+        starts = [schedule(problem), problem.own, contiguous(problem, by_bytes=False)]
+        found = min(improve(problem, start)[1] for start in starts)
+        assert found.seconds <= best.seconds / 0.9
+
+
+def test_local_search_never_makes_it_worse() -> None:
+    devices = [as_device(f"timed:{i}") for i in range(4)]
+    for seed in range(10):
+        graph = random_graph(random.Random(seed), devices, 1e-2)
+        problem = Problem(graph, devices, model("timed", LinkRates(1e-3, 1e9)), {}, {})
+        start = schedule(problem)
+        better, estimate = improve(problem, start)
+        assert estimate == problem.estimate(better) <= problem.estimate(start)
+
+
+def test_what_is_planned_verifies_and_keeps_results_where_they_are() -> None:
+    for seed in range(4):
+        devices = [as_device(f"timed:{i}") for i in range(4)]
+        graph = random_graph(random.Random(seed), devices, 1e-2)
+        made = planned(graph, model("timed", FREE))
+        result = place(graph, made.rules(None)).graph
+        assert [v.device for v in result.outputs] == [v.device for v in graph.outputs]
+        where = {node.name: node.device for node in result.nodes}
+        assert all(where[node.name] == device for node, device in made.choice.items())
+
+
+def test_a_budget_splits_what_one_device_cannot_hold() -> None:
+    graph = wide(8, size=1000)
+    costs = model("timed", FREE)
+    room = planned(graph, costs, memory=40_000).own.peaks[as_device("timed:0")].bytes
+    assert room > 32_000
+    made = planned(graph, costs, memory=room // 2 + 9_000)
+    assert made.own.too_much
+    assert not made.chosen.too_much
+    assert all(p.bytes <= room // 2 + 9_000 for p in made.chosen.peaks.values())
+
+
+def test_what_fits_nowhere_is_refused_with_the_largest_values() -> None:
+    with pytest.raises(PlacementError, check=says("no placement of f fits")) as caught:
+        planned(wide(2, size=1000), model("timed", FREE), memory=3_000)
+    assert "4,000 bytes: f32[1000]@timed:0 &branch0/y0" in str(caught.value)
+    assert "hint: compute with less at a time" in str(caught.value)
+
+
+def test_observed_times_count_before_estimates() -> None:
+    graph = wide(2)
+    (node, *_) = graph.nodes
+    device = as_device("timed:0")
+    costs = CostModel(
+        MachineRates({"timed": Rates(flops=4e9)}), observed=Observed({("branch0/y0", "timed"): 7.0})
+    )
+    assert costs.seconds(node, device) == 7.0
+    (row, *_) = costs.table(graph)
+    assert row.predicted == pytest.approx(0.1, rel=0.01)
+    assert row.measured == 7.0
+    assert "branch0/y0  pause  timed:0" in str(CostTable("f", costs.table(graph)))
+
+
+def test_plans_do_not_depend_on_the_clock() -> None:
+    devices = [as_device(f"timed:{i}") for i in range(4)]
+    graph = random_graph(random.Random(3), devices, 1e-2)
+    first, second = (planned(graph, model("timed", FREE)) for _ in range(2))
+    assert [a.assignment for a in first.alternatives] == [a.assignment for a in second.alternatives]
+
+
+@pytest.mark.parametrize("memory", [-1, 1.5, "1 GB", {"timed:0": None}])
+def test_a_budget_is_a_number_of_bytes(memory: object) -> None:
+    with pytest.raises(PlacementError, check=says("is no number of bytes")):
+        as_request(None, memory, None)
+
+
+def test_there_has_to_be_a_device() -> None:
+    with pytest.raises(PlacementError, check=says("there is no device to place on")):
+        as_request([], None, None)
+    with pytest.raises(ef.errors.DeviceError):
+        as_request(["timed:9"], None, None)

@@ -1,0 +1,186 @@
+"""The simulator finds the time that the executor needs."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import eagerflow as ef
+from eagerflow.errors import SchedulerError
+from eagerflow.hardware import Device, register_backend, registry
+from eagerflow.graph import Graph
+from eagerflow.placement.automatic.rates import LinkRates
+from eagerflow.placement.automatic.replay import predict
+from eagerflow.placement.automatic.simulator import (
+    SimulatedDevice,
+    SimulatedMove,
+    SimulatedOp,
+    SimulatedRegion,
+    SimulatedStep,
+    simulate,
+)
+from eagerflow.placement.rules import path_of
+from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.types import TensorType
+from eagerflow_kernels.asynchronous import AsyncBackend
+from tests.fakes.timed_devices import (
+    SimulatedClock,
+    TimedArray,
+    TimedBackend,
+    define_pause,
+    forget_pause,
+    forget_timed,
+)
+from tests.placement.automatic.random_graphs import model, random_graph, traits
+
+#: fewer than in the slow test, which takes the same ones in real time
+GRAPHS = 40
+#: of the makespan
+TOLERANCE = 0.05
+
+
+@pytest.fixture
+def timed() -> Iterator[TimedBackend]:
+    define_pause(lambda seconds: None)
+    backend = TimedBackend(SimulatedClock())
+    register_backend(backend)
+    with ef.config(threads=os.cpu_count()):  # the thread of the step does all: no other has its clock
+        yield backend
+    forget_pause()
+    forget_timed()
+
+
+def test_makespans_are_those_of_the_executor(timed: TimedBackend) -> None:
+    assert _wrong(timed, range(GRAPHS)) == []
+
+
+def _wrong(timed: TimedBackend, seeds: range) -> list[tuple[int, float, float]]:
+    """The graphs whose makespan is predicted wrong."""
+    devices = [ef.hardware.as_device(f"timed:{i}") for i in range(4)]
+    costs = model("timed", LinkRates(timed.latency, timed.speed))
+    wrong = []
+    for seed in seeds:
+        graph = random_graph(random.Random(seed), devices, 1e-3)
+        timed.clock, timed.last = SimulatedClock(), 0.0
+        timed.free.clear()
+        tier = ScheduledTier(graph, partitioned=True)
+        inputs = [TimedArray(np.dtype(np.float32), (8,)) for _ in graph.inputs]
+        tier.step(clock=timed.clock).run(inputs)
+        predicted = predict(graph, costs, traits()).seconds
+        if abs(predicted - timed.last) > TOLERANCE * timed.last:
+            wrong.append((seed, predicted, timed.last))
+    return wrong
+
+
+@pytest.mark.slow
+def test_makespans_are_those_of_200_graphs(timed: TimedBackend) -> None:
+    assert _wrong(timed, range(GRAPHS, 200)) == []
+
+
+@pytest.mark.slow
+def test_makespans_in_real_time() -> None:
+    """Ops that sleep, on asynchronous devices; what a machine that is busy spoils is tried again.
+
+    How much longer than asked a sleep takes is measured before, and known to the model as times
+    that were observed.
+    """
+    define_pause(time.sleep)
+    register_backend(AsyncBackend("sleepy", devices=4))
+    devices = [ef.hardware.as_device(f"sleepy:{i}") for i in range(4)]
+    try:
+        with ef.config(threads=os.cpu_count()):
+            late = _late(devices)
+            wrong = [seed for seed in range(200) if not _is_close(seed, devices, late)]
+    finally:
+        forget_pause()
+        registry._backends.pop("sleepy")
+        for device in devices:
+            registry._devices.pop(device.name)
+    assert wrong == []
+
+
+def _is_close(seed: int, devices: list[Device], late: float) -> bool:
+    graph = random_graph(random.Random(seed), devices, 0.1)
+    costs = model("sleepy", LinkRates(2e-4))
+    for node in graph.nodes:
+        if node.op == "pause":
+            costs.observed.nodes[path_of(node), "sleepy"] = node.attrs["seconds"] + late
+    predicted = predict(graph, costs, traits()).seconds
+    tier = ScheduledTier(graph, partitioned=True)
+    return any(abs(predicted / _seconds(tier, devices) - 1) <= TOLERANCE for _ in range(4))
+
+
+def _seconds(tier: ScheduledTier, devices: list[Device]) -> float:
+    inputs = [ef.ones(8, device=v.device)._data for v in tier.graph.inputs]
+    start = time.perf_counter()
+    tier.run(inputs)
+    for device in devices:
+        ef.hardware.synchronize(device)
+    return time.perf_counter() - start
+
+
+def _late(devices: list[Device]) -> float:
+    """How much longer than asked an op takes, at least."""
+    count, seconds = 10, 0.01
+    graph = Graph("row")
+    value = graph.add_input(TensorType(ef.float32, (8,)), "x", devices[0])
+    for i in range(count):
+        attrs = {"seconds": seconds + i * 1e-9, "shape": (8,)}
+        node = graph.add_node("pause", (value,), (value.type,), attrs, device=devices[0])
+        (value,) = node.outputs
+    graph.outputs = [value]
+    tier = ScheduledTier(graph)
+    times = [_seconds(tier, devices) for _ in range(7)]
+    return max(min(times) / count - seconds, 0.0)
+
+
+def _step(
+    ops: list[SimulatedOp], regions: list[SimulatedRegion], *, later: bool, threads: int = 1,
+    moves: tuple[SimulatedMove, ...] = (),
+) -> SimulatedStep:  # fmt: skip
+    devices = [SimulatedDevice("a", later), SimulatedDevice("b", later)]
+    return SimulatedStep(devices, ops, regions, moves, threads=threads)
+
+
+def test_virtual_cpus_share_the_threads_of_the_host() -> None:
+    ops = [SimulatedOp(1.0), SimulatedOp(1.0), SimulatedOp(1.0)]
+    regions = [SimulatedRegion(i % 2, (i,), heavy=True) for i in range(3)]
+    seconds = [simulate(_step(ops, regions, later=False, threads=n)).seconds for n in (1, 2, 3)]
+    assert seconds == [3.0, 2.0, 1.0]
+    assert simulate(_step(ops, regions, later=True)).seconds == 2.0  # two ops of the first device
+
+
+def test_light_regions_are_of_the_thread_of_the_step() -> None:
+    ops = [SimulatedOp(1.0), SimulatedOp(1.0)]
+    regions = [SimulatedRegion(i, (i,)) for i in range(2)]
+    assert simulate(_step(ops, regions, later=False, threads=2)).seconds == 2.0
+
+
+def test_copies_to_one_device_queue_and_run_beside_kernels() -> None:
+    ops = [SimulatedOp(1.0), SimulatedOp(1.0), SimulatedOp(1.0, needs=(3, 4))]
+    regions = [SimulatedRegion(0, (0, 1)), SimulatedRegion(1, (2,), receives=(0, 1))]
+    moves = tuple(SimulatedMove(i, 0, 0, 1, seconds=2.0) for i in range(2))
+    found = simulate(_step(ops, regions, later=True, moves=moves))
+    assert found.spans[3:] == [(1.0, 3.0), (3.0, 5.0)]
+    assert found.seconds == 6.0
+
+
+def test_bytes_are_held_from_the_op_that_makes_them_to_the_last_that_takes_them() -> None:
+    ops = [
+        SimulatedOp(1.0, nbytes=10), SimulatedOp(1.0, needs=(0,), nbytes=20),
+        SimulatedOp(1.0, needs=(1,), nbytes=5),
+    ]  # fmt: skip
+    found = simulate(_step(ops, [SimulatedRegion(0, (0, 1, 2))], later=False))
+    assert found.peaks == {"a": 30}
+    assert found.busy == {"a": 3.0}
+
+
+def test_regions_that_wait_for_each_other_are_seen() -> None:
+    regions = [SimulatedRegion(0, (0,), after=(1,)), SimulatedRegion(0, (1,), after=(0,))]
+    with pytest.raises(SchedulerError, match="wait for each other"):
+        simulate(_step([SimulatedOp(1.0), SimulatedOp(1.0)], regions, later=False))

@@ -1,0 +1,106 @@
+"""Write down what CuPy has: functions with their parameters, ufuncs with their dtypes, methods.
+
+Run with CuPy installed (``pip install cupy-cuda12x``; it needs no GPU to be imported)::
+
+    python tools/cupy_signatures.py tests/kernels/cuda/cupy_signatures.json
+
+`tests/kernels/cuda` runs the table of ops under a namespace that has nothing else. With CuPy
+installed, a test there compares the file with what this module finds.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+SPACES = ("", "linalg", "fft", "lib.stride_tricks")
+
+
+def parameters(function: Any) -> list[str] | None:
+    """The parameters as texts: a name, ``name=`` with a default, ``*name``, ``**name``, ``*``.
+
+    Compiled functions and methods say them in the first line of their documentation.
+    """
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):
+        return _documented(function)
+    texts = []
+    keyword_only = False
+    for one in found.parameters.values():
+        if one.name == "self":
+            continue
+        if one.kind is one.VAR_POSITIONAL:
+            texts.append(f"*{one.name}")
+            keyword_only = True
+        elif one.kind is one.VAR_KEYWORD:
+            texts.append(f"**{one.name}")
+        else:
+            if one.kind is one.KEYWORD_ONLY and not keyword_only:
+                texts.append("*")
+                keyword_only = True
+            texts.append(one.name + ("" if one.default is one.empty else "="))
+    return texts
+
+
+def _documented(function: Any) -> list[str] | None:
+    match = re.match(r"[\w.]+\((.*?)\)(?: ->.*)?$", (function.__doc__ or "").partition("\n")[0])
+    if match is None:
+        return None
+    texts = []
+    for part in match[1].split(", "):
+        name = part.partition("=")[0].split(" ")[-1]
+        if name and name not in ("self", "/"):
+            texts.append(name + ("=" if "=" in part else ""))
+    return texts
+
+
+def signatures(cupy: ModuleType) -> dict[str, Any]:
+    """All of it, for JSON."""
+    functions: dict[str, Any] = {}
+    ufuncs: dict[str, Any] = {}
+    values: list[str] = []
+    for space in SPACES:
+        module: Any = cupy
+        for part in filter(None, space.split(".")):
+            module = getattr(module, part)
+        for name in sorted(n for n in dir(module) if not n.startswith("_")):
+            found = getattr(module, name)
+            full = f"{space}.{name}" if space else name
+            if isinstance(found, cupy.ufunc):
+                ufuncs[full] = {"in": found.nin, "types": found.types}
+            elif isinstance(found, type) or not callable(found):
+                values.append(full)
+            elif not isinstance(found, ModuleType):
+                functions[full] = parameters(found)
+    methods = {
+        name: parameters(getattr(cupy.ndarray, name)) if callable(getattr(cupy.ndarray, name))
+        else None
+        for name in dir(cupy.ndarray) if not name.startswith("_")
+    }  # fmt: skip
+    operators = [
+        name for name in dir(cupy.ndarray) if name.startswith("__") and name.endswith("__")
+    ]
+    return {
+        "version": cupy.__version__, "functions": functions, "ufuncs": ufuncs,
+        "values": values, "methods": methods, "operators": operators,
+        "ufunc methods": {n: parameters(getattr(cupy.ufunc, n))
+                          for n in ("at", "reduce", "accumulate", "reduceat", "outer")},
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Write the file that the command line names."""
+    import cupy  # noqa: PLC0415 - not in the development environment
+
+    text = json.dumps(signatures(cupy), separators=(",", ":"), sort_keys=True)
+    Path(sys.argv[1]).write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
