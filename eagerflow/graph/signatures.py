@@ -163,7 +163,7 @@ def late_reads(node: Node) -> list[int]:
     read = sorted(read_on_host(node))
     if find_op(node.op) is not None and _is_sized_by_data(node):
         read = list(range(len(node.inputs)))
-    return [i for i in read if _is_late(node.inputs[i])]
+    return [i for i in read if is_late(node.inputs[i])]
 
 
 def _is_sized_by_data(node: Node) -> bool:
@@ -194,7 +194,8 @@ def read_on_host(node: Node) -> frozenset[int]:
     return frozenset(i % count for i in positions)
 
 
-def _is_late(value: Value) -> bool:
+def is_late(value: Value) -> bool:
+    """Whether a value may not be there yet when the op that makes it has returned."""
     if not isinstance(value.type, TensorType) or not isinstance(value.device, Device):
         return False
     maker = None if value.node is None else find_op(value.node.op)
@@ -206,7 +207,7 @@ def _is_late(value: Value) -> bool:
 def _asks_late(node: Node) -> bool:
     """Whether a loop asks for another iteration by such a value."""
     asked = [v for key, graph in node.subgraphs() if key == "cond" for v in graph.outputs]
-    return any(map(_is_late, asked))
+    return any(map(is_late, asked))
 
 
 # --- constants and numbers --------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import final
 
 from eagerflow.graph.ir import Node, Value
-from eagerflow.graph.signatures import late_reads
+from eagerflow.graph.lowering import is_steering
+from eagerflow.graph.signatures import is_late, late_reads, lead_of, read_on_host
 from eagerflow.hardware import Backend, as_device
+from eagerflow.placement.cut import Cut
 from eagerflow.types import TensorType
 
 Then = Callable[[Exception | None], object]
@@ -49,3 +51,36 @@ def late_inputs(nodes: Sequence[Node], inputs: Sequence[Value]) -> list[tuple[in
     """Which inputs nodes have to wait for, as the host reads them, and whose arrays they are."""
     read = dict.fromkeys(n.inputs[i] for n in nodes for i in late_reads(n))
     return [(inputs.index(v), as_device(v.device).backend) for v in read if v in inputs]
+
+
+def values_for_the_host(cut: Cut) -> set[Value]:
+    """The values of devices that nothing but the host reads, such as predicates of loops.
+
+    They are read once, where they are made, and are in its memory for all partitions.
+    """
+    received = {sent: recv.outputs for sent, recv in cut.pairs.values()}
+    taken_by: dict[Value, list[Node]] = {}
+    for partition in cut.partitions:
+        for node in partition.graph.nodes:
+            for value in dict.fromkeys(node.inputs):
+                taken_by.setdefault(value, []).append(node)
+    given = {value for partition in cut.partitions for value in partition.graph.outputs}
+
+    def reads(node: Node, value: Value) -> bool:
+        if lead_of(node.op) == "send":
+            return "shape" not in node.attrs and are_read(received[node])
+        taken = {i for i, operand in enumerate(node.inputs) if operand is value}
+        return taken <= read_on_host(node)
+
+    def are_read(values: Iterable[Value]) -> bool:
+        return all(v not in given and all(reads(n, v) for n in taken_by.get(v, ())) for v in values)
+
+    found = set[Value]()
+    for value, nodes in taken_by.items():
+        maker = value.node
+        if maker is None or (is_steering(maker.op) and "back" not in maker.attrs):
+            continue  # what passes something on, other than to the next iteration
+        if is_late(value) and are_read([value]):
+            found.add(value)
+            found.update(*[received[node] for node in nodes if node in received])
+    return found

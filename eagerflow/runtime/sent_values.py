@@ -47,17 +47,32 @@ class SentValues:
         """The same for a value that is still being made: gives what moves it, in any thread."""
         return lambda data: partial(self.move, data, node, asked())
 
-    def move(self, data: Any, node: Node, asked: Mapping[str, Any]) -> Any:
+    def teller(self, node: Node) -> Callable[[Any], Any]:
+        """The same for a value in the memory of the host, where its receiver reads it, too."""
+
+        def tell(data: Any) -> Any:
+            if _is_told():
+                self.move(data, node, asked(), lambda data, *devices: data)
+            return data
+
+        return tell
+
+    def move(
+        self, data: Any, node: Node, asked: Mapping[str, Any],
+        copy: Callable[[Any, Device, Device], Any] | None = None,
+    ) -> Any:  # fmt: skip
         """The value on the device that it is sent to; told as a transfer and, as eagerly, an op.
 
         Args:
             data: a raw array.
             node: the Send.
             asked: what `asked` gave in the thread that runs the node.
+            copy: what moves it, if not a copy from device to device.
         """
+        copy = copy or _copied
         source, device = as_device(node.device), node.attrs["to"]
         if not _is_told():
-            return _copied(data, source, device)
+            return copy(data, source, device)
         kind = node.inputs[0].type
         assert isinstance(kind, TensorType)
         spec = kind.like(shape=data.shape).on(device)
@@ -70,7 +85,7 @@ class SentValues:
         start = perf_counter()
         moves = TransferEvent(origin=str(source), **known) if TransferEvent.listeners else None
         with nullcontext() if moves is None else told(moves):
-            made = _copied(data, source, device)
+            made = copy(data, source, device)
         if NodeEvent.listeners:
             known |= {"graph": self._graph, "scope": node.scope, "detail": str(spec)}
             events.end(NodeEvent(**known, start=start, stop=perf_counter()))

@@ -14,6 +14,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import errors, hardware
 from eagerflow.core import kernels
+from eagerflow.events import TransferEvent
 from eagerflow.hardware import as_device, registry
 from eagerflow.ops.random.draws import key_of
 from eagerflow.ops.state.lists import list_new, list_push, list_read, list_size
@@ -21,6 +22,7 @@ from eagerflow_kernels import table
 from eagerflow_kernels.asynchronous import AsyncBackend, DeviceArray
 from eagerflow_kernels.lists import ListData
 from tests.messages import points_at
+from tests.recorded import recorded
 
 
 def _register(backend: AsyncBackend) -> Iterator[AsyncBackend]:
@@ -128,6 +130,32 @@ def test_what_depends_on_data_waits(hand) -> None:
     assert x[x > 0].tolist() == [3.0, 2.0]
     root = ef.trace(lambda a: ef.while_loop(lambda b: b < 100.0, lambda b: b * 2.0, a))
     assert root(x[0]).item() == root(ef.tensor(3.0)).item() == 192.0
+
+
+@pytest.mark.parametrize("others", ["hand:1", "cpu:0"])
+def test_what_the_host_alone_reads_is_read_once_for_all_devices(hand, others, monkeypatch) -> None:
+    reads: list[Any] = []
+    copy_out = hand.copy_out
+    monkeypatch.setattr(hand, "copy_out", lambda *given: reads.append(given) or copy_out(*given))
+
+    def f(x: Any) -> Any:
+        while x[0] < 100.0:
+            x = (x.to(others) * 2.0).to("hand:0")
+        return x
+
+    x = ef.ones(2, device="hand:0")
+    traced = ef.trace(f)
+    traced(x)
+    reads.clear()
+    result = traced(x)
+    moved = 0 if others == "hand:1" else 7  # what goes to another kind of device
+    assert len(reads) == 8 + moved  # 7 iterations, and the end
+    assert result.tolist() == [128.0, 128.0]
+    with recorded(TransferEvent) as seen:
+        traced(x)
+    crossings = [(str(e.origin), str(e.device), e.nbytes) for e in seen.events]
+    assert crossings.count(("hand:0", others, 1)) == 8  # it is told as before
+    assert crossings.count(("hand:0", others, 8)) == crossings.count((others, "hand:0", 8)) == 7
 
 
 def test_variables_are_updated_in_the_order_of_the_program(hand) -> None:

@@ -18,6 +18,7 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, find_size_values
 from eagerflow.graph.signatures import lead_of
 from eagerflow.placement.cut import Cut, Partition
+from eagerflow.runtime.late_values import values_for_the_host
 
 #: the parts of an iteration: whether there is one, what it does, and what leaves the loop
 TEST: Final = 0
@@ -55,6 +56,7 @@ class OrderedCut:
         paths: the frame paths of each partition.
         size_values: of each node the values off which it reads sizes, besides its inputs.
         senders: of each Recv its Send.
+        for_host: the values that are read once, into the memory of the host.
         tests: by partition and frame the value that says whether there is another iteration.
         items: what is in no loop, and the outermost loops.
 
@@ -64,6 +66,7 @@ class OrderedCut:
 
     def __init__(self, cut: Cut) -> None:
         self.partitions = cut.partitions
+        self.for_host = values_for_the_host(cut)
         self.partition: dict[Node, Partition] = {}
         self.paths: dict[Partition, FramePaths] = {}
         self.size_values: dict[Node, list[Value]] = {}

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol, final
 
@@ -18,7 +19,7 @@ from eagerflow.errors import CancelledError, SchedulerError, relocate
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.text.printer import node_note
-from eagerflow.hardware import Backend, as_device
+from eagerflow.hardware import Backend, Device, as_device, to_host
 from eagerflow.resources.attempts import interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
@@ -182,8 +183,18 @@ class StrandRun:
             self._call_when_ready(awaited, value, backend, lambda error: awaited.done())
         return awaited
 
+    def read(self, node: Node, value: Any, device: Device) -> Awaited:
+        """Bring what a node makes on a device to the memory of the host, as soon as it is there."""
+        return self._moved(node, value, partial(to_host, value, device), device)
+
     def moved(self, node: Node, value: Any, move: Callable[[], Any]) -> Awaited:
-        """Move the value of a Send as soon as it is there, in the thread that learns of that."""
+        """Move the value of a Send, as soon as it is there."""
+        return self._moved(node, value, move, as_device(node.device))
+
+    def _moved(
+        self, node: Node, value: Any, move: Callable[[], Any], device: Device
+    ) -> Awaited:  # fmt: skip
+        """Move a value as soon as it is there, in the thread that learns of that."""
         awaited = Awaited(self, node, nbytes_of(value))
 
         def ready(error: Exception | None) -> None:
@@ -196,7 +207,10 @@ class StrandRun:
                     return
             awaited.failed(error)
 
-        self._call_when_ready(awaited, value, as_device(node.device).backend, ready)
+        if type(value) is device.backend.array_type:
+            self._call_when_ready(awaited, value, device.backend, ready)
+        else:  # it is in the memory of the host
+            ready(None)
         return awaited
 
     def _call_when_ready(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from eagerflow.graph.ir import Node
-from eagerflow.hardware import Backend
+from eagerflow.hardware import Backend, Device
 from eagerflow.runtime.generated.tier import RegionCode
 
 Guard = tuple[tuple[str, int], ...]
@@ -62,6 +62,26 @@ class Await:
     guard: Guard
     node: Node
     number: int
+    reads: tuple[str, ...]
+    makes: tuple[str, ...]
+
+
+@final
+@dataclass(slots=True, eq=False)
+class ReadOnHost:
+    """Waits for a value of a device, which from there on is in the memory of the host.
+
+    Attributes:
+        guard: in which branches.
+        node: what makes it.
+        device: where.
+        reads: its variable.
+        makes: the same.
+    """
+
+    guard: Guard
+    node: Node
+    device: Device
     reads: tuple[str, ...]
     makes: tuple[str, ...]
 
@@ -191,7 +211,7 @@ class LoopStatement:
         return (*self.merges, *[name for one in self.items[:leave] for name in one.makes])
 
 
-Statement = RunRegion | Await | PassOver | Assign | LoopStatement | Leave | Repeat
+Statement = RunRegion | Await | ReadOnHost | PassOver | Assign | LoopStatement | Leave | Repeat
 
 
 def all_of(statements: Iterable[Statement]) -> Iterator[Statement]:

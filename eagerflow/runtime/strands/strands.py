@@ -60,8 +60,8 @@ class Strands:
         GraphError: it is not made of branches and loops as lowering makes them.
     """
 
-    __slots__ = ("_at_once", "_begins", "_edges", "_outputs", "_routes", "_sent", "_tier",
-                 "_translated", "_versions")  # fmt: skip
+    __slots__ = ("_at_once", "_begins", "_edges", "_for_host", "_outputs", "_routes", "_sent",
+                 "_tier", "_translated", "_versions")  # fmt: skip
 
     def __init__(
         self, tier: CutGraph, routes: Mapping[str, Route], sent: SentValues,
@@ -71,6 +71,7 @@ class Strands:
         assert cut is not None
         order = OrderedCut(cut)
         self._tier = tier
+        self._for_host = order.for_host
         self._sent = sent
         self._begins = begins
         self._at_once = at_once
@@ -130,6 +131,8 @@ class Strands:
             return lambda data: NullArray(data.dtype, data.shape)
         if not isinstance(node.inputs[0].type, TensorType):
             return None
+        if node.inputs[0] in self._for_host:
+            return self._sent.teller(node)
         return (self._sent.later if is_sent_late(node) else self._sent.mover)(node)
 
     @property

@@ -28,6 +28,7 @@ from eagerflow.runtime.strands.statements import (
     Leave,
     LoopStatement,
     PassOver,
+    ReadOnHost,
     Repeat,
     RunRegion,
     Statement,
@@ -207,6 +208,10 @@ class _Writer:
             return [name for name in dying if name not in one.later]
         elif isinstance(one, PassOver):
             self.crossing(one, depth)
+        elif isinstance(one, ReadOnHost):
+            read, of = self.named("n", one.node), self.named("d", one.device)
+            self.line(depth, f"awaited = run.read({read}, {one.reads[0]}, {of})", one.node)
+            self.taken(one.makes, one.node, depth)
         elif isinstance(one, Assign):
             self.late(one.late, one.node, depth)
             self.line(depth, f"{one.makes[0]} = {one.text}", one.node)

@@ -10,6 +10,7 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath
 from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.signatures import is_constant, late_reads, lead_of
+from eagerflow.hardware import as_device
 from eagerflow.placement.cut import Partition
 from eagerflow.runtime.generated.tier import RegionCode
 from eagerflow.runtime.late_values import is_sent_late, late_inputs
@@ -23,6 +24,7 @@ from eagerflow.runtime.strands.statements import (
     Leave,
     LoopStatement,
     PassOver,
+    ReadOnHost,
     Repeat,
     RunRegion,
     Statement,
@@ -207,7 +209,7 @@ class _Block:
         elif lead == "receive":
             made = tuple(map(self.whole.new, node.outputs))
             sent = self.whole.order.senders[node]
-            maker = sent if is_sent_late(sent) else None
+            maker = sent if self.is_moved_late(sent) else None
             self.put(PassOver(self.guard(path), node, makes=made, late=maker), path)
         else:
             raise GraphError(f"&{node.name} has no statement")
@@ -263,9 +265,10 @@ class _Block:
         self.nodes, self.sends = [], []
         if nodes:
             self.put(self.region(nodes, self.guard(path)), path)
+            self.read_on_host([v for node in nodes for v in node.outputs], path)
         for node in sends:
             given = tuple(map(self.whole.name, node.inputs))
-            late = node if is_sent_late(node) else None
+            late = node if self.is_moved_late(node) else None
             self.put(PassOver(self.guard(path), node, reads=given, late=late), path)
 
     def region(self, nodes: Sequence[Node], guard: Guard) -> RunRegion:
@@ -283,8 +286,24 @@ class _Block:
         whole.regions.append(made)
         return made
 
+    def is_moved_late(self, send: Node) -> bool:
+        return is_sent_late(send) and send.inputs[0] not in self.whole.order.for_host
+
+    def read_on_host(self, values: Sequence[Value], path: FramePath) -> None:
+        """Read those of some values that are for the host alone."""
+        for value in values:
+            if value in self.whole.order.for_host and value in self.whole.names:
+                name, node = (self.whole.name(value),), value.node
+                assert node is not None
+                device = as_device(value.device)
+                self.put(ReadOnHost(self.guard(path), node, device, name, name), path)
+
     def reads_late(self, nodes: Sequence[Node], inputs: Sequence[Value]) -> Late:
-        return [(self.whole.name(inputs[i]), of) for i, of in late_inputs(nodes, inputs)]
+        known = self.whole.order.for_host
+        return [
+            (self.whole.name(inputs[i]), of)
+            for i, of in late_inputs(nodes, inputs) if inputs[i] not in known
+        ]  # fmt: skip
 
     # --- loops ---
 
@@ -307,6 +326,8 @@ class _Block:
             self.put(Assign(self.guard(path), merge, before, (before,), (made,)), path)
             loop.merges += (made,)
         block = _Block(whole, item.frame, frame)
+        carried = [merge.outputs[0] for merge in whole.merges.get(item.frame, ())]
+        block.read_on_host(carried, frame)
         test = block.fill(item.items)
         if not block.goes_on or set(block.later) != set(loop.merges):
             raise GraphError(f"the loop {item.frame} does not say how it goes on")
