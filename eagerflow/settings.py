@@ -21,8 +21,8 @@ class Settings:
 
     Attributes:
         cpu_devices: how many virtual CPU devices ``cpu:0 … cpu:n-1`` there are.
-        threads: threads of the linear algebra libraries and of native kernels; None leaves the former
-            as they are, and the latter as many as there are cores.
+        threads: threads of the linear algebra libraries and of native kernels; None leaves the
+            former as they are, and the latter as many as there are cores.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
@@ -153,8 +153,8 @@ class config:  # noqa: N801 - used like a function
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
-        threads: threads of the linear algebra libraries that are loaded, and of native kernels; None
-            for what they had, and one for each core.
+        threads: threads of the linear algebra libraries that are loaded, and of native kernels;
+            None for what they had, and one for each core.
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.

@@ -114,8 +114,7 @@ def ufunc_of(of: Signature, address: int, code: object, data: int | None = None)
 def _signature(of: Signature) -> str:
     """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
     inputs, outputs = (
-        ",".join("(n)" if a.inner else "()" for a in arrays)
-        for arrays in (of.inputs, of.outputs)
+        ",".join("(n)" if a.inner else "()" for a in arrays) for arrays in (of.inputs, of.outputs)
     )
     return f"{inputs}->{outputs}"
 

@@ -40,9 +40,7 @@ def _parts(band: int) -> tuple[float, float]:
 
 
 class _Turns(NamedTuple):
-    """An angle in quarters of a turn: the nearest whole number of them, less any turns, and the
-    rest.
-    """
+    """An angle in quarters of a turn: the nearest whole number from 0 to 3, and the rest."""
 
     quarters: int
     rest: int
@@ -140,8 +138,10 @@ def _power(b: LoopBuilder, x: int, y: int) -> int:
     fraction = b.apply("xor", whole, b.constant(1, "bool"))
     result = w.select(b.apply("and", outside, fraction), w.number(math.nan), result)
     result = w.select(b.apply("equal", y, w.number(2.0)), w.multiply(x, x), result)
-    alone = b.apply("and", b.apply("equal", size, one),
-                    b.apply("equal", b.apply("absolute", y), infinite))
-    certain = b.apply("or", b.apply("or", alone, b.apply("equal", y, zero)),
-                      b.apply("equal", x, one))
+    alone = b.apply(
+        "and", b.apply("equal", size, one), b.apply("equal", b.apply("absolute", y), infinite)
+    )
+    certain = b.apply(
+        "or", b.apply("or", alone, b.apply("equal", y, zero)), b.apply("equal", x, one)
+    )
     return w.select(certain, one, result)
