@@ -160,9 +160,10 @@ class config:  # noqa: N801 - used like a function
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.
-        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (they need
-            llvmlite and a processor with AVX2), ``"portable"`` with NumPy's functions, the default.
-            It is for the whole process, and cannot change after the first op.
+        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (on a
+            processor with AVX2, or AArch64; graphs need llvmlite besides), ``"portable"`` with
+            NumPy's functions, the default. It is for the whole process, and cannot change after the
+            first op.
 
     Raises:
         SettingError: an unknown setting, or a value that it cannot take.
