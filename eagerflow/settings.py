@@ -21,8 +21,8 @@ class Settings:
 
     Attributes:
         cpu_devices: how many virtual CPU devices ``cpu:0 … cpu:n-1`` there are.
-        threads: threads of the linear algebra libraries and of native kernels; None leaves the former
-            as they are, and the latter as many as there are cores.
+        threads: threads of the linear algebra libraries and of native kernels; None leaves the
+            former as they are, and the latter as many as there are cores.
         check_nan: raise at the op that first makes a NaN or an infinity from finite inputs.
         verify: check each op's result against its type rule.
         moves: whether device scopes move operands (``"allow"``) or refuse to (``"error"``).
@@ -155,16 +155,17 @@ class config:  # noqa: N801 - used like a function
 
     Args:
         cpu_devices: number of virtual CPU devices (at least 1).
-        threads: threads of the linear algebra libraries that are loaded, and of native kernels; None
-            for what they had, and one for each core.
+        threads: threads of the linear algebra libraries that are loaded, and of native kernels;
+            None for what they had, and one for each core.
         check_nan: raise at the op that first makes a NaN or an infinity.
         verify: check every op's result against its type rule.
         moves: ``"error"`` refuses what `device` scopes would move; ``"allow"`` by default.
         soft_placement: where rules of `TracedFunction.place` ask for what is impossible, leave
             nodes where the program says, with a warning.
-        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (they need
-            llvmlite and a processor with AVX2), ``"portable"`` with NumPy's functions, the default.
-            It is for the whole process, and cannot change after the first op.
+        kernels: ``"native"`` computes with eagerflow's own kernels where there are some (on a
+            processor with AVX2, or AArch64; graphs need llvmlite besides), ``"portable"`` with
+            NumPy's functions, the default. It is for the whole process, and cannot change after the
+            first op.
         gpu_memory_limit: bytes that eagerflow may hold on each GPU, from now on; None for no limit.
             `eagerflow.hardware.limit_memory` is for one device.
 

@@ -70,6 +70,8 @@ def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     assert not [name for name in names if name.endswith((".pyc", ".so", ".ipynb"))]
     static = [name.rpartition("/")[2] for name in names if "/static/" in name]
     assert sorted(static) == ["index.css", "index.js", "layout.js"]
+    kernels = [name.rpartition("/")[2] for name in names if "/native/objects/" in name]
+    assert sorted(kernels) == ["aarch64.kernels", "x86-64-v3.kernels", "x86-64-v4.kernels"]
 
 
 def test_wheel_is_small(wheel: Path) -> None:
@@ -80,6 +82,21 @@ def test_wheel_works(installed: Path, tmp_path: Path) -> None:
     use = "import eagerflow as ef; print(ef.grad(lambda x: (x * x).sum())(ef.tensor([1.0, 2.0])))"
     assert _run(installed / "python", "-c", use, cwd=tmp_path) == "[2. 4.]\n"
     assert "eagerflow 0." in _run(installed / "eagerflow", "info", cwd=tmp_path)
+
+
+def test_native_kernels_need_no_compiler(installed: Path, tmp_path: Path) -> None:
+    use = """
+import importlib.util
+import eagerflow as ef
+assert importlib.util.find_spec("llvmlite") is None
+try:
+    ef.config(kernels="native")
+except ef.errors.SettingError as error:  # a processor without a target
+    assert "AVX2 and FMA" in str(error)
+print(ef.exp(ef.zeros(2)), ef.softmax(ef.zeros(2)), ef.trace(lambda x: x * 2 + 1)(ef.zeros(2)))
+"""
+    found = _run(installed / "python", "-W", "error", "-c", use, cwd=tmp_path)
+    assert found == "[1. 1.] [0.5 0.5] [1. 1.]\n"
 
 
 def test_demo_names_its_extra(installed: Path, tmp_path: Path) -> None:

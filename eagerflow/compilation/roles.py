@@ -209,9 +209,7 @@ def _role_along(program: Program, line: Line, node: Node, rule: NativeOp) -> Rol
 
 
 def _axes_added(given: Space, made: Space) -> tuple[int, ...]:
-    """The axes that are summed to make one shape of another; none if that shows only when it runs,
-    or if there is some that stays.
-    """
+    """The axes that are summed to make one shape of another; none if no kernel can sum them."""
     lead = len(given) - len(made)
     kept = [i for i, n in enumerate(made) if n != given[lead + i]]
     if kept and lead:

@@ -124,7 +124,8 @@ for tier in (ScheduledTier(graph, partitioned=True), ScheduledTier(graph)):
     expected = step()
     done = compiling.Compilation(tier.regions, "now")
     done.begin(lambda: None)
-    print(tier.name, all(step() == expected for _ in range(15)), sum("runs" in x for x in done.report()))
+    same = all(step() == expected for _ in range(15))
+    print(tier.name, same, sum("runs" in line for line in done.report()))
 traced = ef.trace(across, compile="now")
 print(traced(x, y)[1].numpy().tobytes() == expected[1], str(traced.explain()).count(" runs %"))
 """

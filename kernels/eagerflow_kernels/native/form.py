@@ -145,7 +145,7 @@ class LoopArray:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Signature:
+class LoopSignature:
     """How loops are called.
 
     Attributes:
@@ -164,7 +164,7 @@ class Signature:
     def head(self) -> str:
         """As text: the name, and the kinds of arrays.
 
-        >>> Signature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
+        >>> LoopSignature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
         'sum(f32[n]) -> f32'
         """
         given, made = (
@@ -174,10 +174,10 @@ class Signature:
         return f"{self.name}({given}) -> {made}"
 
     @staticmethod
-    def read(head: str) -> Signature:
+    def read(head: str) -> LoopSignature:
         """The signature that this is the head of; an inner axis is one that an array has.
 
-        >>> Signature.read("sum(f32[n]) -> f32").inputs
+        >>> LoopSignature.read("sum(f32[n]) -> f32").inputs
         (LoopArray(kind='f32', inner=True),)
         """
         name, _, rest = head.partition("(")
@@ -185,7 +185,7 @@ class Signature:
             tuple([LoopArray(_kind(a.removesuffix("[n]")), a.endswith("[n]")) for a in arrays])
             for arrays in (part.split(", ") for part in rest.split(") -> "))
         )
-        return Signature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
+        return LoopSignature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
 
 
 def _kind(text: str) -> Kind:
@@ -215,9 +215,9 @@ class Loops:
     results: tuple[int, ...]
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> LoopSignature:
         """How they are called."""
-        return Signature(self.name, self.inputs, self.outputs, self.inner)
+        return LoopSignature(self.name, self.inputs, self.outputs, self.inner)
 
     @property
     def inner(self) -> bool:

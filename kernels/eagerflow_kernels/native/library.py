@@ -75,9 +75,7 @@ _OPS: Final = (
     NativeOp("relu", activations.relu),
     NativeOp("leaky_relu", activations.leaky_relu, numbers=("slope",)),
     NativeOp("silu", activations.silu, takes={"order": (0, 1)}),
-    NativeOp(
-        "gelu", activations.gelu, takes={"approximate": ("none", "tanh"), "order": (0, 1)}
-    ),
+    NativeOp("gelu", activations.gelu, takes={"approximate": ("none", "tanh"), "order": (0, 1)}),
     NativeOp("round", arithmetic.round_to_even),
     NativeOp("floor", arithmetic.floor),
     NativeOp("ceil", arithmetic.ceil),

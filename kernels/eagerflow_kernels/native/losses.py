@@ -26,6 +26,7 @@ def losses_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., A
     Args:
         function: gives the function of NumPy of a part (`library.loss_loops`).
     """
+
     def both(
         x: Array, labels: Array, g: Array, *, axis: int, ignore_index: int, reduction: str
     ) -> tuple[Any, Any]:

@@ -73,9 +73,7 @@ class _MacMemory:
 
 
 def _mapped_on_mac(code: bytes) -> tuple[Any, int]:
-    """The same where files without a signature cannot be run: by the way that just-in-time
-    compilers have.
-    """
+    """The same where files without a signature do not run, as just-in-time compilers do it."""
     system = ctypes.CDLL(None, use_errno=True)
     system.mmap.restype = ctypes.c_void_p
     map_jit, everything = 0x0800, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC

@@ -98,6 +98,7 @@ def _be_limited_by_threadpoolctl() -> None:
         register,
     )
 
+    @final
     class NativeKernels(LibController):  # type: ignore[misc]  # likewise
         user_api = "eagerflow"
         internal_api = "eagerflow"

@@ -18,6 +18,7 @@ from eagerflow_kernels.native.form import Kind, LoopArray, LoopBuilder, Loops
 from eagerflow_kernels.native.library import apply_op
 from eagerflow_kernels.native.processors import TargetName
 
+
 @final
 @dataclass(frozen=True, slots=True)
 class FusedNode:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, final
 
-from eagerflow_kernels.native.form import Signature
+from eagerflow_kernels.native.form import LoopSignature
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.processors import (
@@ -41,12 +41,12 @@ class ShippedKernels:
         image, self._heads = Image.unpacked(data)
         self.code = MachineCode(image)
 
-    def find(self, name: str) -> tuple[Signature, int, MachineCode] | None:
+    def find(self, name: str) -> tuple[LoopSignature, int, MachineCode] | None:
         """How a kernel is called, where it begins and what keeps it; None if it is not there."""
         head = self._heads.get(name)
         if head is None:
             return None
-        return Signature.read(head), self.code.address(name), self.code
+        return LoopSignature.read(head), self.code.address(name), self.code
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow_kernels.native.form import Kind, Signature
+from eagerflow_kernels.native.form import Kind, LoopSignature
 
 _TYPE_NUMBERS: Final[dict[Kind, int]] = {
     "bool": np.dtype("bool").num,
@@ -83,7 +83,7 @@ class _Kept:
     code: object
 
 
-def ufunc_of(of: Signature, address: int, code: object, data: int | None = None) -> np.ufunc:
+def ufunc_of(of: LoopSignature, address: int, code: object, data: int | None = None) -> np.ufunc:
     """The function of NumPy that runs machine code.
 
     Args:
@@ -111,11 +111,10 @@ def ufunc_of(of: Signature, address: int, code: object, data: int | None = None)
     return ufunc
 
 
-def _signature(of: Signature) -> str:
+def _signature(of: LoopSignature) -> str:
     """Which arrays have the inner axis, as NumPy writes it: ``(n),()->(n)``."""
     inputs, outputs = (
-        ",".join("(n)" if a.inner else "()" for a in arrays)
-        for arrays in (of.inputs, of.outputs)
+        ",".join("(n)" if a.inner else "()" for a in arrays) for arrays in (of.inputs, of.outputs)
     )
     return f"{inputs}->{outputs}"
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled, pool
-from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.form import Kind, Loops
-from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.interpreter import DTYPES
+from eagerflow_kernels.native.llvm.compiler import machine_code
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.pool import WORTH
 from eagerflow_kernels.native.processors import NoCompilerError, best_target, targets
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.form import Loops
 from eagerflow_kernels.native.images import ALIGNMENT, Image
 from eagerflow_kernels.native.library import callable_loops
+from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
 from tests.kernels.native.compiling import elements, needs_compiler, same
 
@@ -33,7 +33,8 @@ _BASE: Final = 0x400000
 #: a function that calls Linux, ``system(number, *arguments)``: seven moves, ``svc 0`` and ``ret``
 _SYSTEM: Final = _BASE + 0x1000
 _CALL: Final = struct.pack(
-    "<9I", *(0xAA0003E0 | source << 16 | to for source, to in zip(range(7), (8, *range(6)), strict=True)),
+    "<9I",
+    *(0xAA0003E0 | source << 16 | to for source, to in enumerate((8, *range(6)))),
     0xD4000001, 0xD65F03C0,
 )  # fmt: skip
 _CODE: Final = _BASE + 0x2000
@@ -46,12 +47,13 @@ _HEADER: Final = 8 * (8 + 8 + 96 + 48)
 #: 222, 63, 64 and 93 are mmap, read, write and exit of Linux
 _PROGRAM: Final = f"""
 define void @_start() nounwind {{
-  %at = call i64 inttoptr (i64 {_SYSTEM} to ptr)(i64 222, i64 0, i64 {_MEMORY}, i64 3, i64 34, i64 -1, i64 0)
+  %system = inttoptr i64 {_SYSTEM} to ptr
+  %at = call i64 %system(i64 222, i64 0, i64 {_MEMORY}, i64 3, i64 34, i64 -1, i64 0)
   br label %more
 more:
   %got = phi i64 [0, %0], [%upto, %more]
   %to = add i64 %at, %got
-  %n = call i64 inttoptr (i64 {_SYSTEM} to ptr)(i64 63, i64 0, i64 %to, i64 {_MEMORY}, i64 0, i64 0, i64 0)
+  %n = call i64 %system(i64 63, i64 0, i64 %to, i64 {_MEMORY}, i64 0, i64 0, i64 0)
   %upto = add i64 %got, %n
   %end = icmp sle i64 %n, 0
   br i1 %end, label %call, label %more
@@ -82,8 +84,8 @@ run:
   store i64 %control, ptr %kept
   %flags = getelementptr i64, ptr %memory, i64 2
   store i64 %status, ptr %flags
-  %w = call i64 inttoptr (i64 {_SYSTEM} to ptr)(i64 64, i64 1, i64 %at, i64 %got, i64 0, i64 0, i64 0)
-  %x = call i64 inttoptr (i64 {_SYSTEM} to ptr)(i64 93, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
+  %w = call i64 %system(i64 64, i64 1, i64 %at, i64 %got, i64 0, i64 0, i64 0)
+  %x = call i64 %system(i64 93, i64 0, i64 0, i64 0, i64 0, i64 0, i64 0)
   ret void
 }}
 declare i64 @llvm.aarch64.get.fpcr()
@@ -100,9 +102,7 @@ def _program(image: Image) -> bytes:
     head = struct.pack(
         "<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 2, 183, 1, start, 64, 0, 0, 64, 56, 1, 64, 0, 0
     )
-    segment = struct.pack(
-        "<IIQQQQQQ", 1, 5, 0x1000, _SYSTEM, _SYSTEM, size, size, 0x1000
-    )
+    segment = struct.pack("<IIQQQQQQ", 1, 5, 0x1000, _SYSTEM, _SYSTEM, size, size, 0x1000)
     return (head + segment).ljust(0x1000, b"\0") + _CALL.ljust(0x1000, b"\0") + image.code
 
 
@@ -154,7 +154,9 @@ def test_all_kernels_have_the_bits_of_x86(tmp_path: Path) -> None:
         for rows, length in ((1, 0), (5, 3), (67, 19), (3, 333)):
             if not x.inner:
                 rows, length = 2 * rows + length, 0
-            given = [elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in x.inputs]
+            given = [
+                elements(rng, a.kind, (rows, length) if a.inner else (rows,)) for a in x.inputs
+            ]
             with np.errstate(all="ignore"):
                 expected = here(*given)
             expected = expected if isinstance(expected, tuple) else (expected,)

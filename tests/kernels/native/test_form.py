@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from eagerflow_kernels.native.form import LoopArray, LoopBuilder, Signature, bits_of, value_of
+from eagerflow_kernels.native.form import LoopArray, LoopBuilder, LoopSignature, bits_of, value_of
 from eagerflow_kernels.native.library import OPS, loops_of
 from eagerflow_kernels.native.text import show
 from eagerflow_kernels.native.verify import verify
@@ -89,6 +89,6 @@ def test_an_op_is_not_native_for_every_kind() -> None:
 
 def test_a_signature_is_read_back() -> None:
     for loops in (loops_of("add", "f32", "f32"), loops_of("standardize", "f64")):
-        assert Signature.read(loops.signature.head) == loops.signature
+        assert LoopSignature.read(loops.signature.head) == loops.signature
     with pytest.raises(ValueError, match="'f31' is no kind"):
-        Signature.read("f(f31) -> f32")
+        LoopSignature.read("f(f31) -> f32")

@@ -70,7 +70,11 @@ def _check_f32(name: str, step: int) -> None:
         unit = np.spacing(np.abs(nearest[finite])).astype(np.float64)
         error = np.abs(found[finite].astype(np.float64) - exact[finite]) / unit
         worst = int(np.argmax(error)) if error.size else -1
-        assert worst < 0 or error[worst] <= _LIMIT.get(name, 2.0), (name, x[finite][worst], error[worst])
+        assert worst < 0 or error[worst] <= _LIMIT.get(name, 2.0), (
+            name,
+            x[finite][worst],
+            error[worst],
+        )
 
 
 @pytest.mark.parametrize("name", sorted(_REFERENCES))

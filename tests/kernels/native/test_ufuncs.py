@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from eagerflow_kernels.native.calls import compiled, native_ufunc
-from eagerflow_kernels.native.llvm.compiler import machine_code
-from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.library import loops_of
+from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.processors import best_target
 from eagerflow_kernels.native.ufuncs import ufunc_of
 from tests.kernels.native.compiling import TARGETS, needs_compiler

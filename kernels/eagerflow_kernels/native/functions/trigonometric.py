@@ -39,17 +39,15 @@ def _parts(band: int) -> tuple[float, float]:
     return high, math.ldexp(rest >> _DIGITS - 104, -104)
 
 
-class _Turns(NamedTuple):
-    """An angle in quarters of a turn: the nearest whole number of them, less any turns, and the
-    rest.
-    """
+class _Angle(NamedTuple):
+    """An angle in right angles: the nearest whole number of them, from 0 to 3, and the rest."""
 
     quarters: int
     rest: int
 
 
-def _turns(w: FloatWriter, x: int) -> _Turns:
-    """X, which has the digits of float32, as turns: the product with 2 / pi, exact but for its end.
+def _angle(w: FloatWriter, x: int) -> _Angle:
+    """X, which has the digits of float32, times 2 / pi: the product is exact but for its end.
 
     So the angle of any number is right, as far as it may be from 0.
     """
@@ -69,14 +67,14 @@ def _turns(w: FloatWriter, x: int) -> _Turns:
     second = w.b.apply("round", rest)
     rest, whole = w.subtract(rest, second), w.add(first, second)
     quarter = w.number(0.25)
-    turns = w.b.apply("floor", w.multiply(whole, quarter))
-    return _Turns(w.fma(turns, w.number(-4.0), whole), rest)
+    fours = w.b.apply("floor", w.multiply(whole, quarter))
+    return _Angle(w.fma(fours, w.number(-4.0), whole), rest)
 
 
-def _sine_and_cosine(w: FloatWriter, turns: _Turns) -> tuple[int, int]:
+def _sine_and_cosine(w: FloatWriter, angle: _Angle) -> tuple[int, int]:
     """Of the rest alone."""
-    square = w.multiply(turns.rest, turns.rest)
-    return w.multiply(turns.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
+    square = w.multiply(angle.rest, angle.rest)
+    return w.multiply(angle.rest, w.polynomial(_SIN, square)), w.polynomial(_COS, square)
 
 
 def _is_odd(w: FloatWriter, quarters: int) -> int:
@@ -88,10 +86,10 @@ def _is_odd(w: FloatWriter, quarters: int) -> int:
 def sin(b: LoopBuilder, x: int) -> int:
     """The sine of an angle in radians."""
     w = FloatWriter(b, x)
-    turns = _turns(w, x)
-    sine, cosine = _sine_and_cosine(w, turns)
-    result = w.select(_is_odd(w, turns.quarters), cosine, sine)
-    below = b.apply("less", w.number(1.0), turns.quarters)
+    angle = _angle(w, x)
+    sine, cosine = _sine_and_cosine(w, angle)
+    result = w.select(_is_odd(w, angle.quarters), cosine, sine)
+    below = b.apply("less", w.number(1.0), angle.quarters)
     result = w.select(below, w.negative(result), result)
     return w.select(b.apply("equal", x, w.number(0.0)), x, result)
 
@@ -100,10 +98,10 @@ def sin(b: LoopBuilder, x: int) -> int:
 def cos(b: LoopBuilder, x: int) -> int:
     """The cosine of an angle in radians."""
     w = FloatWriter(b, x)
-    turns = _turns(w, x)
-    sine, cosine = _sine_and_cosine(w, turns)
-    result = w.select(_is_odd(w, turns.quarters), sine, cosine)
-    from_centre = b.apply("absolute", w.subtract(turns.quarters, w.number(1.5)))
+    angle = _angle(w, x)
+    sine, cosine = _sine_and_cosine(w, angle)
+    result = w.select(_is_odd(w, angle.quarters), sine, cosine)
+    from_centre = b.apply("absolute", w.subtract(angle.quarters, w.number(1.5)))
     below = b.apply("less", from_centre, w.number(1.0))  # one quarter, or two
     return w.select(below, w.negative(result), result)
 
@@ -112,9 +110,9 @@ def cos(b: LoopBuilder, x: int) -> int:
 def tan(b: LoopBuilder, x: int) -> int:
     """The tangent of an angle in radians."""
     w = FloatWriter(b, x)
-    turns = _turns(w, x)
-    sine, cosine = _sine_and_cosine(w, turns)
-    odd = _is_odd(w, turns.quarters)
+    angle = _angle(w, x)
+    sine, cosine = _sine_and_cosine(w, angle)
+    odd = _is_odd(w, angle.quarters)
     above = w.select(odd, w.negative(cosine), sine)
     result = b.apply("divide", above, w.select(odd, sine, cosine))
     return w.select(b.apply("equal", x, w.number(0.0)), x, result)
@@ -140,8 +138,10 @@ def _power(b: LoopBuilder, x: int, y: int) -> int:
     fraction = b.apply("xor", whole, b.constant(1, "bool"))
     result = w.select(b.apply("and", outside, fraction), w.number(math.nan), result)
     result = w.select(b.apply("equal", y, w.number(2.0)), w.multiply(x, x), result)
-    alone = b.apply("and", b.apply("equal", size, one),
-                    b.apply("equal", b.apply("absolute", y), infinite))
-    certain = b.apply("or", b.apply("or", alone, b.apply("equal", y, zero)),
-                      b.apply("equal", x, one))
+    alone = b.apply(
+        "and", b.apply("equal", size, one), b.apply("equal", b.apply("absolute", y), infinite)
+    )
+    certain = b.apply(
+        "or", b.apply("or", alone, b.apply("equal", y, zero)), b.apply("equal", x, one)
+    )
     return w.select(certain, one, result)

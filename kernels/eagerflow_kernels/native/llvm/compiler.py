@@ -36,9 +36,7 @@ def _llvm() -> ModuleType:
     try:
         from llvmlite import binding  # noqa: PLC0415 - 173 MB, loaded by the first compilation
     except ImportError as error:
-        raise NoCompilerError(
-            "this needs llvmlite (pip install 'eagerflow[native]')"
-        ) from error
+        raise NoCompilerError("this needs llvmlite (pip install 'eagerflow[native]')") from error
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     module: ModuleType = binding
@@ -47,8 +45,12 @@ def _llvm() -> ModuleType:
 
 def _machine(target: TargetName) -> Any:
     triple, processor, features = _MACHINES[target]
-    return _llvm().Target.from_triple(triple).create_target_machine(
-        cpu=processor, features=features, opt=2, reloc="pic", codemodel="small"
+    return (
+        _llvm()
+        .Target.from_triple(triple)
+        .create_target_machine(
+            cpu=processor, features=features, opt=2, reloc="pic", codemodel="small"
+        )
     )
 
 

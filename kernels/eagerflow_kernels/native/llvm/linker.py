@@ -115,8 +115,8 @@ def link(data: bytes) -> Image:
             places[i] = len(code)
             code += data[section.offset : section.offset + section.size]
     symbols = of.symbols()
-    for section, offset, kind, number, addend in of.relocations():
-        if section not in places:
+    for place, offset, kind, number, addend in of.relocations():
+        if place not in places:
             continue
         symbol = symbols[number]
         if symbol.section not in places:
@@ -125,7 +125,7 @@ def link(data: bytes) -> Image:
         if fill is None:
             raise LinkError(f"a reference of kind {kind} to {symbol.name!r} is not known")
         target = places[symbol.section] + symbol.value + addend
-        fill(code, places[section] + offset, target)
+        fill(code, places[place] + offset, target)
     entries = {
         s.name: places[s.section] + s.value
         for s in symbols

@@ -1,9 +1,9 @@
 """The text of the functions of the pool of threads (see `native.pool`).
 
-``@pool_parallel(pool, run, args, dims, steps, arrays, axes)`` makes one call of a kernel in chunks of
-rows, which the thread that calls and the workers claim by a counter. If workers are busy with
-another call, or none is awake in time, the thread that calls does all. ``@pool_worker(pool)`` is what
-their threads run, for ever.
+``@pool_parallel(pool, run, args, dims, steps, arrays, axes)`` makes one call of a kernel in chunks
+of rows, which the thread that calls and the workers claim by a counter. If workers are busy with
+another call, or none is awake in time, the thread that calls does all. ``@pool_worker(pool)`` is
+what their threads run, for ever.
 
 A worker joins by adding 1 to ``active`` while ``open`` is 1. The call ends when ``open`` is 0 and
 nobody is active; both are in one order for all threads, so no worker is inside afterwards.
