@@ -1,4 +1,4 @@
-"""Live sockets and what `tests.cluster.processes.fuzzing` draws: nothing is reached, nothing stays."""
+"""Live sockets under what `fuzzing` draws: nothing is reached, and nothing stays."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def check(server: TaskServer, canary: Path) -> None:
     while (server._machine.held or server._work._sessions) and monotonic() < end:
         threading.Event().wait(0.01)
     assert server._machine.held == 0
-    assert not (server._work._sessions or server._work._partitions or server._work._steps)
-    assert not server._work._private
+    work = server._work
+    assert [*work._sessions, *work._partitions, *work._steps, *work._private] == []
     assert server._station.held == 0
     assert canary.read_bytes() == SECRET
     assert sum(server._machine.counts.values()) > 0
@@ -87,7 +87,7 @@ def check(server: TaskServer, canary: Path) -> None:
 def test_thousands_of_messages(server: TaskServer, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_bytes(SECRET)
-    bombard(server, canary, 3_000, seed=0)
+    bombard(server, canary, 2_000, seed=0)
     check(server, canary)
 
 
