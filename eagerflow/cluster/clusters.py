@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, final
 
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.dask import DaskLauncher
+from eagerflow.cluster.processes.dask import DaskProvisioner
 from eagerflow.cluster.processes.doors import (
     Doors,
     check_folder,
@@ -28,7 +28,7 @@ from eagerflow.cluster.processes.doors import (
     tasks_in,
 )
 from eagerflow.cluster.processes.keys import Credentials, client_credentials
-from eagerflow.cluster.processes.local import START, Launcher, LocalLauncher
+from eagerflow.cluster.processes.local import START, LocalProvisioner, Provisioner
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol.messages import ErrorHead, TaskLoad
 from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
@@ -103,10 +103,10 @@ class Cluster:
     """
 
     def __init__(
-        self, launcher: Launcher | _Elsewhere, names: Sequence[str], *, owned: bool
+        self, provisioner: Provisioner | _Elsewhere, names: Sequence[str], *, owned: bool
     ) -> None:
-        self.folder: Final = launcher.folder
-        self._launcher = launcher
+        self.folder: Final = provisioner.folder
+        self._provisioner = provisioner
         self._owned = owned
         self._doors: dict[str, Doors] = {}
         self._lock = RLock()
@@ -114,11 +114,11 @@ class Cluster:
         self._connections: Connections | None = None
         atexit.register(self.close)
         try:
-            self._doors |= launcher.start(names)
+            self._doors |= provisioner.start(names)
             session = 1 + secrets.randbelow(2**31 - 1)
             version: str = sys.modules["eagerflow"].__version__
             self._connections = Connections(
-                self._doors, launcher.door, session, versions(version), launcher.credentials
+                self._doors, provisioner.door, session, versions(version), provisioner.credentials
             )
             self._connections.on_lost = self._lost
             self._join(names)
@@ -149,7 +149,7 @@ class Cluster:
             if asked is not None and asked.wait(max(0.0, until - monotonic())):
                 with suppress(TaskLost):
                     load = asked.results()[task]
-            pid = self._launcher.pid(task)
+            pid = self._provisioner.pid(task)
             made[task] = TaskStatus(task, health, (f"{task}/cpu:0",), pid, *load)
         return made
 
@@ -166,7 +166,7 @@ class Cluster:
         if task in self._backends:
             raise ResourceError(f"there is a task {task} already", hint="restart it instead")
         checked_name(task)
-        self._doors |= self._launcher.start([task])
+        self._doors |= self._provisioner.start([task])
         self._join([task])
         self._open().warn()
 
@@ -180,7 +180,7 @@ class Cluster:
         del self._backends[task]
         backend.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
         remove_task(task)
-        self._launcher.end(task)
+        self._provisioner.end(task)
 
     def restart(self, task: str) -> None:
         """Start a task again, in a new process; what the old one held is lost.
@@ -203,8 +203,8 @@ class Cluster:
         )  # fmt: skip
         with self._lock:
             backend.task.lose(why)
-            self._launcher.end(task)
-            self._doors |= self._launcher.start([task])
+            self._provisioner.end(task)
+            self._doors |= self._provisioner.start([task])
             self._join([task])
 
     def logs(self, task: str) -> str:
@@ -215,7 +215,7 @@ class Cluster:
         """
         self._backend(task)
         self._check_owned()
-        return self._launcher.log(task)
+        return self._provisioner.log(task)
 
     def _join(self, names: Sequence[str]) -> None:
         connections = self._open()
@@ -239,9 +239,9 @@ class Cluster:
         """A task is gone; called by the thread that owns the sockets."""
         known = self._backends.get(task)
         if known is not None and known.task.lost is None:
-            comes = "it is started again" if self._launcher.restarts else "cluster.restart does"
+            comes = "it is started again" if self._provisioner.restarts else "cluster.restart does"
             known.task.lose(ErrorHead("TaskLost", f"{task} is lost", task=task, hint=comes))
-            if self._launcher.restarts:
+            if self._provisioner.restarts:
                 name = f"eagerflow-restart-{task}"
                 Thread(target=self._revive, args=(task,), name=name, daemon=True).start()
 
@@ -290,7 +290,7 @@ class Cluster:
         if self._connections is not None:
             self._connections.close()
             self._connections = None
-        self._launcher.close()
+        self._provisioner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -394,7 +394,7 @@ def local(
             "local: there is no such transport", given=repr(transport),
             expected=", ".join(map(repr, _TRANSPORTS)),
         )  # fmt: skip
-    return Cluster(LocalLauncher(transport), names, owned=True)
+    return Cluster(LocalProvisioner(transport), names, owned=True)
 
 
 def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
@@ -411,7 +411,7 @@ def on_dask(client: Any, jobs: Mapping[str, int]) -> Cluster:
         TensorValueError: this names no tasks.
         TaskLost: one has not come up.
     """
-    return Cluster(DaskLauncher(client), task_names("on_dask", jobs), owned=True)
+    return Cluster(DaskProvisioner(client), task_names("on_dask", jobs), owned=True)
 
 
 def task_names(function: str, jobs: Mapping[str, int]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.cluster.processes.dask import DaskLauncher, TaskHost
+from eagerflow.cluster.processes.dask import DaskProvisioner, TaskHost
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 from tests.cluster.test_clusters import ENVIRONMENT
 
@@ -42,8 +42,8 @@ def test_schedulers_that_it_takes(address: str) -> None:
 
 def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
     """Only public keys leave it, and nothing is left of it."""
-    launcher = DaskLauncher(dask_at("tcp://127.0.0.1:8786"))
-    host = TaskHost("host:0", launcher._keys.public, "tcp://127.0.0.1:4000", ())
+    provisioner = DaskProvisioner(dask_at("tcp://127.0.0.1:8786"))
+    host = TaskHost("host:0", provisioner._keys.public, "tcp://127.0.0.1:4000", ())
     folder = host._folder
     client, task, key = host.doors()
     assert client.startswith("tcp://127.0.0.1:")

@@ -40,8 +40,8 @@ def training(dask: Any, folder: Path) -> None:
             step(target)
         saved = w.numpy()
         ef.checkpoint.save(folder / "state", {"w": w})
-        launcher: Any = cluster._launcher
-        worker = launcher._workers["ps:0"]
+        provisioner: Any = cluster._provisioner
+        worker = provisioner._workers["ps:0"]
         os.kill(dask.run(os.getpid, workers=[worker])[worker], signal.SIGKILL)
         try:
             while True:

@@ -87,7 +87,7 @@ def _ended(process: TaskProcess, folder: Path) -> None:
 
 
 @final
-class DaskLauncher:
+class DaskProvisioner:
     """Starts tasks on a Dask cluster.
 
     Args:

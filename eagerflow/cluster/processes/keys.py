@@ -163,6 +163,7 @@ def task_keys(folder: Path, task: str) -> KeyPair:
     return found.keys
 
 
+@final
 class KeyFolder:
     """A directory of keys, as its owner changes it.
 

@@ -34,7 +34,7 @@ _LOG: Final = 10 << 20
 _HERE: Final = "tcp://127.0.0.1:0"
 
 
-class Launcher(Protocol):
+class Provisioner(Protocol):
     """Starts and ends the processes of a cluster.
 
     Attributes:
@@ -71,7 +71,7 @@ class Launcher(Protocol):
 
 
 @final
-class LocalLauncher:
+class LocalProvisioner:
     """Starts processes of this host, which end with this one.
 
     Args:

@@ -17,6 +17,7 @@ import fcntl
 import mmap
 import os
 import secrets
+import select
 import socket
 import struct
 from array import array
@@ -75,6 +76,9 @@ class _Bringer:
         self._pending: dict[int, int] = {}
         self.token: bytes | None = None
         self.has_ended = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
 
     def take(self, number: int) -> int | None:
         """The descriptor of a slab; it was sent before the message that names it."""
@@ -263,6 +267,7 @@ class Slabs:
 
     def _accept(self, token: bytes) -> _Bringer | None:
         """The connection of a process that has not brought anything so far."""
+        self._forget_ended()
         while self._listener is not None:
             try:
                 one, _ = self._listener.accept()
@@ -279,17 +284,20 @@ class Slabs:
             if bringer.token is not None or not there:
                 self._new.remove(bringer)
             if bringer.token is not None and bringer.token not in self._from:
-                self._forget_ended()
                 self._from[bringer.token] = bringer
             elif bringer not in self._new:
                 bringer.close()
         return self._from.get(token)
 
     def _forget_ended(self) -> None:
-        for token, bringer in list(self._from.items()):
-            if bringer.has_ended:
-                bringer.close()
-                del self._from[token]
+        poller = select.poll()
+        every = {b.fileno(): b for b in (*self._new, *self._from.values()) if not b.has_ended}
+        for descriptor in every:
+            poller.register(descriptor, 0)  # tells of the other end alone
+        for descriptor, _ in poller.poll(0):
+            every[descriptor].close()
+        self._new = [bringer for bringer in self._new if not bringer.has_ended]
+        self._from = {token: b for token, b in self._from.items() if not b.has_ended}
 
     def close(self) -> None:
         for name in list(self._places):

@@ -24,12 +24,13 @@ _DIRECT: Final = 1 << 12
 _REMEMBERED: Final = 4_096
 
 
-def _unmoved(data: RemoteArray, source: Device, target: Device) -> RemoteArray:
+def _through_here(data: RemoteArray, source: Device, target: Device) -> RemoteArray:
     """What `move_by` replaces."""
-    raise NotImplementedError
+    made: RemoteArray = target.backend.copy_in(data.read(), target.index, borrowed=False)
+    return made
 
 
-_move: Callable[[RemoteArray, Device, Device], RemoteArray] = _unmoved
+_move: Callable[[RemoteArray, Device, Device], RemoteArray] = _through_here
 
 
 def move_by(move: Callable[[RemoteArray, Device, Device], RemoteArray]) -> None:
@@ -109,9 +110,8 @@ class RemoteBackend:
         task = data.task
         if task.task == self.task.task:
             return data
-        if data.nbytes < _DIRECT or task.connections is not self.task.connections:
-            return self.copy_in(data.read(), peer, borrowed=False)
-        return _move(data, as_device(task.device), self.device)
+        direct = data.nbytes >= _DIRECT and task.connections is self.task.connections
+        return (_move if direct else _through_here)(data, as_device(task.device), self.device)
 
     # --- completion ---
 

@@ -39,7 +39,18 @@ Wire = list[bytes]
 _encode: Final = msgspec.msgpack.Encoder().encode
 _LONGEST: Final = 6
 _INTS: Final = (0, 1, 2, 7, 255, 2**31 - 1, 2**32, 2**63 - 1)
-_WORDS: Final = ("", "default", "w", "cpu:0", "ps:0", "client-5", "float32", "&files", "../x", "\0é")
+_WORDS: Final = (
+    "",
+    "default",
+    "w",
+    "cpu:0",
+    "ps:0",
+    "client-5",
+    "float32",
+    "&files",
+    "../x",
+    "\0é",
+)
 _JUNK: Final[tuple[Any, ...]] = (None, -1, 2**63, 1.5, "x" * 2_000, b"\0", [], {}, [[[[]]]], True)
 #: graphs that reach what they may not; CANARY is the name of a file
 _HOSTILE: Final = (
@@ -49,7 +60,7 @@ _HOSTILE: Final = (
     'graph "x"(%p: bytes[]@cpu:0) {{ write_file(%p, %p) {{resource=@files}} return }}',
     'graph "x"() {{ py_call() {{resource=@f}} }}',
     'graph "x"() {{ print() {{resource=&os.system, device=device("{canary}")}} }}',
-    'graph "x"(%p: f32[]@cpu:0) {{ %a = __import__(%p) {{x=dtype("{canary}")}} : f32[] return %a }}',
+    'graph "x"(%p: f32[]) {{ %a = __import__(%p) {{x=dtype("{canary}")}} : f32[] return %a }}',
     'graph "x"() {{ %a = full() {{shape=(1099511627776, 99), value=1.0}} : f32[] return %a }}',
     'graph "x"() {{ {nested} }}',
 )

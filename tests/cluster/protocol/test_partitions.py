@@ -17,6 +17,7 @@ from eagerflow.cluster.protocol.messages import Register
 from eagerflow.cluster.protocol.partitions import read_partition, write_partition
 from eagerflow.errors import EagerflowError, GraphError, ProtocolError, ResourceError
 from eagerflow.graph import Graph
+from eagerflow.resources.files import FILES
 from tests.cluster.protocol.traffic import Training, find, registrations
 from tests.exploring import examples
 
@@ -94,16 +95,20 @@ def _reads_records() -> Any:
     return ef.io.WholeFileReader(names).read()
 
 
-FORBIDDEN: dict[str, Callable[[], Any]] = {
-    "print": _prints, "py_call": _calls, "read_file": _reads, "write_file": _writes,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", FORBIDDEN)
-def test_functions_and_files_have_no_name_for_others(case: str) -> None:
-    graph = ef.trace(FORBIDDEN[case]).graph()
+@pytest.mark.parametrize("call", [_prints, _calls])
+def test_functions_have_no_name_for_others(call: Callable[[], Any]) -> None:
+    graph = ef.trace(call).graph()
     with pytest.raises(GraphError, match="cannot be used by another process"):
         write_partition(graph, 1, 1, {})
+
+
+@pytest.mark.parametrize("call", [_reads, _writes])
+def test_files_are_refused_unless_they_are_allowed(call: Callable[[], Any]) -> None:
+    message, frames = write_partition(ef.trace(call).graph(), 1, 1, {})
+    with pytest.raises(GraphError, match="may not run in a graph of another process"):
+        read_partition(message, frames, lambda container, name: FILES)
+    graph = read_partition(message, frames, lambda container, name: FILES, allows=("files",))
+    assert graph.nodes
 
 
 #: nodes as a hostile client may write them
@@ -125,7 +130,9 @@ def test_ops_that_reach_outside_are_refused(op: str, known: bool) -> None:
     text = f"graph f() {{\n{NODES[op]}\nreturn }}"
     place = TRAINING.losses.resource.identity
     resources = {"q": (place.container, place.name)} if known else {}
-    with pytest.raises(GraphError, match=r"may not run in a graph of another|is not known"):
+    with pytest.raises(
+        GraphError, match=r"may not run in a graph of another|is not known|not the res"
+    ):
         read_text(text, resources)
 
 

@@ -30,6 +30,7 @@ from eagerflow.cluster.protocol.messages import (
     Release,
     Renew,
     RunStep,
+    SlabMessage,
     TaskLoad,
     Versions,
     Welcome,
@@ -104,6 +105,7 @@ def messages() -> list[Frames]:
     heads = tuple([encode_value(value, frames) for value in values])
     simple: list[tuple[AnyMessage, Frames]] = [
         (Hello(1, VERSIONS, 77, 1, "a notebook"), []),
+        (SlabMessage(0, "0f" * 16, 7, 4096, ((0, 0, 4096),)), []),
         (Peers(2, {"ps:1": ("ipc:///tmp/ps-1", 12, "")}), []),
         (
             MakeVariable(2, "", "w", ArrayHead("float64", (3,)), "cpu:0", True),

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.cluster.clusters import Cluster
-from eagerflow.cluster.processes.local import LocalLauncher
+from eagerflow.cluster.processes.local import LocalProvisioner
 from eagerflow.cluster.protocol.partitions import read_op, write_op
 from eagerflow.core.op import get_op
 from eagerflow.errors import FileError, GraphError
@@ -31,8 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[Cluster]:
-    launcher = LocalLauncher("ipc", ["--allow-files", str(folder / "inside")])
-    with Cluster(launcher, ["files:0"], owned=True) as made:
+    provisioner = LocalProvisioner("ipc", ["--allow-files", str(folder / "inside")])
+    with Cluster(provisioner, ["files:0"], owned=True) as made:
         yield made
 
 
