@@ -149,11 +149,11 @@ class Executable:
         self.lanes: tuple[Lane | None, ...]
         self._compiled: tuple[GeneratedTier, Mode] | None = None  # what native code is made of
         self._compilation: Compilation | None = None  # once there is one, or somebody asked
-        chain = _is_chain(graph)
-        if on_tasks(graph):
+        chain, devices = _is_chain(graph), devices_in(graph.nodes)
+        if any(isinstance(d, Device) and d.task is not None for d in devices):
             self._chosen, self._late = _tier_of_tasks(graph, self.number), False
             self.lanes = tuple(map(lane_of, graph.outputs))
-        elif spans_devices(graph):
+        elif _are_several(devices, graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
             self.lanes = self._waiting.lanes
         elif not chain and has_free_waits(graph):
@@ -394,7 +394,7 @@ def run_tasks_by(make: Callable[[Graph, int], Tier]) -> None:
     """Let a function from above make the tier of graphs that use devices of task servers.
 
     Args:
-        make: gets a graph that does, and the number of its executable.
+        make: gets a graph with a node on one, and the number of its executable.
     """
     global _tier_of_tasks
     _tier_of_tasks = make
@@ -405,14 +405,14 @@ def find_executable(number: int) -> Executable | None:
     return _executables.get(number)
 
 
-def on_tasks(graph: Graph) -> bool:
-    """Whether a graph, with its subgraphs, has a node on a device of a task server."""
-    return any(isinstance(d, Device) and d.task is not None for d in devices_in(graph.nodes))
+def _are_several(devices: set[Any], graph: Graph) -> bool:
+    """Whether there are several devices, those of the inputs included."""
+    return len(devices | {v.device for v in graph.inputs} - {None}) > 1
 
 
 def spans_devices(graph: Graph) -> bool:
     """Whether a graph, with its subgraphs, has values on several devices."""
-    return len(devices_in(graph.nodes) | {v.device for v in graph.inputs} - {None}) > 1
+    return _are_several(devices_in(graph.nodes), graph)
 
 
 def reads_late_values(graph: Graph) -> bool:
