@@ -282,7 +282,9 @@ class _Reader:
         self._kept: list[tuple[str, _Value]] = []  # local names of such
         #: calls of functions that get the name of an attribute, which is a constant
         self._constant_names = self._constant_stores = 0
+        self._matches = False  # whether a pattern of a class reads attributes by name
         for offset, op, arg in _plain(code):
+            self._matches |= op == "MATCH_CLASS"
             self.facts.branches |= op.startswith(_BRANCHING)
             self.facts.calls |= op.startswith("CALL")
             self._step(offset, op, arg)
@@ -487,7 +489,7 @@ class _Reader:
             facts.formats |= not FORMATTERS.isdisjoint(constants)
             asked = sum(x.kind == "global" and x.name in _REFLECTING for x in facts.loads)
             facts.every_attribute |= asked > self._constant_names
-        elif any(one.opname == "MATCH_CLASS" for one in dis.get_instructions(code)):
+        elif self._matches:
             facts.strings = constants
 
 

@@ -36,6 +36,8 @@ from eagerflow.types import DTYPES, TensorSpec, TensorType
 
 _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPES["complex64"]}
 
+_PARALLEL: Final = 10  # iterations that may overlap
+
 
 # --- `while_loop` -----------------------------------------------------------------------------
 
@@ -43,7 +45,8 @@ _DTYPES: Final = {int: DTYPES["int64"], float: DTYPES["float32"], complex: DTYPE
 @hides_frames
 def while_loop(
     cond: Callable[..., Any], body: Callable[..., Any], init: Any, *,
-    parallel_iterations: int = 10, max_iterations: int | None = None, recompute: bool = False,
+    parallel_iterations: int = _PARALLEL, max_iterations: int | None = None,
+    recompute: bool = False,
 ) -> Any:  # fmt: skip
     """Repeat ``x = body(x)`` from ``init`` on, as long as ``cond(x)`` holds.
 
@@ -85,6 +88,19 @@ def while_loop(
         attrs["recompute"] = True
     loop, tracer = _Loop(cond, body, init), current_tracer()
     return loop.run(attrs.get("max_iterations")) if tracer is None else loop.trace(tracer, attrs)
+
+
+def trace_while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any) -> Any:
+    """`while_loop` in a trace, for statements of Python: nothing of it has to be checked.
+
+    Args:
+        cond: as for `while_loop`.
+        body: likewise.
+        init: likewise.
+    """
+    tracer = current_tracer()
+    assert tracer is not None
+    return _Loop(cond, body, init).trace(tracer, {"parallel_iterations": _PARALLEL})
 
 
 @final

@@ -470,9 +470,12 @@ def scalar_of(
         ShapeError: it has axes.
     """
     expected = "bool[]" if kind == "bool" else "i64[]"
-    if not isinstance(x, AbstractArray) and not hasattr(x, "__array__"):
+    if type(x) is Tensor:
+        tensor = x
+    elif isinstance(x, AbstractArray) or hasattr(x, "__array__"):
+        tensor = tensor_of(x)
+    else:
         raise DTypeError(f"{what} is no {kind}", given=repr(x), expected=expected)
-    tensor = tensor_of(x)
     fits = tensor.dtype.kind == "bool" if kind == "bool" else tensor.dtype.is_integer
     if fits and not tensor.shape:
         return tensor

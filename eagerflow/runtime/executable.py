@@ -15,14 +15,15 @@ from eagerflow.events import AbstractEvent, BriefStep, StepEvent, step_of, told,
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
-from eagerflow.hardware import Lane, as_device
+from eagerflow.hardware import Device, Lane, as_device
+from eagerflow.hardware.kernel_library import in_force
 from eagerflow.runtime.choice import Choice, Trial
 from eagerflow.runtime.compiling import Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
 from eagerflow.runtime.generated.failures import failure
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.instructions import lane_of
-from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.generated.tier import GeneratedTier, RegionCode
 from eagerflow.runtime.observation import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
 from eagerflow.runtime.scheduled.detached import Result
@@ -129,8 +130,9 @@ class Executable:
     array([1., 1.], dtype=float32)
     """
 
-    __slots__ = ("__weakref__", "_chosen", "_device", "_direct", "_late", "_picker", "_waiting",
-                 "_wanted", "_where", "compilation", "graph", "lanes", "number")  # fmt: skip
+    __slots__ = ("__weakref__", "_chosen", "_compilation", "_compiled", "_device", "_direct",
+                 "_late", "_picker", "_waiting", "_wanted", "_where", "graph", "lanes",
+                 "number")  # fmt: skip
 
     def __init__(self, graph: Graph, compile: Mode = "off") -> None:
         self.graph = graph
@@ -145,13 +147,13 @@ class Executable:
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
         self._chosen: Tier | Choice
         self.lanes: tuple[Lane | None, ...]
-        self.compilation: Compilation | None = None
-        remote = _tier_of_tasks(graph, self.number)
-        chain = remote is None and _is_chain(graph)
-        if remote is not None:
-            self._chosen, self._late = remote, False
+        self._compiled: tuple[Sequence[RegionCode], Mode] | None = None  # what native code is made of
+        self._compilation: Compilation | None = None  # once there is one, or somebody asked
+        chain, devices = _is_chain(graph), devices_in(graph.nodes)
+        if any(isinstance(d, Device) and d.task is not None for d in devices):
+            self._chosen, self._late = _tier_of_tasks(graph, self.number), False
             self.lanes = tuple(map(lane_of, graph.outputs))
-        elif spans_devices(graph):
+        elif _are_several(devices, graph):
             self._chosen = self._waiting = ScheduledTier(graph, self.number, partitioned=True)
             self.lanes = self._waiting.lanes
         elif not chain and has_free_waits(graph):
@@ -159,17 +161,29 @@ class Executable:
             self.lanes = self._waiting.lanes
         else:
             generated = GeneratedTier(graph, self.number)
-            self.compilation = Compilation([generated.region], compile)
+            self._compiled = [generated.region], compile
             self._chosen = generated if chain else Choice(generated, graph, self.number)
             self.lanes = generated.lanes
         if self._waiting is not None:
-            self.compilation = Compilation(self._waiting.regions, compile)
+            self._compiled = self._waiting.regions, compile
         self._direct: Code | None = None  # of the tier, where nothing else has to be checked
         #: what is taken, in a tuple that is replaced when what was learnt of it may be wrong
         self._picker: tuple[Tier | Choice] = (self._chosen,)
         _executables[self.number] = self
-        if self.compilation is not None:
-            self.compilation.begin(WeakMethod(self._take))
+        if self._compiled is not None and compile != "off" and in_force() == "native":
+            self._compilation = self._compile(self._compiled)
+
+    @property
+    def compilation(self) -> Compilation | None:
+        """Makes native code of the graph, or tells why there is none; None where none can be."""
+        if self._compilation is None and self._compiled is not None:
+            self._compilation = self._compile(self._compiled)  # two threads may make one each
+        return self._compilation
+
+    def _compile(self, compiled: tuple[Sequence[RegionCode], Mode]) -> Compilation:
+        compilation = Compilation(*compiled)
+        compilation.begin(WeakMethod(self._take))
+        return compilation
 
     def __call__(self, *inputs: Any) -> tuple[Any, ...]:
         """Run it.
@@ -310,8 +324,8 @@ class Executable:
 
     def _step(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Run it where there is more to do than to call the code."""
-        if self.compilation is not None and self.compilation.failure:
-            self.compilation.tell()
+        if self._compilation is not None and self._compilation.failure:
+            self._compilation.tell()
         if self._late and deadline.active():
             return self._run(self._scheduled(), inputs)
         picked = self._picker
@@ -370,19 +384,19 @@ class Executable:
         return f"<executable of {self.graph!r}>"
 
 
-def _no_tasks(graph: Graph, number: int) -> Tier | None:
+def _no_tasks(graph: Graph, number: int) -> Tier:
     """What `run_tasks_by` replaces."""
-    return None
+    raise AssertionError("devices of tasks are made by what runs graphs on them")
 
 
-_tier_of_tasks: Callable[[Graph, int], Tier | None] = _no_tasks
+_tier_of_tasks: Callable[[Graph, int], Tier] = _no_tasks
 
 
-def run_tasks_by(make: Callable[[Graph, int], Tier | None]) -> None:
+def run_tasks_by(make: Callable[[Graph, int], Tier]) -> None:
     """Let a function from above make the tier of graphs that use devices of task servers.
 
     Args:
-        make: gets a graph and the number of its executable; gives None for all other graphs.
+        make: gets a graph with a node on one, and the number of its executable.
     """
     global _tier_of_tasks
     _tier_of_tasks = make
@@ -393,9 +407,14 @@ def find_executable(number: int) -> Executable | None:
     return _executables.get(number)
 
 
+def _are_several(devices: set[Any], graph: Graph) -> bool:
+    """Whether there are several devices, those of the inputs included."""
+    return len(devices | {v.device for v in graph.inputs} - {None}) > 1
+
+
 def spans_devices(graph: Graph) -> bool:
     """Whether a graph, with its subgraphs, has values on several devices."""
-    return len(devices_in(graph.nodes) | {v.device for v in graph.inputs} - {None}) > 1
+    return _are_several(devices_in(graph.nodes), graph)
 
 
 def reads_late_values(graph: Graph) -> bool:

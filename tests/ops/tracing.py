@@ -26,6 +26,7 @@ from eagerflow.graph.text.files import from_file_bytes, to_bytes
 from eagerflow.graph.value_types import NumberType
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import Executable
+from eagerflow.runtime.executable import spans_devices
 from eagerflow.runtime.fetches import extract
 from eagerflow.runtime.generated.instructions import named_axes
 from eagerflow.runtime.replay import replay
@@ -148,12 +149,18 @@ def run_again(
     """Call ``f``, the traced function, once more; it must do what ``function`` does eagerly.
 
     Where that is to raise an error, so must the graph: one that the same ``except ValueError``
-    catches. `prune` may drop what raises it if nothing needs its result.
+    catches. `prune` may drop what raises it if nothing needs its result. Of several errors on
+    several devices, which run beside each other, any ends the step: there the error counts that
+    the nodes raise one after the other.
     """
     want, got = _attempt(state, function, *args), _attempt(state, f, *args)
     if isinstance(want, Exception):
         if isinstance(got, Outcome):
             got = _attempt(state, _as_traced, f, args)
+        entry, inputs = _entry(f, args, {})
+        if not isinstance(got, _builtin(want)) and spans_devices(entry.executable.graph):
+            assert isinstance(got, EagerflowError), got
+            got = _attempt(state, _replayed, entry.graph, inputs)
         assert isinstance(got, _builtin(want)), f"{got!r}, not {want!r}"
         return
     if isinstance(got, Exception):

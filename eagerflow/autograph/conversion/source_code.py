@@ -222,8 +222,8 @@ def _find(whole: CodeType, name: str) -> CodeType | None:
 
 def first_line(code: CodeType) -> int:
     """The line of the first statement of a branch or a body."""
-    lines = [i.starts_line for i in dis.get_instructions(code) if i.opname != "RESUME"]
-    return next((line for line in lines if line is not None), code.co_firstlineno)
+    first = code.co_firstlineno
+    return next((line for *_, line in code.co_lines() if line not in (None, first)), first)
 
 
 def line_text(code: CodeType, line: int) -> str:

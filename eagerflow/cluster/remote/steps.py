@@ -375,9 +375,4 @@ def _connections(graph: Graph) -> Connections:
     return next(iter(every.values()))
 
 
-def tier_of_tasks(graph: Graph, number: int) -> RemoteTier | None:
-    """The tier of a graph that uses devices of tasks; None for all others."""
-    return RemoteTier(graph, number) if _on_tasks(graph) else None
-
-
-run_tasks_by(tier_of_tasks)
+run_tasks_by(RemoteTier)

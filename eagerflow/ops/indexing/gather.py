@@ -20,7 +20,7 @@ from eagerflow.ops.indexing.getitem import index_add, index_update, rows, scatte
 from eagerflow.ops.rules.arguments import as_index, axis_of
 from eagerflow.ops.rules.extents import WITH_WHERE, unknown_size
 from eagerflow.ops.rules.gradients import sum_to_like
-from eagerflow.ops.rules.promotion import cast, operands, promote, promoted_dtype
+from eagerflow.ops.rules.promotion import cast, operands, pair, promote, promoted_dtype
 from eagerflow.ops.rules.subscripts import ARRAY, FULL, along, signed
 from eagerflow.ops.rules.type_rules import check_same_dtype
 from eagerflow.types import DTYPES, INT64, DTypeLike, Shape, TensorType, as_dtype, broadcast_shapes
@@ -102,7 +102,7 @@ def _beside(x: TensorLike, like: TensorLike) -> Tensor:
 def _choices(condition: Tensor, *choices: TensorLike) -> tuple[Tensor, ...]:
     """The choices as tensors of one dtype, beside the condition if none of them is one yet."""
     if any(isinstance(x, AbstractArray) for x in choices):
-        return promote(*choices)
+        return pair(*choices) if len(choices) == 2 else promote(*choices)
     dtype = promoted_dtype(choices)
     return tuple([as_tensor(x, dtype, home_of(condition.device)) for x in choices])
 
