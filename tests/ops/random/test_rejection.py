@@ -12,7 +12,7 @@ import eagerflow as ef
 from eagerflow import errors
 from tests.messages import says
 
-_COUNT = 4000
+_COUNT = 2000
 
 
 def _drawn(name: str, *args: Any, **kwargs: Any) -> Any:
