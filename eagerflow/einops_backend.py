@@ -62,6 +62,7 @@ def _define(einops: ModuleType) -> None:
     base: Any = einops.AbstractBackend
     ef = sys.modules["eagerflow"]
 
+    @final
     class EagerflowBackend(base):  # type: ignore[misc]  # einops has no types
         """What einops does with tensors and variables."""
 
