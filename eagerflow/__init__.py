@@ -140,7 +140,7 @@ _FAMILIES = {
 _NAMESPACES = {"fft": "ops.names.fft", "io": "ops.names.io", "linalg": "ops.names.linalg"}
 #: views, which draw with modules of Python that nothing else needs
 _VIEWS = ("dashboard", "load_ipython_extension", "show")
-_LIBRARIES = ("checkpoint", "cluster", "data", "extending", "nn", "optim")
+_LIBRARIES = ("checkpoint", "cluster", "data", "distributions", "extending", "nn", "optim")
 _loading = _RLock()
 
 

@@ -3,6 +3,7 @@
 from eagerflow import checkpoint as checkpoint
 from eagerflow import cluster as cluster
 from eagerflow import data as data
+from eagerflow import distributions as distributions
 from eagerflow import errors as errors
 from eagerflow import events as events
 from eagerflow import extending as extending

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # whose module takes a while to import
 
 _MODULE: Final = "einops._backends"
 
@@ -27,7 +29,7 @@ def register() -> None:
 
 
 @final
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds that one module, as Python would, and removes itself."""
 
     def find_spec(
@@ -43,7 +45,7 @@ class _Finder(MetaPathFinder):
 
 
 @final
-class _DefiningLoader(Loader):
+class _DefiningLoader:
     """Loads a module, and then defines the backend with it."""
 
     def __init__(self, loader: Loader) -> None:
@@ -62,6 +64,7 @@ def _define(einops: ModuleType) -> None:
     base: Any = einops.AbstractBackend
     ef = sys.modules["eagerflow"]
 
+    @final
     class EagerflowBackend(base):  # type: ignore[misc]  # einops has no types
         """What einops does with tensors and variables."""
 

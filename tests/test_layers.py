@@ -15,8 +15,8 @@ from tests.source_tree import PACKAGES, ROOT, cycles, imports, modules
 
 #: who may say ``import eagerflow``: what is written with public names
 _USERS = (
-    "cli", "demo", "hints", "nn", "optim", "data", "checkpoint", "replicas", "onnx", "summary",
-    "extending", "state_loading",
+    "cli", "demo", "distributions", "hints", "nn", "optim", "data", "checkpoint", "replicas",
+    "onnx", "summary", "extending", "state_loading",
 )  # fmt: skip
 #: modules whose names are public, as `eagerflow` says or `docs/extending.md`
 _PUBLIC = ("errors", "events", "extending", "hardware", "types")

@@ -67,7 +67,7 @@ def lookup(name: str) -> object:
 
 #: where public names are, besides ``ef`` itself
 SPACES = (
-    "linalg", "fft", "random", "checkpoint", "data", "optim",
+    "linalg", "fft", "random", "checkpoint", "data", "distributions", "optim",
     "nn", "nn.functional", "nn.init", "nn.metrics",
     "extending", "extending.tree",
 )  # fmt: skip
@@ -101,7 +101,9 @@ def test_nothing_strange_is_public() -> None:
     modules = {n for n, v in vars(ef).items() if isinstance(v, types.ModuleType) and n[0] != "_"}
     assert modules <= {
         "atomic_files", "autodiff", "autograph", "batching", "capture", "cluster", "compilation",
-        "control", "einops_backend", "core", "dims", "errors", "events", "fft", "function", "graph", "running_node",
+        "control", "core", "dims", "distributions", "einops_backend", "errors", "events", "fft",
+        "function", "graph",
+        "running_node",
         "hardware", "io",
         "linalg",
         "loop_errors", "ops", "pictures", "placement", "profiling", "random", "resources",

@@ -33,23 +33,32 @@ from eagerflow.ops.random.continuous import (
 )
 from eagerflow.ops.random.discrete import bernoulli, bits, categorical, permutation, randint
 from eagerflow.ops.random.draws import default_state, set_state
+from eagerflow.ops.random.likes import normal_like, randint_like, uniform_like
+from eagerflow.ops.random.rejection import beta, dirichlet, gamma, poisson
 from eagerflow.resources.generator import GeneratorState
 from eagerflow.unknown_names import module_getattr
 
 __all__ = [
     "Generator",
     "bernoulli",
+    "beta",
     "bits",
     "categorical",
     "default_generator",
+    "dirichlet",
     "exponential",
+    "gamma",
     "gumbel",
     "normal",
+    "normal_like",
     "permutation",
+    "poisson",
     "randint",
+    "randint_like",
     "seed",
     "truncated_normal",
     "uniform",
+    "uniform_like",
 ]
 
 _P = ParamSpec("_P")
@@ -115,15 +124,22 @@ class Generator:
         set_state(self._state, value["seed"], value["ticket"])
 
     bernoulli = _method(bernoulli)
+    beta = _method(beta)
     bits = _method(bits)
     categorical = _method(categorical)
+    dirichlet = _method(dirichlet)
     exponential = _method(exponential)
+    gamma = _method(gamma)
     gumbel = _method(gumbel)
     normal = _method(normal)
+    normal_like = _method(normal_like)
     permutation = _method(permutation)
+    poisson = _method(poisson)
     randint = _method(randint)
+    randint_like = _method(randint_like)
     truncated_normal = _method(truncated_normal)
     uniform = _method(uniform)
+    uniform_like = _method(uniform_like)
 
     def __repr__(self) -> str:
         seed, ticket = self._state.get()

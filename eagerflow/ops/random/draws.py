@@ -67,7 +67,8 @@ def _set_key_type(
 
 
 @of_family({"precision": "exact", "storage": "fresh", "host_inputs": (0,)})
-def _draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
+def draw_type(key: TensorType, *, shape: Shape, dtype: DType, **attrs: object) -> TensorType:
+    """The type rule of draws."""
     if key.dtype is not _UINT64 or key.shape != (2,):
         raise DTypeError("this is not the key of a draw", expected="u64[2]: seed and ticket")
     return TensorType(dtype, shape)
@@ -78,7 +79,7 @@ def _integers_type(
 ) -> TensorType:
     if not low.dtype.is_integer or last.dtype is not low.dtype:
         raise DTypeError("the bounds must be of one integer dtype")
-    return _draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
+    return draw_type(key, shape=broadcast_shapes(shape, low.shape, last.shape), dtype=low.dtype)
 
 
 _NEXT_KEY: Final = define(
@@ -88,7 +89,7 @@ _NEXT_KEY: Final = define(
 _SET_KEY: Final = define(
     "set_key", infer=_set_key_type, vjp=(), effect="fence", outputs=None, reaches="nothing"
 )
-_drawing = partial(define, infer=_draw_type, vjp=(None,))
+_drawing = partial(define, infer=draw_type, vjp=(None,))
 BITS: Final = _drawing("random_bits", cost=per_output(20), batch=each_row)
 UNIFORM: Final = _drawing("random_uniform", cost=per_output(20), batch=each_row)
 NORMAL: Final = _drawing("random_normal", cost=per_output(100), batch=each_row)

@@ -100,7 +100,27 @@ def _permutation(generator, count):
     return np.array(sorted(range(count), key=drawn.__getitem__))
 
 
+def _rejection(name, function, low, high, dtype):
+    """A draw whose parameter is a tensor of float64."""
+
+    def reference(generator, shape, values):
+        drawn = function(SEED, 0, values.ravel().tolist())
+        return np.array(drawn, dtype).reshape(shape)
+
+    return OpCase(
+        f"random.Generator.{name}",
+        lambda s: (ef.random.Generator(SEED), s.shape, s.array(low, high)),
+        reference, kwargs={"dtype": dtype}, plain=True, dtypes=("float64",),
+        no_grad="the parameter decides what is rejected", ops=("next_key", f"random_{name}"),
+        tolerance=8, label=f"{low}-{high}",
+    )  # fmt: skip
+
+
 CASES = [
+    _rejection("gamma", philox.gammas, 0.1, 1.0, "float64"),
+    _rejection("gamma", philox.gammas, 1.0, 50.0, "float64"),
+    _rejection("poisson", philox.poissons, 0.0, 29.0, "int64"),
+    _rejection("poisson", philox.poissons, 30.0, 300.0, "int64"),
     *_floating("uniform", philox.uniforms),
     *_floating("normal", philox.normals),
     *_floating("exponential", philox.exponentials),

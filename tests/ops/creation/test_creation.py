@@ -255,7 +255,7 @@ def test_logspace_of_tensors_carries_gradients() -> None:
 
 
 def test_meshgrid() -> None:
-    assert ef.meshgrid() == []
+    assert ef.meshgrid() == ()
     (only,) = ef.meshgrid(ef.tensor([1, 2]))
     assert only.tolist() == [1, 2]
     assert [x.shape for x in ef.meshgrid(ef.zeros(2), ef.zeros(3), 5)] == [(3, 2, 1)] * 3

@@ -82,3 +82,71 @@ def integer(low: int, high: int, word: int, extra: int) -> int:
     if count <= 2**32:
         return low + (count * word >> 64)
     return low + (count * ((word << 64) + extra) >> 128)
+
+
+def gammas(seed: int, ticket: int, concentrations: list[float]) -> list[float]:
+    """Gamma with scale 1, by Marsaglia and Tsang."""
+    drawn = _Streams(seed, ticket, len(concentrations))
+    return [_gamma(drawn, i, a) for i, a in enumerate(concentrations)]
+
+
+def poissons(seed: int, ticket: int, rates: list[float]) -> list[int]:
+    """Poisson, by inversion below a rate of 30 and by Hörmann's PTRS from there on."""
+    drawn = _Streams(seed, ticket, len(rates))
+    return [_rejected(drawn, i, r) if r >= 30 else _inverted(drawn, i, r)
+            for i, r in enumerate(rates)]  # fmt: skip
+
+
+class _Streams:
+    """The words of each stream of a draw."""
+
+    def __init__(self, seed: int, ticket: int, count: int) -> None:
+        self._key = seed, ticket, count
+        self._words: dict[int, list[int]] = {}
+
+    def word(self, i: int, stream: int) -> int:
+        if stream not in self._words:
+            self._words[stream] = words(*self._key, 64, stream)
+        return self._words[stream][i]
+
+    def unit(self, i: int, stream: int) -> float:
+        return positive(self.word(i, stream), 64)
+
+
+def _gamma(drawn: _Streams, i: int, a: float) -> float:
+    d = (a + 1 if a < 1 else a) - 1 / 3
+    c = 1 / math.sqrt(9 * d)
+    for k in range(64):
+        radius = math.sqrt(-2 * math.log(drawn.unit(i, 1 + 3 * k)))
+        x = radius * math.cos(2 * math.pi * drawn.word(i, 2 + 3 * k) * 2.0**-64)
+        v, u = (1 + c * x) ** 3, drawn.unit(i, 3 + 3 * k)
+        if v > 0 and math.log(u) < x * x / 2 + d - d * v + d * math.log(v):
+            return d * v * (drawn.unit(i, 0) ** (1 / a) if a < 1 else 1)
+    raise AssertionError("no round was accepted")
+
+
+def _inverted(drawn: _Streams, i: int, rate: float) -> int:
+    u, k, probability = (drawn.word(i, 0) >> 11) * 2.0**-53, 0, math.exp(-rate)
+    total = probability
+    while u >= total:
+        k += 1
+        probability *= rate / k
+        total += probability
+    return k
+
+
+def _rejected(drawn: _Streams, i: int, rate: float) -> int:
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    for n in range(64):
+        u, v = drawn.unit(i, 1 + 2 * n) - 0.5, drawn.unit(i, 2 + 2 * n)
+        us = 0.5 - abs(u)
+        k = math.floor((2 * a / us + b) * u + rate + 0.43)
+        if us >= 0.07 and v <= 0.9277 - 3.6224 / (b - 2):
+            return k
+        if k < 0 or (us < 0.013 and v > us):
+            continue
+        below = math.log(v * (1.1239 + 1.1328 / (b - 3.4)) / (a / (us * us) + b))
+        if below <= k * math.log(rate) - rate - math.lgamma(k + 1):
+            return k
+    raise AssertionError("no round was accepted")

@@ -93,7 +93,7 @@ def test_methods() -> None:
 def test_broadcasting() -> None:
     assert ef.broadcast_shapes() == ()
     assert ef.broadcast_shapes((2, 1), 3, (1, 1, 1)) == (1, 2, 3)
-    assert ef.broadcast_arrays() == []
+    assert ef.broadcast_arrays() == ()
     x, y = ef.broadcast_arrays(ef.zeros((2, 1), dtype=ef.int8), ef.zeros(3))
     assert (str(x.type), str(y.type)) == ("i8[2,3]@cpu:0", "f32[2,3]@cpu:0")
     for call in (

@@ -1,0 +1,136 @@
+"""Distributions of truth values, categories and counts. No gradient flows through their draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, final
+
+import eagerflow as ef
+from eagerflow.distributions.base import AbstractDistribution, joint_shape, together
+from eagerflow.errors import TensorValueError
+
+
+@final
+@dataclass(eq=False)
+class Bernoulli(AbstractDistribution):
+    """0 or 1.
+
+    Attributes:
+        logits: the logarithm of the odds of 1: `eagerflow.logit` of the probability.
+
+    >>> ef.distributions.Bernoulli(0.0).mean
+    Tensor(0.5, f32[]@cpu:0)
+    """
+
+    logits: Any
+
+    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+        probability = ef.stop_gradient(self.mean)
+        sizes = joint_shape(shape, probability)
+        drawn = ef.random.bernoulli(sizes, probability, generator=generator)
+        return drawn.astype(probability.dtype)
+
+    def log_prob(self, x: Any) -> ef.Tensor:
+        logits = together(self.logits)[0]
+        return ef.asarray(x) * logits - ef.softplus(logits)
+
+    def entropy(self) -> ef.Tensor:
+        logits = together(self.logits)[0]
+        return ef.softplus(logits) - ef.where(ef.isinf(logits), 0, logits) * self.mean
+
+    @property
+    def mean(self) -> ef.Tensor:
+        return ef.sigmoid(together(self.logits)[0])
+
+    @property
+    def variance(self) -> ef.Tensor:
+        return self.mean * (1 - self.mean)
+
+
+@final
+@dataclass(eq=False)
+class Categorical(AbstractDistribution):
+    """The index of one of k categories.
+
+    Attributes:
+        logits: ``[..., k]``: logarithms of probabilities, but for a constant.
+
+    >>> ef.round(ef.distributions.Categorical(ef.zeros(4)).entropy(), 3)
+    Tensor(1.386, f32[]@cpu:0)
+    """
+
+    logits: Any
+
+    @property
+    def log_probabilities(self) -> ef.Tensor:
+        """The logarithm of the probability of each category."""
+        return ef.log_softmax(ef.asarray(self.logits))
+
+    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+        logits = ef.stop_gradient(ef.asarray(self.logits))
+        return ef.random.categorical(
+            joint_shape(shape, logits[..., 0]), logits, generator=generator
+        )
+
+    def log_prob(self, x: Any) -> ef.Tensor:
+        index = ef.expand_dims(ef.asarray(x), -1)
+        whole = self.log_probabilities
+        shape = ef.broadcast_shapes(index.shape[:-1], whole.shape[:-1])
+        whole = ef.broadcast_to(whole, (*shape, whole.shape[-1]))
+        return ef.take_along_axis(whole, ef.broadcast_to(index, (*shape, 1)), axis=-1)[..., 0]
+
+    def entropy(self) -> ef.Tensor:
+        logs = self.log_probabilities
+        return -(ef.exp(logs) * ef.where(ef.isinf(logs), 0, logs)).sum(-1)
+
+    @property
+    def mean(self) -> ef.Tensor:
+        raise TensorValueError(
+            "Categorical: categories have no mean",
+            hint="ef.exp(p.log_probabilities) gives their probabilities",
+        )
+
+    @property
+    def variance(self) -> ef.Tensor:
+        return self.mean
+
+
+@final
+@dataclass(eq=False)
+class Poisson(AbstractDistribution):
+    """How often what happens at a rate happens.
+
+    Attributes:
+        rate: the mean, 0 or more.
+
+    >>> ef.round(ef.distributions.Poisson(2.0).log_prob(0), 3)
+    Tensor(-2., f32[]@cpu:0)
+    """
+
+    rate: Any
+
+    def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
+        rate = ef.stop_gradient(together(self.rate)[0])
+        return ef.random.poisson(joint_shape(shape, rate), rate, generator=generator)
+
+    def log_prob(self, x: Any) -> ef.Tensor:
+        rate = together(self.rate)[0]
+        x = ef.asarray(x, dtype=rate.dtype)
+        return ef.xlogy(x, rate) - rate - ef.lgamma(x + 1)
+
+    def entropy(self) -> ef.Tensor:
+        """A sum over the counts that matter, of which there are some tens for small rates."""
+        rate = together(self.rate)[0]
+        most = float(ef.stop_gradient(rate).max())
+        counts = ef.arange(int(most + 12 * math.sqrt(most) + 25), dtype=rate.dtype)
+        logs = Poisson(ef.expand_dims(rate, -1)).log_prob(counts)
+        return -(ef.exp(logs) * ef.where(ef.isinf(logs), 0, logs)).sum(-1)
+
+    @property
+    def mean(self) -> ef.Tensor:
+        return together(self.rate)[0]
+
+    @property
+    def variance(self) -> ef.Tensor:
+        return together(self.rate)[0]

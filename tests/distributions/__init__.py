@@ -1,0 +1,1 @@
+"""Distributions against SciPy."""
