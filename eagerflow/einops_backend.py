@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # whose module takes a while to import
@@ -40,7 +40,7 @@ class _Finder:
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = _DefiningLoader(spec.loader)
+            spec.loader = cast("Loader", _DefiningLoader(spec.loader))
         return spec
 
 
