@@ -43,7 +43,7 @@ def _timed() -> Iterator[None]:
 def wide(count: int, seconds: float = 0.1, size: int = 4) -> Graph:
     """Ops that do not need each other, and a sum of all, on one device."""
     lines = [
-        f'%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0'
+        f"%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0"
         f' in "branch{i}"'
         for i in range(count)
     ]
