@@ -20,7 +20,7 @@ _ITERATIONS: Final = 100  # of a loop that runs as long as a condition holds
 
 
 @final
-class Work:
+class NodeWork:
     """The work of nodes for some sizes.
 
     Args:
