@@ -11,8 +11,10 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 BENCH := .venv-bench
+GPUS := .venv-gpu
 PACKAGES := eagerflow kernels/eagerflow_kernels widgets/eagerflow_widgets
 WORKERS ?= 2
+comma := ,
 ARGS ?=
 SEEDS ?=
 
@@ -28,7 +30,7 @@ PACKED := widgets/node_modules/.package-lock.json
 READY := $(VENV)/.dev $(BUNDLE)
 NPM := env PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix widgets
 
-.PHONY: help demo test others test-slow lab bench format lint types layers unit doctest nbtest clean \
+.PHONY: help demo test others test-slow gpu-check lab bench format lint types layers unit doctest nbtest clean \
   widgets frontend browser screenshots
 
 help: ## list the targets
@@ -74,6 +76,9 @@ nbtest: $(READY) ## run the notebooks and compare their outputs
 	  $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile -p nbval --nbval --nbval-sanitize-with notebooks/sanitize.cfg notebooks; \
 	else echo 'there are none yet'; fi
 
+gpu-check: $(GPUS)/.gpu ## hold the kernels against CuPy itself, which it installs; needs no GPU
+	@$(GPUS)/bin/python -m pytest -q tests/kernels/cuda
+
 widgets: $(READY) ## bundle the front-end of the notebook's views
 
 frontend: $(READY) ## the front-end: types, rules and tests of its TypeScript
@@ -112,7 +117,7 @@ format: $(VENV)/.dev ## format the code and fix what ruff can fix
 
 clean: ## remove environments, caches and builds
 	rm -rf widgets/node_modules widgets/eagerflow_widgets/static
-	rm -rf $(VENV) $(BENCH) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(BENCH) $(GPUS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -122,7 +127,7 @@ SETUP := pyproject.toml tools/venv.sh tools/python.sh tools/hatch_build.py
 
 $(VENV)/.dev: $(SETUP)
 	$(call heading,environment)
-	@tools/venv.sh $(VENV) dev
+	@tools/venv.sh $(VENV) $(EXTRAS)
 	@touch $@
 
 $(VENV)/.notebook: $(VENV)/.dev $(SETUP)
@@ -134,6 +139,14 @@ $(BENCH)/.bench: $(SETUP)
 	$(call heading,environment)
 	@tools/venv.sh $(BENCH) bench,dev
 	@touch $@
+
+$(GPUS)/.gpu: $(SETUP)
+	$(call heading,environment)
+	@tools/venv.sh $(GPUS) gpu,dev
+	@touch $@
+
+# CuPy where there is a GPU
+EXTRAS := dev$(if $(shell command -v nvidia-smi 2>/dev/null),$(comma)gpu)
 
 # --- the front-end -------------------------------------------------------------------------
 

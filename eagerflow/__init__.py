@@ -125,7 +125,7 @@ _LATER = {
     "profile": "profiling",
     "deadline": "runtime.threads.deadline",
 }
-_PACKAGES = {home.partition(".")[0] for home in _LATER.values()}
+_PACKAGES = {"placement", *[home.partition(".")[0] for home in _LATER.values()]}
 #: families of ops that few programs need; loaded one by one
 _FAMILIES = {
     "Accumulator": "ops.state.accumulators",

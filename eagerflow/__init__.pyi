@@ -10,6 +10,7 @@ from eagerflow import extending as extending
 from eagerflow import hardware as hardware
 from eagerflow import nn as nn
 from eagerflow import optim as optim
+from eagerflow import placement as placement
 from eagerflow import types as types
 from eagerflow.autodiff.check import check_grads as check_grads
 from eagerflow.autodiff.custom import custom_vjp as custom_vjp

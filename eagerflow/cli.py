@@ -12,6 +12,7 @@ from pathlib import Path
 
 import eagerflow as ef
 from eagerflow.hardware import kernel_library
+from eagerflow_kernels.cuda.library import STATUS
 
 #: what `eagerflow info` lists, by the extra that brings it ("" for the base install)
 _PACKAGES = {
@@ -162,6 +163,7 @@ def _info() -> Iterator[str]:
         missing = f"none: pip install 'eagerflow[{extra}]'"
         yield f"  {extra or 'base':10} {', '.join(versions) or missing}"
     yield f"  {'kernels':10} {kernel_library.described()}"
+    yield f"  {'GPUs':10} {STATUS}"
     for device in ef.devices():
         memory = ef.memory(device)
         sizes = (("in use", memory.in_use), ("limit", memory.limit), ("total", memory.total))

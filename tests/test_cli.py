@@ -25,6 +25,11 @@ def test_info_names_packages_and_devices(capsys: pytest.CaptureFixture[str]) -> 
     assert any(line.startswith("  cpu:0      in use ") for line in lines)
 
 
+def test_info_says_what_was_run_on_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["info"])
+    assert "GPUs       calls are checked against CuPy" in capsys.readouterr().out
+
+
 def test_info_names_the_kernel_library(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,8 +21,8 @@ from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device
-from eagerflow.placement.automatic.cost_model import CostModel, Observed, duration
-from eagerflow.placement.automatic.planning import GAIN, Plan, Request, plan
+from eagerflow.placement.automatic.cost_model import CostModel, ObservedTimes, duration
+from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.automatic.replay import ExecutorTraits
 from eagerflow.placement.placing import Placement, place
@@ -86,7 +86,7 @@ class Automatic:
         """What nodes and moves cost, by what is known by now."""
         return _model(self._rates, sizes, self.seen.observed())
 
-    def plan(self, graph: Graph, sizes: Mapping[str, int]) -> Plan:
+    def plan(self, graph: Graph, sizes: Mapping[str, int]) -> PlacementPlan:
         """Where the nodes of a graph are best, as far as is known by now.
 
         Raises:
@@ -107,7 +107,7 @@ class Automatic:
         entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
 
 
-def _model(rates: MachineRates, sizes: Mapping[str, int], observed: Observed) -> CostModel:
+def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
     threads = op_threads()
     cores = max(1, (os.cpu_count() or 1) // threads)
     return CostModel(rates, sizes, threads=threads, cores=cores, observed=observed)
@@ -127,7 +127,7 @@ def cost_model(rules: Rules | None) -> CostModel:
     """What the nodes of a trace cost that is placed by these rules, as far as is known."""
     made = None if rules is None else rules.plan
     if made is None:
-        return _model(load(), {}, Observed())
+        return _model(load(), {}, ObservedTimes())
     model: CostModel = made.owner.model(made.sizes)
     return model
 
@@ -149,7 +149,7 @@ class PlacementTrial:
         made: the plan.
     """
 
-    def __init__(self, entry: PlacedTrace, made: Plan) -> None:
+    def __init__(self, entry: PlacedTrace, made: PlacementPlan) -> None:
         self._entry = entry
         self._plan = made
         self._planned = entry.executable
@@ -245,9 +245,9 @@ class Seen:
         self.nodes: defaultdict[tuple[str, str], deque[float]] = defaultdict(_few)
         self.links: defaultdict[tuple[str, str, int], deque[float]] = defaultdict(_few)
 
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedTimes:
         """The medians."""
-        return Observed(
+        return ObservedTimes(
             {node: median(times) for node, times in self.nodes.items()},
             {link: median(times) for link, times in self.links.items()},
         )

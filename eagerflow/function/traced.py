@@ -39,8 +39,8 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
 from eagerflow.placement.automatic.cost_model import CostTable
-from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.automatic.planning import as_request
+from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime.compiling import Mode

@@ -111,6 +111,8 @@ _BY_NAME: Final = {
     "gpu": "eagerflow_kernels.cuda:CudaBackend",
     "null": "eagerflow.hardware.null:NullBackend",
 }
+#: kinds of those of which this machine has no device
+_absent: Final[set[str]] = set()
 #: kinds that stand for machines which are not there, and how many devices a list shows if asked
 _STAND_INS: Final = {"async": 2, "null": 8}
 
@@ -172,9 +174,12 @@ def _backend(kind: str) -> Backend | None:
     global _plugins_loaded
     backend = _backends.get(kind)
     if backend is None and kind in _BY_NAME:
+        if kind in _absent:
+            return None
         module, _, name = _BY_NAME[kind].partition(":")
         made = cast("Backend", getattr(import_module(module), name)())
         if kind == "gpu" and not made.count():
+            _absent.add(kind)
             return None
         with _lock:
             _backends.setdefault(kind, made)

@@ -152,6 +152,7 @@ def _straighten(graph: Graph) -> None:
         elif value is not node.inputs[0]:
             node.inputs = (value,)
             node.attrs = {**node.attrs, "source": value.device}
+            node.device = value.device
     graph.outputs = [there.get(v, v) for v in graph.outputs]
 
 

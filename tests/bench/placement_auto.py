@@ -2,8 +2,8 @@
 
 Run: ``python -m tests.bench.placement_auto``, on a machine where nothing else runs. Each function
 is placed by ``f.place("auto")``, which tries what it has planned and keeps the faster. Then both
-placements run alternately: the median of the ratios counts, auto by own. *Predicted* is the step that
-the cost model predicts for what is kept, after it has watched steps, *measured* the median.
+placements run alternately: the median of the ratios counts, auto by own. *Predicted* is the step
+that the cost model predicts for what is kept, after it has watched steps, *measured* the median.
 """
 
 from __future__ import annotations

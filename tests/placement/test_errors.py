@@ -91,8 +91,8 @@ ROWS = {
                                      ("got: 0", "'encoder/\\*'")),
     "no rules": Row(lambda at: placed("cpu:1"), "these are no rules",
                     ("got: 'cpu:1'", "a dict from patterns to devices")),
-    "automatic": Row(lambda at: placed("auto"), "there is no automatic placement",
-                     ("a dict from patterns to devices",)),
+    "automatic": Row(lambda at: placed("automatic"), "these are no rules",
+                     ("got: 'automatic'", "or None, 'auto', or None")),
     # patterns that place nothing
     "nothing of that name": Row(
         lambda at: placed({"/layer0/*": "cpu:1"}), "'/layer0/\\*' matches nothing in two_layers",

@@ -16,7 +16,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
 from eagerflow.hardware import Device
 from eagerflow.placement.automatic.rates import MachineRates
-from eagerflow.placement.automatic.work import Work
+from eagerflow.placement.automatic.work import NodeWork
 from eagerflow.placement.rules import path_of
 from eagerflow.text_tables import table_lines
 
@@ -25,7 +25,7 @@ _ROWS: Final = 40  # of a table; the attributes have all of it
 
 @final
 @dataclass(slots=True)
-class Observed:
+class ObservedTimes:
     """What was seen of a function's steps.
 
     Attributes:
@@ -37,7 +37,7 @@ class Observed:
     links: dict[tuple[str, str, int], float] = field(default_factory=dict)
 
 
-class NodeCost(NamedTuple):
+class NodeEstimate(NamedTuple):
     """What a node costs.
 
     Attributes:
@@ -71,13 +71,13 @@ class CostModel:
 
     def __init__(
         self, rates: MachineRates, sizes: Mapping[str, int] = MappingProxyType({}), *,
-        threads: int = 1, cores: int = 1, observed: Observed | None = None,
+        threads: int = 1, cores: int = 1, observed: ObservedTimes | None = None,
     ) -> None:  # fmt: skip
         self.rates = rates
-        self.work = Work(sizes)
+        self.work = NodeWork(sizes)
         self.threads = threads
         self.cores = cores
-        self.observed = observed or Observed()
+        self.observed = observed or ObservedTimes()
 
     def seconds(self, node: Node, device: Device) -> float:
         """How long a node works on data on a device, without its call unless that was measured."""
@@ -117,7 +117,7 @@ class CostModel:
         """The bytes of a value."""
         return self.work.nbytes(value)
 
-    def table(self, graph: Graph) -> list[NodeCost]:
+    def table(self, graph: Graph) -> list[NodeEstimate]:
         """What each op of a graph costs where it is, in the order of the graph."""
         rows = []
         for node in graph.nodes:
@@ -125,7 +125,7 @@ class CostModel:
             if device is None or is_transfer(node.op) or kind_of(node.op) == "constant":
                 continue
             rows.append(
-                NodeCost(
+                NodeEstimate(
                     path_of(node), node.op, str(device), self.work.total(node),
                     self.estimated(node, device) + self._usual_call(node, device),
                     self.measured(node, device),
@@ -154,7 +154,7 @@ class CostTable:
         rows: the same.
     """
 
-    def __init__(self, name: str, rows: list[NodeCost]) -> None:
+    def __init__(self, name: str, rows: list[NodeEstimate]) -> None:
         self.name = name
         self.rows = rows
 
@@ -168,7 +168,7 @@ class CostTable:
     __repr__ = __str__
 
 
-def _cells(row: NodeCost) -> list[str]:
+def _cells(row: NodeEstimate) -> list[str]:
     operations = row.cost.flops + row.cost.matrix
     measured = "-" if row.measured is None else duration(row.measured)
     return [

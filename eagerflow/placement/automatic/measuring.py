@@ -20,6 +20,7 @@ from eagerflow.ops.linalg.products import matmul
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates, load, store
 from eagerflow.placement.constraints import holds_data
 from eagerflow.settings import config
+from eagerflow.types import TensorType
 
 _REPEATS: Final = 5
 _SMALL, _LARGE = 16, 1 << 20  # elements; the large ones are more than caches of a core hold
@@ -93,7 +94,8 @@ def _rates(device: Device) -> Rates:
     moved = max(_best(lambda: add(large, large), device) - call, 1e-9)
     computed = max(_best(lambda: exp(large), device) - call, 1e-9)
     multiplied = max(_best(lambda: matmul(square, square), device) - call, 1e-9)
-    operations = get_op("exp").cost((large.type,), (large.type,), {}).flops
+    kind = TensorType(large.dtype, large.shape)
+    operations = get_op("exp").cost((kind,), (kind,), {}).flops
     return Rates(
         bytes=3 * 4 * _LARGE / moved,
         flops=operations / computed,

@@ -80,7 +80,7 @@ class Alternative:
 
 @final
 @dataclass(slots=True)
-class Plan:
+class PlacementPlan:
     """Where automatic placement has a graph.
 
     Attributes:
@@ -126,7 +126,7 @@ class Plan:
             for one in self.alternatives:
                 one.predicted *= factor
 
-    def recall(self, before: Plan) -> None:
+    def recall(self, before: PlacementPlan) -> None:
         """Take over what is known of alternatives of an earlier plan for the same graph."""
         known = {one.assignment: one for one in self.alternatives}
         for old in before.alternatives:
@@ -161,7 +161,7 @@ class Plan:
 
 def plan(
     graph: Graph, request: Request, model: CostModel, executor: ExecutorTraits, name: str = ""
-) -> Plan:
+) -> PlacementPlan:
     """Decide where the nodes of a graph run.
 
     Args:
@@ -200,7 +200,7 @@ class _Planner:
             held[state.device] += prod(state.shape) * state.dtype.itemsize
         return dict(held)
 
-    def run(self) -> Plan:
+    def run(self) -> PlacementPlan:
         own = self.judged(OWN, self.problem.own)
         found = [own]
         for name, assignment in self.candidates():
@@ -213,7 +213,7 @@ class _Planner:
         if not own.too_much and best.predicted > GAIN * own.predicted:
             best = own
         choice = {} if best is own else self.choice(best.assignment)
-        return Plan(found, own, best, self.devices, choice, self.choice)
+        return PlacementPlan(found, own, best, self.devices, choice, self.choice)
 
     def candidates(self) -> Iterator[tuple[str, Assignment]]:
         """Placements worth to be simulated, by what the search thinks of them."""

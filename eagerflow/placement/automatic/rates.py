@@ -153,10 +153,7 @@ def _parsed(found: Any) -> MachineRates:
         raise ValueError("another version")
     return MachineRates(
         {str(kind): Rates(**_numbers(row, Rates)) for kind, row in found["kinds"].items()},
-        {
-            str(link): LinkRates(**_numbers(row, LinkRates))
-            for link, row in found["links"].items()
-        },
+        {str(link): LinkRates(**_numbers(row, LinkRates)) for link, row in found["links"].items()},
         **_numbers({name: found[name] for name in ("region", "send")}, MachineRates),
         measured=bool(found["measured"]),
     )

@@ -223,7 +223,7 @@ class _Replay:
         count = 1
         for what, which in path:
             if what == "frame":
-                count *= self.iterations.get(self.loops.get(which, which), 1)
+                count *= self.iterations.get(self.loops.get(str(which), ""), 1)
         return count
 
     def move(self, made: _Made, sent: Node, received: Node, places: tuple[int, int]) -> None:
@@ -274,6 +274,4 @@ class _Replay:
                 )
             )  # fmt: skip
         moves = [replace(move, host=rates.send) for move in made.moves]
-        return SimulatedStep(
-            devices, ops, regions, moves, numbers(results), self.executor.threads
-        )
+        return SimulatedStep(devices, ops, regions, moves, numbers(results), self.executor.threads)

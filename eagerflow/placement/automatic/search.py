@@ -2,9 +2,9 @@
 
 After HEFT (Topcuoglu, Hariri and Wu, "Performance-Effective and Low-Complexity Task Scheduling for
 Heterogeneous Computing", 2002). Nodes are taken by the length of the longest path that follows
-them, each to the device on which it would end first. What is placed is a *unit*: an op with all that
-its derivative consists of, which rules never part, or a branch or a loop as a whole. The search
-estimates a step by a schedule of nodes in one pass; what it finds is judged by the simulator.
+them, each to the device on which it would end first. What is placed is a *unit*: an op with all
+that its derivative consists of, which rules never part, or a branch or a loop as a whole. The
+search estimates a step by a schedule of nodes in one pass; the simulator judges what it finds.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ class Problem:
             number = numbers[node] = len(tasks)
             tasks.append(_Task(unit, tuple(seconds), call, tuple(needs), nbytes))
             last.update(dict.fromkeys([number, *[i for i, _ in needs]], number))
-        kept = {numbers.get(source_of(v).node) for v in self.graph.outputs if source_of(v).node}
+        results = [source_of(v).node for v in self.graph.outputs]
+        kept = {numbers[node] for node in results if node is not None and node in numbers}
         for number, end in last.items():
             if number not in kept:
                 tasks[end].ends.append(number)
@@ -229,7 +230,7 @@ class Problem:
         held, most = list(self.held), list(self.held)
         copies: dict[int, list[int]] = {}
         crossing = 0
-        for number, task in enumerate(self.tasks):
+        for task in self.tasks:
             device = assignment[task.unit]
             start = 0.0
             for maker, nbytes in task.needs:

@@ -20,7 +20,7 @@ _ITERATIONS: Final = 100  # of a loop that runs as long as a condition holds
 
 
 @final
-class Work:
+class NodeWork:
     """The work of nodes for some sizes.
 
     Args:
@@ -70,7 +70,9 @@ class Work:
 
         self.seconds(node, note)
         times = self.iterations(node) if any(node.subgraphs()) else 1
-        return Cost(*[times * sum(parts) for parts in zip(*found, strict=True)]) if found else Cost()
+        return (
+            Cost(*[times * sum(parts) for parts in zip(*found, strict=True)]) if found else Cost()
+        )
 
     def nbytes(self, value: Value) -> int:
         """The bytes of a tensor; none for a number."""
@@ -79,7 +81,7 @@ class Work:
         kind = self.sized(value, value.type)
         count = kind.dtype.itemsize
         for size in kind.shape:
-            count *= int(size)  # type: ignore[call-overload]  # they are ints by now
+            count *= int(size)
         return count
 
     def types(self, values: Sequence[Value]) -> list[TensorType]:
@@ -112,5 +114,3 @@ class Work:
             return evaluate(size, self.sizes)
         except (EagerflowError, ZeroDivisionError):  # the run says it better
             return _SIZE
-
-

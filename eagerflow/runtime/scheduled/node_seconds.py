@@ -14,7 +14,7 @@ from eagerflow import settings
 from eagerflow.core.cost_rules import Cost
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Device
-from eagerflow.placement.automatic.work import Work
+from eagerflow.placement.automatic.work import NodeWork
 
 #: seconds from which on a part of a graph is worth a thread of its own
 HEAVY_SECONDS: Final = 200e-6
@@ -49,7 +49,7 @@ def node_seconds(
             another thread beside them gains nothing, and their ops count as nothing.
         sizes: what names of sizes stand for, as far as that is known.
     """
-    work = Work(sizes)
+    work = NodeWork(sizes)
     all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
 
     def seconds(cost: Cost) -> float:

@@ -1,7 +1,7 @@
 """GPUs as a kind of device: the contract, by CuPy.
 
 What is here has been held against the signatures of CuPy, and is run on a GPU by the tests that are
-marked ``gpu``; `STATUS` says where that was done.
+marked ``gpu``; `eagerflow_kernels.cuda.library.STATUS` says where that was done.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from eagerflow_kernels.cuda.copies import Copies
 
 HostArray = np.ndarray[Any, Any]
 
-#: what of this was run where
-STATUS: Final = "calls checked against CuPy 14.2; not yet run on a GPU"
 #: bytes from which on a result is remembered, to be named when there is no room
 _LARGE: Final = 1 << 20
 

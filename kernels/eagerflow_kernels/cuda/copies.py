@@ -64,9 +64,8 @@ class Copies:
 
     def retire(self, memory: Any) -> None:
         """Give memory back when the kernels have run that were issued by now."""
-        with self._lock:
-            with self._cupy.cuda.Device(self._index):
-                self._retired.append((self._event(self._cupy.cuda.Stream.null), memory))
+        with self._lock, self._cupy.cuda.Device(self._index):
+            self._retired.append((self._event(self._cupy.cuda.Stream.null), memory))
 
     def tidy(self, *, wait: bool = False) -> None:
         """Let go of what is no longer used; if asked, wait until all is."""

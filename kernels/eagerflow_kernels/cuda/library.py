@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Final
+
+#: what of this package was run where, for `eagerflow info`
+STATUS: Final = "calls are checked against CuPy 14.2; not yet run on a GPU"
 
 #: stands for CuPy, if it is set (tests)
 _given: Any = None

@@ -140,8 +140,11 @@ class CheckedArray:
             setattr(self.inner, name, unwrap(value))
 
 
-_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()
-_OTHER = "neg pos abs invert lt le gt ge eq ne getitem".split()
+_BINARY = (
+    "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor",
+    "lshift", "rshift",
+)  # fmt: skip
+_OTHER = ["neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne", "getitem"]
 
 
 def _operator(name: str) -> Callable[..., Any]:
@@ -322,7 +325,7 @@ _ENTRANCES = ("asarray", "array", "ascontiguousarray")
 
 
 def _function(name: str, target: Callable[..., Any]) -> Callable[..., Any]:
-    parameters = SIGNATURES["functions"][name] if name in SIGNATURES["functions"] else None
+    parameters = SIGNATURES["functions"][name]
 
     def function(*args: Any, **kwargs: Any) -> Any:
         bound(name, parameters, args, kwargs)

@@ -40,7 +40,9 @@ VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
         np.float32([0, 6, 7]),
     ),
     "scatter with duplicates on two axes": (
-        lambda: _update(ef.zeros((2, 2), device="gpu:0"), (_gpu([1, 1]), _gpu([0, 0])), _gpu([5.0, 6.0])),
+        lambda: _update(
+            ef.zeros((2, 2), device="gpu:0"), (_gpu([1, 1]), _gpu([0, 0])), _gpu([5.0, 6.0])
+        ),
         np.float32([[0, 0], [6, 0]]),
     ),
     "rows of a variable with duplicates": (_scatter_rows, np.float32([8, 2, 9])),
@@ -48,7 +50,9 @@ VALUES: dict[str, tuple[Callable[[], Any], Any]] = {
         lambda: ef.scatter_add(ef.zeros(3, device="gpu:0"), _gpu([1, 1]), _gpu([5.0, 6.0])),
         np.float32([0, 11, 0]),
     ),
-    "sum of an empty array": (lambda: ef.zeros((0, 2), device="gpu:0").sum(axis=0), np.zeros(2, np.float32)),
+    "sum of an empty array": (
+        lambda: ef.zeros((0, 2), device="gpu:0").sum(axis=0), np.zeros(2, np.float32)
+    ),
     "dtype of sums of bools": (lambda: _gpu([True, True]).sum(), np.int64(2)),
     "dtype of sums of narrow integers": (lambda: ef.sum(_gpu([200, 100], "uint8")), np.uint64(300)),
     "sort is stable": (

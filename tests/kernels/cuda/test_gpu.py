@@ -40,10 +40,15 @@ def test_ops_give_the_values_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None
 
 def _moved(args: Any, kind: str) -> list[Any]:
     """On the first GPU: there may be no second."""
-    def move(x: Any) -> Any:
-        return ef.Variable(x, device=f"{kind}:0") if isinstance(x, ef.Variable) else x.to(f"{kind}:0")
 
-    return [kinds.map_type(kinds.AbstractArray, move, kinds.map_arrays(ef.asarray, a)) for a in args]
+    def move(x: Any) -> Any:
+        return (
+            ef.Variable(x, device=f"{kind}:0") if isinstance(x, ef.Variable) else x.to(f"{kind}:0")
+        )
+
+    return [
+        kinds.map_type(kinds.AbstractArray, move, kinds.map_arrays(ef.asarray, a)) for a in args
+    ]
 
 
 @pytest.mark.parametrize("name", differences.VALUES)

@@ -12,8 +12,8 @@ import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.graph import Graph
 from eagerflow.hardware import as_device, register_backend
-from eagerflow.placement.automatic.cost_model import CostModel, CostTable, Observed
-from eagerflow.placement.automatic.planning import OWN, Plan, as_request, plan
+from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes
+from eagerflow.placement.automatic.planning import OWN, PlacementPlan, as_request, plan
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
 from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
 from eagerflow.placement.placing import place
@@ -43,7 +43,7 @@ def _timed() -> Iterator[None]:
 def wide(count: int, seconds: float = 0.1, size: int = 4) -> Graph:
     """Ops that do not need each other, and a sum of all, on one device."""
     lines = [
-        f'%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0'
+        f"%y{i} = pause(%x) {{seconds={seconds + i * 1e-6}, shape=({size},)}} : f32[{size}]@timed:0"
         f' in "branch{i}"'
         for i in range(count)
     ]
@@ -56,7 +56,7 @@ def wide(count: int, seconds: float = 0.1, size: int = 4) -> Graph:
     return Graph.parse(f"graph wide(%x: f32[4]@timed:0) {{ {' '.join(lines)} return %z }}")
 
 
-def planned(graph: Graph, costs: CostModel, memory: object = None, count: int = 4) -> Plan:
+def planned(graph: Graph, costs: CostModel, memory: object = None, count: int = 4) -> PlacementPlan:
     names = [f"timed:{i}" for i in range(count)]
     return plan(graph, as_request(names, memory, None), costs, traits(), "f")
 
@@ -141,7 +141,8 @@ def test_observed_times_count_before_estimates() -> None:
     (node, *_) = graph.nodes
     device = as_device("timed:0")
     costs = CostModel(
-        MachineRates({"timed": Rates(flops=4e9)}), observed=Observed({("branch0/y0", "timed"): 7.0})
+        MachineRates({"timed": Rates(flops=4e9)}),
+        observed=ObservedTimes({("branch0/y0", "timed"): 7.0}),
     )
     assert costs.seconds(node, device) == 7.0
     (row, *_) = costs.table(graph)

@@ -12,8 +12,8 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import SchedulerError
-from eagerflow.hardware import Device, register_backend, registry
 from eagerflow.graph import Graph
+from eagerflow.hardware import Device, register_backend, registry
 from eagerflow.placement.automatic.rates import LinkRates
 from eagerflow.placement.automatic.replay import predict
 from eagerflow.placement.automatic.simulator import (
@@ -49,7 +49,9 @@ def timed() -> Iterator[TimedBackend]:
     define_pause(lambda seconds: None)
     backend = TimedBackend(SimulatedClock())
     register_backend(backend)
-    with ef.config(threads=os.cpu_count()):  # the thread of the step does all: no other has its clock
+    with ef.config(
+        threads=os.cpu_count()
+    ):  # the thread of the step does all: no other has its clock
         yield backend
     forget_pause()
     forget_timed()
