@@ -113,7 +113,7 @@ class TracedFunction:
             direct = self._direct.get(key)
             if direct is not None:
                 entry, rest = direct
-                if not entry.numbers or entry.same_numbers(args):
+                if not entry.asks_numbers or entry.agrees((*args, *rest)):
                     captured = entry.read()
                     if captured is not None:
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
