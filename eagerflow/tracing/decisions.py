@@ -26,7 +26,7 @@ _LONG: Final = 32
 _BITS: Final = 64
 
 
-class Decision(NamedTuple):
+class Answer(NamedTuple):
     """One answer that Python got.
 
     Attributes:
@@ -66,7 +66,7 @@ class Decisions:
     """Those of one trace."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Any, ...], Decision] = {}
+        self._known: dict[tuple[Any, ...], Answer] = {}
         self._counts: dict[int, int] = {}  # by id of the number
 
     def note(self, op: NumberOp | None, operands: Sequence[Any]) -> bool | None:
@@ -75,8 +75,10 @@ class Decisions:
         None if the numbers have to be static: they are, or were asked too much, or the question is
         no expression of numbers that are inputs.
         """
-        roots = {r.value: r for x in operands if isinstance_number(x) for r in x.roots}
-        expression = _Expression(roots)
+        roots = [r for x in operands if stands_for_number(x) for r in x.roots]
+        if any(not hasattr(r, "number") for r in roots):  # sizes, which have rules of their own
+            return None
+        expression = _Expression({r.value: r for r in roots})
         texts = [expression.of(x) for x in operands]
         used = tuple(expression.roots)
         if None in texts or all(root.why is not None for root in used):
@@ -89,9 +91,9 @@ class Decisions:
             if max(counts) > MOST:
                 return None
             self._counts.update(zip(map(id, used), counts, strict=True))
-            numbers = [x.number if isinstance_number(x) else x for x in operands]
+            numbers = [x.number if stands_for_number(x) else x for x in operands]
             result = bool(numbers[0] if op is None else op.function(*numbers))
-            known = self._known[key] = Decision(text, used, result)
+            known = self._known[key] = Answer(text, used, result)
         return known.result
 
     def conditions(
@@ -112,7 +114,7 @@ class Decisions:
                 yield Condition(text.format(*at), sources, result, text.format(*names))
 
 
-def isinstance_number(x: Any) -> bool:
+def stands_for_number(x: Any) -> bool:
     """Whether it stands for a number, which `isinstance` itself denies."""
     return issubclass(type(x), AbstractNumber)
 
@@ -135,7 +137,7 @@ class _Expression:
 
     def of(self, x: Any) -> str | None:
         """The text of an operand, None if it has none."""
-        return self._of_value(x.value) if isinstance_number(x) else _spelled(x)
+        return self._of_value(x.value) if stands_for_number(x) else _spelled(x)
 
     def _of_value(self, value: Value) -> str | None:
         root = self._known.get(value)
