@@ -39,6 +39,7 @@ from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.tracing.arrays import is_numpy
+from eagerflow.tracing.decisions import Condition, checker
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128
@@ -62,6 +63,7 @@ class CacheEntry:
         leaves: which leaves of the arguments are inputs of the graph, in order.
         patterns: the shapes of the tensors among the arguments.
         numbers: the static numbers: which leaf, and its value.
+        conditions: what other numbers among the arguments have to fulfil.
         captured: the inputs that follow those of the arguments.
         shared: arguments that are read from outside as well: which leaf, and where.
         asks_identity: whether code tells objects apart.
@@ -84,11 +86,11 @@ class CacheEntry:
     """
 
     __slots__ = (
-        "__weakref__", "_derivative", "_plain", "_replay", "_run", "_single", "apart", "arrays",
-        "asks_identity", "captured", "checks", "compile", "executable", "fails", "first", "graph",
-        "guards", "leaf_records", "leaves", "locals", "made", "makes_resources", "numbers",
-        "optimised", "outputs", "own_rules", "patterns", "record", "rules", "shared", "stores",
-        "treedef", "trial", "updates",
+        "__weakref__", "_derivative", "_holds", "_plain", "_replay", "_run", "_single", "apart",
+        "arrays", "asks_identity", "asks_numbers", "captured", "checks", "compile", "conditions",
+        "executable", "fails", "first", "graph", "guards", "leaf_records", "leaves", "locals",
+        "made", "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns",
+        "record", "rules", "shared", "stores", "treedef", "trial", "updates",
     )  # fmt: skip
 
     graph: Graph
@@ -101,6 +103,7 @@ class CacheEntry:
     own_rules: tuple[str, ...]
     patterns: tuple[Pattern, ...]
     numbers: tuple[tuple[int, Any], ...]
+    conditions: tuple[Condition, ...]
     captured: tuple[CapturedInput, ...]
     shared: tuple[tuple[int, AccessPath], ...]
     asks_identity: bool
@@ -142,6 +145,9 @@ class CacheEntry:
         if self.graph.resources:
             self._run = undoing(self._run, self.graph.resources.values())
             self._replay = undoing(replay, self.graph.resources.values())
+        self._holds = checker(self.conditions) if self.conditions else None
+        #: whether numbers among the arguments matter
+        self.asks_numbers = bool(self.numbers or self.conditions)
         (first, *rest) = self.outputs or (None,)
         nothing_else = not (rest or self.stores or self.apart or self.arrays)
         alone = nothing_else and self.treedef.num_nodes == 1
@@ -173,8 +179,8 @@ class CacheEntry:
 
     def takes(self, call: Call) -> bool:
         """Whether the sizes and numbers of a call are those of the trace."""
-        return all(map(fits, call.shapes, self.patterns)) and all(
-            same_value(call.leaves[i].value, value) for i, value in self.numbers
+        return all(map(fits, call.shapes, self.patterns)) and (
+            not self.asks_numbers or self.agrees([leaf.value for leaf in call.leaves])
         )
 
     def shares(self, call: Call) -> bool:
@@ -194,9 +200,11 @@ class CacheEntry:
             if one.lane is not None and id(one.path) not in known
         )
 
-    def same_numbers(self, args: Sequence[Any]) -> bool:
-        """Whether numbers that became static are those of the trace."""
-        return all(same_value(args[i], value) for i, value in self.numbers if i < len(args))
+    def agrees(self, leaves: Sequence[Any]) -> bool:
+        """Whether numbers among these leaves of the arguments may use the trace."""
+        return all(same_value(leaves[i], value) for i, value in self.numbers) and (
+            self._holds is None or self._holds(leaves)
+        )
 
     def is_direct(self, call: Call, args: Sequence[Any]) -> bool:
         """Whether positional arguments are the first leaves, so that all others are defaults.

@@ -31,6 +31,8 @@ from eagerflow.source import capture, cell_name
 _FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning
 _WARNED_AT: Final = 3
+#: and where it is a truth that differs
+_MANY_TRUTHS: Final = 8
 #: records of traces that a function keeps, the last ones
 _RECORDS: Final = 1024
 #: one trace at a time: what the function reads from outside is replaced during it
@@ -166,7 +168,7 @@ class Lookup:
         if not reason.culprit:
             return
         count = self._causes[reason.culprit] = self._causes.get(reason.culprit, 1) + 1
-        if count == _WARNED_AT:
+        if count == (_MANY_TRUTHS if reason.is_truth else _WARNED_AT):
             static = "".join(f"; static: {item}" for item in record.static_of(reason.culprit)[:1])
             warn(
                 f"{self.name} was traced {count} times because of {reason.culprit}; {reason.text}"

@@ -12,6 +12,7 @@ from eagerflow.core.scope_moves import text_of_scope
 from eagerflow.function.arguments import FOREIGN, Call
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import LeafRecord
+from eagerflow.tracing.decisions import checker
 
 _SHOWN: Final = 4  # differences that a reason names
 
@@ -28,6 +29,11 @@ class Reason:
 
     text: str
     culprit: str = ""
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether it is a truth that differs, which has no third value."""
+        return self.text.endswith((": was True, now False", ": was False, now True"))
 
 
 def reason_of(call: Call, cache: Cache) -> Reason:
@@ -77,6 +83,10 @@ def _sizes_differ(entry: CacheEntry, call: Call) -> Reason:
         if not same_value(leaf.value, value):
             parts.append(f"{leaf.name}: now {leaf.value!r}, before {value!r} (static)")
             culprits.append(leaf.name)
+    for one in entry.conditions:
+        if not checker([one])([leaf.value for leaf in call.leaves]):
+            parts.append(f"{one.described}: was {one.result}, now {not one.result}")
+            culprits.append(one.described)
     patterns = iter(entry.patterns)
     for leaf, before in zip(call.leaves, entry.leaf_records, strict=True):
         if leaf.kind == "tensor" and not fits(leaf.value._data.shape, next(patterns)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, final
@@ -38,6 +38,7 @@ from eagerflow.errors import TraceError
 from eagerflow.graph.ir import Value
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray, can_be_watched, is_numpy
+from eagerflow.tracing.decisions import Condition
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -344,9 +345,14 @@ class Outside:
             for holder in group
         )
 
+    def path_of(self, value: Value) -> AccessPath | None:
+        """Where a number from outside is read."""
+        return next((r.path for v, r in self._numbers if v is value), None)
+
     def name_of(self, value: Value) -> str | None:
         """What a number from outside is called."""
-        return next((r.path.described for v, r in self._numbers if v is value), None)
+        path = self.path_of(value)
+        return None if path is None else path.described
 
     def _report(self, finding: Finding) -> None:
         wrong = f"{finding.what} {finding.why}"
@@ -381,6 +387,16 @@ class Outside:
         return list(dict.fromkeys(self._notes))
 
     # --- inputs and guards ---
+
+    def keep(self, conditions: Iterable[Condition]) -> list[Condition]:
+        """Guard the answers that Python got about numbers from outside; gives the others."""
+        others = []
+        for condition in conditions:
+            if int in map(type, condition.sources):  # an argument
+                others.append(condition)
+            else:
+                self._guards.add(Read(condition.sources[0], "decided", condition))
+        return others
 
     def close(
         self, static: dict[int, Any]

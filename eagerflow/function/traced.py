@@ -133,7 +133,7 @@ class TracedFunction(Generic[_P, _R_co]):
             direct = self._direct.get(key)
             if direct is not None:
                 entry, rest = direct
-                if not entry.numbers or entry.same_numbers(args):
+                if not entry.asks_numbers or entry.agrees((*args, *rest)):
                     captured = entry.read()
                     if captured is not None:
                         return entry.run((*leaves, *rest) if rest else leaves, captured)

@@ -46,6 +46,8 @@ from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import Source
 from eagerflow.tracing.arrays import TracedArray
+from eagerflow.tracing.decisions import Condition, Decisions
+from eagerflow.tracing.numbers import NumberRoot
 from eagerflow.tracing.tracer import Tracer
 
 #: the names of symbolic sizes, in the order in which they are given
@@ -89,6 +91,7 @@ def make_entry(request: TraceRequest) -> tuple[CacheEntry, Sequence[Any]]:
         TraceError: the function does what a trace cannot.
     """
     tracer = Tracer(request.name)
+    tracer.decisions = Decisions()
     maker = _Maker(request, tracer)
     try:
         entry, values, failure = maker.entry()
@@ -375,6 +378,8 @@ class _Maker:
         tracer, graph = self.tracer, self.tracer.graph
         static = {id(r.value): r for r in tracer.numbers if r.why is not None}
         pairs = list(zip(graph.inputs, self.graph_leaves, strict=False))
+        conditions = self._conditions(dict(pairs), outside)
+        entry.conditions = tuple(outside.keep(conditions))
         entry.leaves = tuple([i for value, i in pairs if id(value) not in static])
         entry.numbers = tuple([(i, static[id(v)].number) for v, i in pairs if id(v) in static])
         inputs = [value for value, _ in pairs if id(value) not in static]
@@ -400,6 +405,7 @@ class _Maker:
             if leaf.kind == "tensor"
         ])  # fmt: skip
         entry.record = self._record(entry, static, outside)
+        entry.record.static += [f"{one.described} is {one.result}" for one in conditions]
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
         )
@@ -415,6 +421,19 @@ class _Maker:
         entry.record.nodes = len(entry.optimised.nodes)
         entry.compile = self.request.compile
         entry.prepare()
+
+    def _conditions(self, leaves: dict[Value, int], outside: Outside) -> list[Condition]:
+        """What Python decided by numbers, which are arguments or read from outside."""
+
+        def source_of(root: NumberRoot) -> Any:
+            return leaves.get(root.value, outside.path_of(root.value))
+
+        def name_of(root: NumberRoot) -> str:
+            leaf = leaves.get(root.value)
+            return self.leaves[leaf].name if leaf is not None else source_of(root).text
+
+        assert self.tracer.decisions is not None
+        return list(self.tracer.decisions.conditions(source_of, name_of))
 
     def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []

@@ -142,7 +142,8 @@ def _compared(name: str) -> Any:
             return NotImplemented
         if _is_number(other) and not self.elsewhere and (self.varies or _varies(other)):
             return self.innermost.compare(op.name, self, other)
-        return self._plainly(op.sign, op.function, self, other)
+        decided = self._decide(op, self, other) if _is_number(other) else None
+        return decided if decided is not None else self._plainly(op.sign, op.function, self, other)
 
     return method
 
@@ -270,6 +271,14 @@ class TracedNumber(AbstractNumber):
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
 
+    def _decide(self, op: NumberOp | None, *operands: Any) -> bool | None:
+        """What Python decides by it, if the trace can keep that as a condition."""
+        decisions = self.tracer.root.decisions
+        if decisions is None or self.elsewhere:
+            return None
+        self.tracer.check_alive("bool()" if op is None else op.sign)
+        return decisions.note(op, operands)
+
     def _plainly(self, sign: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
         """What Python makes of the number itself: a result, or its own words for an error."""
         other = b if a is self else a
@@ -286,6 +295,10 @@ class TracedNumber(AbstractNumber):
     __neg__ = _unary("neg")
     __pos__ = _unary("pos")
     __abs__ = _unary("abs")
+
+    def __bool__(self) -> bool:
+        decided = self._decide(None, self)
+        return bool(self.ask("bool()")) if decided is None else decided
 
     def __pow__(self, exponent: Any, modulus: Any = None) -> Any:
         if modulus is None:
@@ -319,7 +332,6 @@ class TracedNumber(AbstractNumber):
     __lshift__, __rlshift__ = _asked("<<", operator.lshift, "__rlshift__")
     __rshift__, __rrshift__ = _asked(">>", operator.rshift, "__rrshift__")
     __invert__ = _converted("~", operator.invert)
-    __bool__ = _converted("bool()", bool)
     __hash__ = _converted("hash()", hash)
     __int__ = _converted("int()", int)
     __index__ = _converted("its use as an index or a size", operator.index)

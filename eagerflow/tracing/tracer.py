@@ -40,6 +40,7 @@ from eagerflow.hardware import Lane, as_device
 from eagerflow.hardware.scopes import current_device_scope, part_of_trace, within
 from eagerflow.source import Source, capture, position
 from eagerflow.tracing.constant_values import Constants
+from eagerflow.tracing.decisions import Decisions
 from eagerflow.tracing.effect_order import Effectful, EffectOrder
 from eagerflow.tracing.numbers import AbstractRoot, NumberRoot, ResultRoot, SizeRoot, TracedNumber
 from eagerflow.tracing.symbols import (
@@ -85,6 +86,7 @@ class Tracer(AbstractTracer):
         structures: what walks over the parts of objects found, if there were any.
         raises: the node that raises the exception with which the function ended, if one does.
         stand_ins: what the function gets for tensors and containers among its arguments.
+        decisions: what Python decided by numbers, where that is kept; else they are static then.
         outside: what is known of the world outside of the function, while that runs.
         calls: the functions that are graphs of their own in it, of that of the whole function.
         handed_out: all tensors' data and numbers that belong to it, while something holds them.
@@ -125,6 +127,7 @@ class Tracer(AbstractTracer):
         self.innermost: Tracer | None = None  # of the trace of the whole function alone
         self.structures: Any = None  # likewise
         self.outside: Any = None  # likewise
+        self.decisions: Decisions | None = None  # likewise
         self.stand_ins: tuple[Any, ...] = ()  # likewise
         self.raises: Node | None = None  # likewise
 

@@ -246,7 +246,7 @@ def test_python_values_stay_python() -> None:
     assert f(ef.tensor(1.0), 4, "").item() == -1.0
     graph = f.graph(ef.tensor(1.0), 4, "a")
     assert not _ops(graph)
-    assert "n=4, because of > 3" in str(f.explain())
+    assert "static: n > 3 is True" in str(f.explain())
 
 
 def test_local_names_are_known() -> None:

@@ -136,8 +136,9 @@ def _extreme(
     """
     if not options and set(map(type, items)) == {Dim, int}:
         return reduce(minimum if plain is builtins.min else maximum, items)
-    if not options and issubclass(type(items[0] if len(items) == 1 else items), list | tuple):
-        number = extreme(plain, items[0] if len(items) == 1 else items)
+    values = items[0] if len(items) == 1 else items
+    if not options and type(values) in (list, tuple):
+        number = extreme(plain, values)
         if number is not None:
             return number
     key = options.get("key")

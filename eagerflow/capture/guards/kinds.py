@@ -21,6 +21,7 @@ A guard is an access path, a kind and what is expected there:
 ``items``       a container with equal items
 ``content``     an array with equal elements
 ``absent``      no such global name, or an enclosing name that is not bound
+``decided``     numbers by which a question of Python has the same answer
 ``holding``     a dict with these keys among others
 ``lacking``     a dict, or the names of an instance, without these keys
 ==============  ===============================================================================
@@ -74,6 +75,9 @@ class Guard:
             return f"{self.path.described} is there now{hides}"
         if self.kind == "function" and isinstance(value, FunctionType):
             return f"{self.path.text} was redefined"
+        if self.kind == "decided":
+            was = self.expected.result
+            return f"{self.expected.described}: was {was}, now {not was}"
         if self.kind == "lacking":
             names = ", ".join(sorted(map(str, self.expected & value.keys())))
             own = "its own " if self.path.key == "__dict__" else ""
@@ -151,6 +155,7 @@ KINDS: Final = {
     ),
     "content": _Kind("content_of({x}) != {e}", content_of, "has other elements"),
     "absent": _Kind("{e}", lambda _: None),
+    "decided": _Kind("{e}"),
     "holding": _Kind("not {e} <= {x}.keys()"),
     "lacking": _Kind("not {x}.keys().isdisjoint({e})"),
 }  # fmt: skip
@@ -158,6 +163,8 @@ KINDS: Final = {
 
 def _describe(read: Read) -> str:
     value = read.value
+    if read.kind == "decided":
+        return str(value.result)
     if read.kind == "alias":
         return f"the object {read.value.text}"
     if read.kind == "distinct":

@@ -160,6 +160,8 @@ class Writer:
         elif guard.kind == "distinct":
             e = ", ".join(f"id({self._variable(path)})" for path in expected)
             namespace = str(len(expected) + 1)
+        elif guard.kind == "decided":
+            e = expected.fails.format(*map(self._variable, expected.sources))
         elif guard.kind == "function":
             e = self._constant(expected[0])
             function = expected[1]()

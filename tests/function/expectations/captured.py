@@ -388,7 +388,7 @@ def captured_flag(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=3, reports=("was traced 3 times because of enclosing threshold",))
+@program(traces=2)
 def captured_number_decides(trace: Trace) -> Steps:
     threshold = 0.5
 

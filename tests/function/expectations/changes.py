@@ -51,10 +51,10 @@ _changes("heap_pushed", _heap, lambda v: heapq.heappush(v, 2.5), 3, 1)
 _changes("heap_replaced", _heap, lambda v: heapq.heapreplace(v, 9.0), 3)
 _changes("sorted_in_place", lambda: [3.0, 1.0, 2.0], lambda v: v.sort(), 2)
 _changes("reversed_in_place", lambda: [3.0, 1.0, 2.0], lambda v: v.reverse(), 1)
-_changes("bisected", lambda: [1.0, 4.0], lambda v: bisect.insort(v, 2.0), 3)
+_changes("bisected", lambda: [1.0, 4.0], lambda v: bisect.insort(v, 2.0), 3, 1)
 _changes("multiplied_in_place", lambda: [1.0, 2.0], lambda v: operator.imul(v, 2) and 1, 3, 1)
 _changes("cleared", lambda: [1.0, 2.0], lambda v: v.clear(), 2)
-_changes("removed", lambda: [1.0, 2.0, 3.0, 4.0], lambda v: v.remove(v[1]), 3, 1)
+_changes("removed", lambda: [1.0, 2.0, 3.0, 4.0], lambda v: v.remove(v[1]), 3)
 _changes("copied_and_filled", lambda: [1.0, 2.0], lambda v: operator.setitem(
     v, slice(None), [v[1], v[0] + 1]), 1)  # fmt: skip
 _changes("deque_appended", lambda: collections.deque([1.0, 2.0]), lambda v: v.append(3.0), 3, 1)

@@ -376,7 +376,7 @@ def subclass_of_user_list_with_a_method(trace: Trace) -> Steps:
     yield f(x)
 
 
-@program(traces=2)
+@program(traces=1)
 def counter_of_words(trace: Trace) -> Steps:
     counts = Counter("aab")
     f = trace(lambda x: x * counts["a"] * counts.most_common(1)[0][1])

@@ -1,0 +1,187 @@
+"""What Python decides by numbers of a trace, kept as conditions.
+
+``if step % 100 == 0`` needs no other trace for each step, but for the two answers: the number goes
+on as an input, and a trace serves all numbers for which its conditions hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
+
+from eagerflow.core.abstract_symbols import AbstractNumber
+from eagerflow.graph.number_ops import NUMBER_OPS
+
+if TYPE_CHECKING:
+    from eagerflow.graph.ir import Value
+    from eagerflow.graph.number_ops import NumberOp
+    from eagerflow.tracing.numbers import NumberRoot
+
+#: conditions on one number from which on it is static, as where a loop of Python counts with it
+MOST: Final = 16
+#: operators in one condition, likewise
+_LONG: Final = 32
+_BITS: Final = 64
+
+
+class Answer(NamedTuple):
+    """One answer that Python got.
+
+    Attributes:
+        text: the question as an expression, with ``{0}``, ``{1}``, … for the numbers.
+        roots: the numbers.
+        result: the answer.
+    """
+
+    text: str
+    roots: tuple[NumberRoot, ...]
+    result: bool
+
+
+class Condition(NamedTuple):
+    """A decision as later calls check it.
+
+    Attributes:
+        text: as of the decision.
+        sources: where its numbers are: what ``read`` takes.
+        result: the answer that it has to be.
+        described: the question in the user's words.
+    """
+
+    text: str
+    sources: tuple[Any, ...]
+    result: bool
+    described: str
+
+    @property
+    def fails(self) -> str:
+        """The expression of the opposite."""
+        return f"({self.text}) is not {self.result}"
+
+
+@final
+class Decisions:
+    """Those of one trace."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Answer] = {}
+        self._counts: dict[int, int] = {}  # by id of the number
+
+    def note(self, op: NumberOp | None, operands: Sequence[Any]) -> bool | None:
+        """The answer to a comparison, or of one operand its truth, which is noted.
+
+        None if the numbers have to be static: they are, or were asked too much, or the question is
+        no expression of numbers that are inputs.
+        """
+        roots = [r for x in operands if stands_for_number(x) for r in x.roots]
+        if any(not hasattr(r, "number") for r in roots):  # sizes, which have rules of their own
+            return None
+        expression = _Expression({r.value: r for r in roots})
+        texts = [expression.of(x) for x in operands]
+        used = tuple(expression.roots)
+        if None in texts or all(root.why is not None for root in used):
+            return None
+        text = f"bool({texts[0]})" if op is None else op.source.format(*texts)
+        key = (text, *map(id, used))
+        known = self._known.get(key)
+        if known is None:
+            counts = [self._counts.get(id(root), 0) + 1 for root in used]
+            if max(counts) > MOST:
+                return None
+            self._counts.update(zip(map(id, used), counts, strict=True))
+            numbers = [x.number if stands_for_number(x) else x for x in operands]
+            result = bool(numbers[0] if op is None else op.function(*numbers))
+            known = self._known[key] = Answer(text, used, result)
+        return known.result
+
+    def conditions(
+        self, source_of: Callable[[NumberRoot], Any], name_of: Callable[[NumberRoot], str]
+    ) -> Iterator[Condition]:
+        """What later calls have to check, but for what is static by now.
+
+        Args:
+            source_of: where a number is read.
+            name_of: what users call it.
+        """
+        for text, roots, result in self._known.values():
+            live = [root for root in roots if root.why is None]
+            if live:
+                at = [_spelled(r.number) if r.why else f"{{{live.index(r)}}}" for r in roots]
+                names = [name_of(root) for root in roots]
+                sources = tuple(map(source_of, live))
+                yield Condition(text.format(*at), sources, result, text.format(*names))
+
+
+def stands_for_number(x: Any) -> bool:
+    """Whether it stands for a number, which `isinstance` itself denies."""
+    return issubclass(type(x), AbstractNumber)
+
+
+@final
+class _Expression:
+    """Spells numbers of a trace out.
+
+    Args:
+        known: the numbers that are inputs, by their values in the graph.
+
+    Attributes:
+        roots: those that it names, in the order of their numbers in the text.
+    """
+
+    def __init__(self, known: dict[Value, NumberRoot]) -> None:
+        self._known = known
+        self._length = 0
+        self.roots: list[NumberRoot] = []
+
+    def of(self, x: Any) -> str | None:
+        """The text of an operand, None if it has none."""
+        return self._of_value(x.value) if stands_for_number(x) else _spelled(x)
+
+    def _of_value(self, value: Value) -> str | None:
+        root = self._known.get(value)
+        if root is not None:
+            if root not in self.roots:
+                self.roots.append(root)
+            return f"{{{self.roots.index(root)}}}"
+        node = value.node
+        self._length += 1
+        if node is None or self._length > _LONG:
+            return None
+        if node.op == "constant":
+            return _spelled(node.attrs["value"])
+        op = NUMBER_OPS.get(node.op)
+        texts = [self._of_value(v) for v in node.inputs] if op is not None else [None]
+        return None if op is None or None in texts else f"({op.source.format(*texts)})"
+
+
+def _spelled(x: Any) -> str | None:
+    """A plain number in an expression."""
+    if type(x) is bool or (type(x) is int and x.bit_length() <= _BITS):
+        return f"({x!r})" if x < 0 else repr(x)
+    if type(x) is not float:
+        return None
+    return repr(x) if math.isfinite(x) and x >= 0 else f"float('{x!r}')"
+
+
+def checker(conditions: Sequence[Condition]) -> Callable[[Sequence[Any]], bool]:
+    """What says whether all conditions hold, given the leaves of the arguments.
+
+    The sources of the conditions are indices of leaves, and access paths.
+    """
+    names: dict[str, Any] = {}
+    lines = []
+    for condition in conditions:
+        places = []
+        for source in condition.sources:
+            place = f"leaves[{source}]"
+            if type(source) is not int:
+                place = f"p{len(names)}()"
+                names[place[:-2]] = source.get
+            places.append(place)
+        lines.append(f"  if {condition.fails.format(*places)}: return False\n")
+    lines.append("  return True\n except Exception: return False\n")
+    module = compile(f"def holds(leaves):\n try:\n{''.join(lines)}", "<conditions>", "exec")
+    code = next(c for c in module.co_consts if isinstance(c, CodeType))
+    return FunctionType(code, names)
