@@ -9,8 +9,9 @@ it passes.
 
 Watched: a watcher with a view connected that asks for a value in each block.
 
-With ``--counts`` no time is taken, so that a machine which others use says the same: calls of Python
-and of C in a step, memory blocks that a step leaves, events that it tells, and calls of one look.
+With ``--counts`` no time is taken, so that a machine which others use says the same: calls of
+Python and of C in a step, memory blocks that a step leaves, events that it tells, and calls of one
+look.
 
 Run: ``python -m tests.bench.watching``.
 """
@@ -170,7 +171,9 @@ def main() -> None:
     options = parser.parse_args()
     pairs, seconds = (2, 0.0) if options.smallest else (options.pairs, options.block)
     if options.counts or options.smallest:
-        print("| program | calls | watched | after | blocks | watched | after | events | of a look |")
+        print(
+            "| program | calls | watched | after | blocks | watched | after | events | of a look |"
+        )
         print("|---|---|---|---|---|---|---|---|---|")
         for name, make in programs(options.smallest):
             if options.only in name:

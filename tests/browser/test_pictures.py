@@ -61,8 +61,20 @@ def infer(x):
 _ = infer(x)
 ef.show(infer)
 """
+MOVES = """
+look.close()
+second = ef.dashboard()
+second
+"""
+AGAIN = """
+end = time.time() + 5
+while time.time() < end:
+    infer(x)
+    time.sleep(0.02)
+"""
 CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
-         "for _ in range(6): settle(ef.zeros((400, 400)))", DEVICES]  # fmt: skip
+         "for _ in range(6): settle(ef.zeros((400, 400)))", DEVICES, MOVES, AGAIN, "ef.show(train)",
+         "ef.show(net.layers[2].weight)"]  # fmt: skip
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -104,5 +116,24 @@ def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
     box = notebook.view(6).locator('.ef-box:has-text("matmul")').first
     box.click()
     take(6, "devices")
+    notebook.run(7)
+    notebook.start(8)
+    moves = notebook.view(7)
+    expect(moves.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    panel = tab(moves, "timeline")
+    notebook.page.wait_for_timeout(2500)
+    panel.get_by_role("button", name="last step").click()
+    take(7, "transfers")
+    notebook.wait_for_end(8)
+    notebook.run(9, 10)
+    graph = notebook.view(9)
+    expect(graph.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    take(9, "graph")
+    graph.get_by_role("button", name="before and after").click()
+    graph.get_by_role("combobox", name="pass").select_option(index=2)
+    expect(graph.locator("figure .ef-gone").first).to_be_visible()
+    take(9, "passes")
+    expect(notebook.view(10).locator("img")).to_be_visible()
+    take(10, "tensor")
     assert notebook.complaints == []
     notebook.close()

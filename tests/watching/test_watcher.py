@@ -15,6 +15,7 @@ from eagerflow import events
 from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
 from eagerflow.watching import Watcher
 from eagerflow.watching.node_costs import Duty
+from eagerflow.watching.sentence import sentence
 from eagerflow.watching.structure import decode_structure
 from tests.watching.fake_comm import FakeComm
 from tests.watching.held_loop import held_loop
@@ -360,3 +361,22 @@ def test_objects_are_told_while_a_view_shows_them() -> None:
             tick(watcher)
     texts = [f'{{"title": "{title}"}}' for title in ("[0. 0.]", "[1. 1.]")]
     assert comm.rows("panels") == [(number, text) for text in texts]
+
+
+def test_the_sentence_names_the_queue_that_starves_somebody_lately() -> None:
+    f, queue, watcher = small(), ef.Queue(1, "f32[]", name="letters"), quiet()
+    with watcher:
+        f(ef.ones(2))
+        taker = threading.Thread(target=queue.dequeue)
+        taker.start()
+        while not queue.resource.level().consumers:
+            pass
+        queue.enqueue(1.0)
+        taker.join()
+        watcher.collect()
+        (wait,) = watcher.activity.waited
+        assert wait.stop is not None
+        watcher.opened = wait.start - 1.0
+        wait.stop = wait.start + 1.0
+        assert "; dequeue of 'letters' waits 50 %" in sentence(watcher, wait.stop)
+        assert "letters" not in sentence(watcher, wait.stop + 60.0)
