@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: a scope with more is the step itself, about: those within say more
 _ALL: Final = 0.95
 _MUCH: Final = 0.2
-#: the part of the last seconds from which on who waits starves
+#: the part of its time from which on what waits starves
 _STARVES: Final = 0.25
 #: shares below are not worth a word
 _LITTLE: Final = 0.05
@@ -119,20 +119,24 @@ def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
 
 
 def starving(watcher: Watcher, now: float) -> list[str]:
-    """The operation that waits most for something to come, if that was much of the last seconds."""
+    """The operation that waited most for something to come lately, if its steps do little else."""
     since = max(now - LATELY, watcher.opened)
-    seconds: dict[tuple[str, str], float] = {}
+    seconds: dict[tuple[str, str, int], float] = {}
     activity = watcher.activity
     for wait in (*activity.waited, *activity.waiting):
         if wait.operation in TAKING and not wait.runner:
-            key = wait.operation, wait.name
+            key = wait.operation, wait.name, wait.executable
             stop = now if wait.stop is None else wait.stop
             seconds[key] = seconds.get(key, 0.0) + max(stop - max(wait.start, since), 0.0)
     most = max(seconds, key=seconds.__getitem__, default=None)
-    share = 0.0 if most is None else seconds[most] / max(now - since, 1e-9)
-    if most is None or share < _STARVES:
+    if most is None or seconds[most] < _LITTLE * (now - since):
         return []
-    return [f"{most[0]} of {most[1]!r} waits {min(share, 1.0):.0%}".replace("%", " %")]
+    operation, name, number = most
+    times = watcher.log.executables.get(number)
+    share = seconds[most] / max(now - since if times is None else times.seconds_since(since), 1e-9)
+    if share < _STARVES:
+        return []
+    return [f"{operation} of {name!r} waits {min(share, 1.0):.0%}".replace("%", " %")]
 
 
 def stuck(watcher: Watcher, now: float) -> list[str]:
