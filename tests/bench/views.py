@@ -66,9 +66,13 @@ def in_kernel(graph: ef.Graph) -> bytes:
     data = encode_structure(NodeIndex(graph))
     ready = process_time()
     size = sum(map(len, view._repr_mimebundle_().values()))
-    print(f"{len(graph.nodes):,} nodes: ef.show {shown - begin:.3f} s of the processor, "
-          f"structure {ready - shown:.3f} s, {len(data):,} bytes in {len(pieces(data))} pieces, "
-          f"{size:,} characters of pictures")  # fmt: skip
+    print("| of a graph | figure |")
+    print("|---|---|")
+    print(f"| nodes | {len(graph.nodes):,} |")
+    print(f"| `ef.show`, seconds of the processor | {shown - begin:.3f} |")
+    print(f"| its structure, likewise | {ready - shown:.3f} |")
+    print(f"| bytes of that, in {len(pieces(data))} pieces | {len(data):,} |")
+    print(f"| characters of pictures | {size:,} |")
     return data
 
 
@@ -143,7 +147,7 @@ def in_page(browser: Any, data: bytes) -> None:
     """Print what the page does to open a large graph, and scopes in it."""
     page, tracing = open_page(browser, data, 300)
     boxes = page.locator("[data-boxes]").get_attribute("data-boxes")
-    print(f"opened with {boxes} boxes: {tracing.milliseconds():.0f} ms of the page's threads")
+    print(f"| opened with {boxes} boxes, ms of the page | {tracing.milliseconds():.0f} |")
     for _ in range(4):
         before = page.locator("[data-boxes]").get_attribute("data-boxes")
         with tracing:
@@ -155,7 +159,7 @@ def in_page(browser: Any, data: bytes) -> None:
             page.wait_for_selector(f'[data-boxes]:not([data-boxes="{before}"])')
             page.wait_for_timeout(300)
         after = page.locator("[data-boxes]").get_attribute("data-boxes")
-        print(f"a scope opened, {before} to {after} boxes: {tracing.milliseconds():.0f} ms")
+        print(f"| a scope opened, {before} to {after} boxes, ms | {tracing.milliseconds():.0f} |")
     page.close()
 
 
