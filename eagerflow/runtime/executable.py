@@ -147,7 +147,8 @@ class Executable:
         #: a tier, or what picks one for the inputs of a step: what there is if none was set
         self._chosen: Tier | Choice
         self.lanes: tuple[Lane | None, ...]
-        self._compiled: tuple[Sequence[RegionCode], Mode] | None = None  # what native code is made of
+        #: what native code is made of
+        self._compiled: tuple[Sequence[RegionCode], Mode] | None = None
         self._compilation: Compilation | None = None  # once there is one, or somebody asked
         chain, devices = _is_chain(graph), devices_in(graph.nodes)
         if any(isinstance(d, Device) and d.task is not None for d in devices):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, Final
 
-import numpy as np
-
 from eagerflow.profiling.profiles import Profile
-from eagerflow.views.panels import Panel, picture_of, table_of
+from eagerflow.views.panels import Panel, table_of
 from eagerflow.watching import Watcher
 from eagerflow.watching.sentence import seconds_text
+from eagerflow.watching.value_pictures import picture_of
 from eagerflow.watching.value_statistics import ValueStatistics, value_statistics
 
 #: the part of the time from which on a stage starves its reader
@@ -23,7 +23,7 @@ def array_panel(array: Any) -> Panel:
     Args:
         array: of any shape and dtype.
     """
-    data = np.asarray(array.numpy())
+    data = array.numpy()
     statistics = value_statistics(data)
     url, label = picture_of(data)
     panel = Panel(
@@ -68,14 +68,14 @@ def model_panel(state: Mapping[str, Any], name: str) -> Panel:
     """
     rows, wrong = [], []
     for path, variable in state.items():
-        data = np.asarray(variable.numpy())
+        data = variable.numpy()
         s = value_statistics(data)
         if _alarm(s):
             wrong.append(f"{path}: {_alarm(s)}")
         figures = [_short(s.mean), _short(s.least), _short(s.largest)]
         kind = "" if variable.trainable else "not trained"
         rows.append((path, str(variable.type), f"{s.size:,}", kind, *figures))
-    total = sum(int(np.prod(v.shape)) for v in state.values())
+    total = sum(prod(v.shape) for v in state.values())
     return Panel(
         title=name, lines=[("variables", f"{len(state):,}"), ("elements", f"{total:,}")],
         alarm="; ".join(wrong[:5]),

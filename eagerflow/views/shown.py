@@ -18,13 +18,14 @@ from eagerflow.resources.barrier import BarrierState
 from eagerflow.resources.levels import to_html
 from eagerflow.resources.meetings import AbstractMeeting
 from eagerflow.views.live import MOST_BOXES, LiveView
-from eagerflow.views.panels import Probe, picture_of, picture_svg
+from eagerflow.views.panels import Probe, picture_svg
 from eagerflow.views.probes import array_panel, dataset_panel, model_panel, profile_panel
 from eagerflow.views.view import View, bars, bars_svg, preformatted
 from eagerflow.watching import shared
 from eagerflow.watching.node_costs import NodeCost
 from eagerflow.watching.sentence import seconds_text
 from eagerflow.watching.structure import NodeIndex
+from eagerflow.watching.value_pictures import picture_of
 from eagerflow.watching.value_statistics import value_statistics
 
 _OPS: Final = 6

@@ -28,7 +28,7 @@ _RETRACES: Final = 64
 #: transfers and waits that have ended, of which the times are kept
 _ENDED: Final = 256
 #: operations that take something in; who waits there starves
-_TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
+TAKING: Final = ("dequeue", "dequeue_many", "dequeue_up_to", "take", "take_many", "read")
 
 
 #: Operations on one element. Who waited in one got it from, or gave it to, somebody who was there:
@@ -80,7 +80,7 @@ class WaitActivity:
     @property
     def starves(self) -> bool:
         """Whether it waits for something to come, and not for room."""
-        return self.operation in _TAKING
+        return self.operation in TAKING
 
 
 @final

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from eagerflow.runtime.executable import find_executable
+from eagerflow.watching.activity import TAKING
 from eagerflow.watching.node_costs import NodeCost, scope_shares
-from eagerflow.watching.step_times import StepTimes
+from eagerflow.watching.step_times import LATELY, StepTimes
 
 if TYPE_CHECKING:
     from eagerflow.watching.watcher import Watcher
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 #: a scope with more is the step itself, about: those within say more
 _ALL: Final = 0.95
 _MUCH: Final = 0.2
+#: the part of its time from which on what waits starves
+_STARVES: Final = 0.25
 #: shares below are not worth a word
 _LITTLE: Final = 0.05
 
@@ -56,7 +59,7 @@ def sentence(watcher: Watcher, now: float) -> str:
     waited = input_share(watcher, times, now)
     if waited is not None:
         parts.append(f"input waits {waited:.0%}".replace("%", " %"))
-    return "; ".join([*parts, *stuck(watcher, now)])
+    return "; ".join([*parts, *starving(watcher, now), *stuck(watcher, now)])
 
 
 def _beside(seconds: float, other: float) -> str:
@@ -113,6 +116,27 @@ def input_share(watcher: Watcher, times: StepTimes, now: float) -> float | None:
         return None
     seconds = sum(w.seconds for w in mine) + taken + sum(now - w.start for w in going)
     return min(seconds / max(now - watcher.opened, 1e-9), 1.0)
+
+
+def starving(watcher: Watcher, now: float) -> list[str]:
+    """The operation that waited most for something to come lately, if its steps do little else."""
+    since = max(now - LATELY, watcher.opened)
+    seconds: dict[tuple[str, str, int], float] = {}
+    activity = watcher.activity
+    for wait in (*activity.waited, *activity.waiting):
+        if wait.operation in TAKING and not wait.runner:
+            key = wait.operation, wait.name, wait.executable
+            stop = now if wait.stop is None else wait.stop
+            seconds[key] = seconds.get(key, 0.0) + max(stop - max(wait.start, since), 0.0)
+    most = max(seconds, key=seconds.__getitem__, default=None)
+    if most is None or seconds[most] < _LITTLE * (now - since):
+        return []
+    operation, name, number = most
+    times = watcher.log.executables.get(number)
+    share = seconds[most] / max(now - since if times is None else times.seconds_since(since), 1e-9)
+    if share < _STARVES:
+        return []
+    return [f"{operation} of {name!r} waits {min(share, 1.0):.0%}".replace("%", " %")]
 
 
 def stuck(watcher: Watcher, now: float) -> list[str]:

@@ -16,7 +16,7 @@ from eagerflow.watching.series import Floats, Recent, Series
 #: seconds over which a rate is taken
 _RATE: Final = 2.0
 #: seconds that are called now where it is asked what takes most of the time
-_NOW: Final = 10.0
+LATELY: Final = 10.0
 #: steps kept for a timeline
 _TIMELINE: Final = 1024
 #: executables that are remembered
@@ -165,9 +165,9 @@ class StepLog:
 
     def busiest(self, now: float) -> StepTimes | None:
         """The executable whose steps take most of the time now, or took most of it."""
-        running = [s for s in self.executables.values() if s.last >= now - _NOW]
+        running = [s for s in self.executables.values() if s.last >= now - LATELY]
         if len(running) > 1:
-            return max(running, key=lambda s: s.seconds_since(now - _NOW))
+            return max(running, key=lambda s: s.seconds_since(now - LATELY))
         return max(running or self.executables.values(), key=lambda s: s.seconds, default=None)
 
 

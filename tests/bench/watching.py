@@ -9,13 +9,19 @@ it passes.
 
 Watched: a watcher with a view connected that asks for a value in each block.
 
+With ``--counts`` no time is taken, so that a machine which others use says the same: calls of
+Python and of C in a step, memory blocks that a step leaves, events that it tells, and calls of one
+look.
+
 Run: ``python -m tests.bench.watching``.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter, process_time
@@ -160,9 +166,21 @@ def interval(values: list[float]) -> tuple[float, float, float]:
 def main() -> None:
     parser = arguments("What looking costs")
     parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--counts", action="store_true", help="calls and blocks, no times")
     parser.add_argument("--block", type=float, default=0.4, help="seconds of a block")
     options = parser.parse_args()
     pairs, seconds = (2, 0.0) if options.smallest else (options.pairs, options.block)
+    if options.counts or options.smallest:
+        print(
+            "| program | calls | watched | after | blocks | watched | after | events | of a look |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        for name, make in programs(options.smallest):
+            if options.only in name:
+                with make() as step:
+                    print(counts_row(name, step), flush=True)
+        if options.counts:
+            return
     print("| program | step | pairs | processor, 95 % | passing time, 95 % | messages/s | kB/s |")
     print("|---|---|---|---|---|---|---|")
     rows = []
@@ -172,6 +190,75 @@ def main() -> None:
                 rows += measure(name, step, pairs, seconds)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+# --- counting ------------------------------------------------------------------------------------
+
+
+def calls_of(run: Callable[[], Any]) -> int:
+    """Calls of Python and of C in this thread."""
+    count = 0
+
+    def note(frame: Any, event: str, given: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count - 2  # of `run` itself, and of the end of this
+
+
+def blocks_of(step: Step, steps: int) -> float:
+    """Memory blocks of Python that a step leaves."""
+    for _ in range(steps):
+        step()
+    gc.collect()
+    gc.disable()
+    try:
+        before = sys.getallocatedblocks()
+        for _ in range(steps):
+            step()
+        return (sys.getallocatedblocks() - before) / steps
+    finally:
+        gc.enable()
+
+
+def counts_row(name: str, step: Step, steps: int = 20) -> str:
+    """What looking adds to a step, in numbers that do not depend on who else uses the machine."""
+    for _ in range(steps):
+        step()
+    alone = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)
+    watcher, view = Watcher(), View()
+    watcher._run = lambda: None  # type: ignore[method-assign]  # the looks are counted below
+    connection = watcher.connect(view)
+    with watcher:
+        watched = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)
+        watcher.collect()
+        before = watcher.log.told + watcher.activity.told
+        for _ in range(steps):
+            step()
+        watcher.collect()
+        events = (watcher.log.told + watcher.activity.told - before) / steps
+        for _ in range(3):  # the first ones send the structure
+            look(watcher)
+        step()
+        looked = calls_of(lambda: look(watcher))
+    watcher.disconnect(connection)
+    after = min(calls_of(step) for _ in range(5)), blocks_of(step, steps)
+    return (  # faster code may have been written meanwhile: so it is asked before and after
+        f"| {name} | {alone[0]} | {watched[0]} | {after[0]} | {alone[1]:.1f} | {watched[1]:.1f} | "
+        f"{after[1]:.1f} | {events:.1f} | {looked} |"
+    )
+
+
+def look(watcher: Watcher) -> None:
+    """What the thread of the watcher does ten times a second."""
+    now = perf_counter()
+    watcher.look(now)
+    watcher.tell(now)
 
 
 def warm_up(step: Step, count: int, watcher: Watcher, most: float) -> None:

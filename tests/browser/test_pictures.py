@@ -61,8 +61,20 @@ def infer(x):
 _ = infer(x)
 ef.show(infer)
 """
+MOVES = """
+look.close()
+second = ef.dashboard()
+second
+"""
+AGAIN = """
+end = time.time() + 5
+while time.time() < end:
+    infer(x)
+    time.sleep(0.02)
+"""
 CELLS = [SETUP, "look = ef.dashboard()\nlook", TRAIN, LOOP, "ef.show(settle)",
-         "for _ in range(6): settle(ef.zeros((400, 400)))", DEVICES]  # fmt: skip
+         "for _ in range(6): settle(ef.zeros((400, 400)))", "ef.show(train)",
+         "ef.show(net.layers[2].weight)", DEVICES, MOVES, AGAIN]  # fmt: skip
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -100,9 +112,28 @@ def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
     expect(notebook.view(4).locator(".ef-badge")).to_contain_text("iteration")
     take(4, "loop")
     notebook.wait_for_end(5)
-    notebook.run(6)
-    box = notebook.view(6).locator('.ef-box:has-text("matmul")').first
+    notebook.run(6, 7)
+    graph = notebook.view(6)
+    expect(graph.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    take(6, "graph")
+    graph.get_by_role("button", name="before and after").click()
+    graph.get_by_role("combobox", name="pass").select_option(index=2)
+    expect(graph.locator("figure .ef-gone").first).to_be_visible()
+    take(6, "passes")
+    expect(notebook.view(7).locator("img")).to_be_visible()
+    take(7, "tensor")
+    notebook.run(8)
+    box = notebook.view(8).locator('.ef-box:has-text("matmul")').first
     box.click()
-    take(6, "devices")
+    take(8, "devices")
+    notebook.run(9)
+    notebook.start(10)
+    moves = notebook.view(9)
+    expect(moves.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    panel = tab(moves, "timeline")
+    notebook.page.wait_for_timeout(2500)
+    panel.get_by_role("button", name="last step").click()
+    take(9, "transfers")
+    notebook.wait_for_end(10)
     assert notebook.complaints == []
     notebook.close()

@@ -15,6 +15,7 @@ from eagerflow import events
 from eagerflow.events import AbstractEvent, RegionEvent, StepEvent
 from eagerflow.watching import Watcher
 from eagerflow.watching.node_costs import Duty
+from eagerflow.watching.sentence import sentence
 from eagerflow.watching.structure import decode_structure
 from tests.watching.fake_comm import FakeComm
 from tests.watching.held_loop import held_loop
@@ -297,3 +298,85 @@ def test_events_without_end_give_few_messages() -> None:
     names = {row[0]: row[1] for row in comm.rows("names")}
     last = {names[row[0]]: row[2] for row in comm.rows("queues")}
     assert last == {f"q{i}": 950 + i for i in range(50)}
+
+
+def test_regions_and_transfers_say_where_they_were() -> None:
+    with ef.config(cpu_devices=2):
+        weight = ef.Variable(ef.ones((4, 4)).to("cpu:1"), name="weight")
+
+        @ef.trace
+        def over(x):
+            with ef.device("cpu:1"):
+                y = ef.relu(x.to("cpu:1") @ weight.value.T + 1.0)
+            return ef.sin(y.to("cpu:0"))
+
+        x, comm, watcher = ef.ones((4, 4)), FakeComm(), quiet()
+        over(x)
+        watcher.connect(comm)
+        with watcher:
+            for _ in range(3):
+                over(x)
+            tick(watcher)
+        names = {row[0]: row[1] for row in comm.rows("names")}
+        moves = [(names[row[5]], names[row[6]], row[7]) for row in comm.rows("moves")]
+        assert moves == [("cpu:0", "cpu:1", 64.0), ("cpu:1", "cpu:0", 64.0)] * 3
+        assert {names[row[5]] for row in comm.rows("regions")} == {"cpu:0", "cpu:1"}
+        (index,) = [o.index for o in watcher.observer.executables.values()]
+        nodes = [index.nodes[row[1]] for row in comm.rows("moves")]
+        assert [str(n.outputs[0].device) for n in nodes] == ["cpu:1", "cpu:0"] * 3
+        steps = [(row[1], row[2]) for row in comm.rows("timeline")]
+        for _, _, start, stop, *_ in comm.rows("moves"):
+            assert any(begin <= start <= stop <= end for begin, end in steps)
+
+
+def test_waits_that_ended_are_told_with_their_times() -> None:
+    queue, comm, watcher = ef.Queue(1, "f32[]", name="slow letters"), FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        taker = threading.Thread(target=queue.dequeue)
+        taker.start()
+        while not queue.resource.level().consumers:
+            pass
+        queue.enqueue(1.0)
+        taker.join()
+        tick(watcher)
+    names = {row[0]: row[1] for row in comm.rows("names")}
+    ((executable, node, start, stop, _, name, operation),) = comm.rows("pauses")
+    assert (executable, node, names[name], names[operation]) == (0, -1, "slow letters", "dequeue")
+    assert start < stop
+
+
+def test_objects_are_told_while_a_view_shows_them() -> None:
+    variable, comm, watcher = ef.Variable(ef.zeros(2), name="v"), FakeComm(), quiet()
+    watcher.connect(comm)
+    with watcher:
+        number = watcher.panels.add(lambda: {"title": str(variable.value)})
+        tick(watcher)
+        variable.assign(ef.ones(2))
+        for _ in range(6):
+            tick(watcher)
+        watcher.panels.remove(number)
+        variable.assign(ef.zeros(2))
+        for _ in range(6):
+            tick(watcher)
+    texts = [f'{{"title": "{title}"}}' for title in ("[0. 0.]", "[1. 1.]")]
+    assert comm.rows("panels") == [(number, text) for text in texts]
+
+
+def test_the_sentence_names_the_queue_that_starves_somebody_lately() -> None:
+    f, queue, watcher = small(), ef.Queue(1, "f32[]", name="letters"), quiet()
+    with watcher:
+        f(ef.ones(2))
+        taker = threading.Thread(target=queue.dequeue)
+        taker.start()
+        while not queue.resource.level().consumers:
+            pass
+        queue.enqueue(1.0)
+        taker.join()
+        watcher.collect()
+        (wait,) = watcher.activity.waited
+        assert wait.stop is not None
+        watcher.opened = wait.start - 1.0
+        wait.stop = wait.start + 1.0
+        assert "; dequeue of 'letters' waits 50 %" in sentence(watcher, wait.stop)
+        assert "letters" not in sentence(watcher, wait.stop + 60.0)

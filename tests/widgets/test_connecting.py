@@ -181,3 +181,30 @@ def test_views_that_are_closed_leave_no_comm() -> None:
 
 def test_without_a_kernel_there_is_no_view() -> None:
     assert front_end.open_view(LiveView("dashboard")) is None
+
+
+def test_a_view_says_what_passes_did_to_its_graph() -> None:
+    f = ef.trace(lambda x: ef.stop_gradient(x) * 1.0 + 2.0, name="f")
+    f(ef.ones(2))
+    graph = f.latest().optimised
+    view = front_end.ViewWidget(graph, kind="graph", feed=front_end.feed())
+    view.comm.say(passes=0)
+    kind, data, buffers = view.comm.published[-1]
+    stages = data["content"]["stages"]
+    assert data["content"]["passes"] == 0
+    assert len(buffers) == len(stages) + 1 > 1
+    nodes = [decode_structure(b)["nodes"] for b in buffers]
+    assert nodes[0] == len(graph.origin.graph.nodes)
+    assert nodes[-1] == len(graph.nodes)
+    view.comm.say(passes="all")  # whatever it says
+    assert view.comm.published[-1][0] == kind
+    view.close()
+
+
+def test_a_panel_is_looked_at_until_its_view_closes(monkeypatch) -> None:
+    panels = front_end.shared.panels
+    live = ef.show(ef.tensor([1.0, 3.0])).live
+    view = front_end.ViewWidget(kind="panel", feed=front_end.feed(), panel=panels.add(live.probe))
+    assert view.panel in panels._asked
+    view.close()
+    assert view.panel not in panels._asked

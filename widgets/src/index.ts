@@ -1,7 +1,7 @@
 /** What anywidget calls: shows a view of a model, and keeps it up to date. */
 
 import "./index.css";
-import { button, html, setText, unique } from "./dom";
+import { button, html, setText, svg, unique } from "./dom";
 import { Feed, type FeedModel } from "./feed/feed";
 import { readStructure } from "./graph/structure";
 import type { ViewModel } from "./passes/stages";
@@ -28,8 +28,11 @@ async function render({ model, el }: Given): Promise<() => void> {
   const id = String(model.get("feed")).replace("IPY_MODEL_", "");
   const feed = Feed.of(await model.widget_manager.get_model(id));
   const view = viewOf(model, feed);
-  root.append(view.element, button("⛶", "the whole screen, and back", () => { toggleFull(root); }));
-  root.lastElementChild!.classList.add("ef-full");
+  const full = button("", "the whole screen, and back", () => { toggleFull(root); });
+  full.classList.add("ef-full");
+  full.append(svg("svg", { width: 12, height: 12, "aria-hidden": "true" },
+    svg("path", { d: "M1,4V1h3M8,1h3v3M11,8v3h-3M4,11H1V8" }))); // prettier-ignore
+  root.append(view.element, full);
   const shown = unique("view");
   const unsubscribe = feed.subscribe(update);
   const size = new ResizeObserver(() => {

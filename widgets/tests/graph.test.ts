@@ -121,3 +121,32 @@ test("Graphviz and the layout of our own place every box, none on another", asyn
     }
   }
 });
+
+test("a derivative is drawn beside its op, from below to above", async () => {
+  const s = makeStructure([
+    { op: "exp", name: "a", kind: "op" },
+    { op: "sin", name: "b", kind: "op" },
+    { op: "mean", name: "c", kind: "op" },
+    { op: "multiply", name: "dc", kind: "op", forward: 2 },
+    { op: "multiply", name: "db", kind: "op", forward: 1 },
+    { op: "multiply", name: "da", kind: "op", forward: 0 },
+  ], [[-1, 0], [0, 1], [1, 2], [2, 3], [3, 4], [1, 4], [4, 5], [0, 5], [2, -1], [5, -2]],
+  { inputs: ["x: f32[2]"], outputs: ["f32[]", "f32[2]"] }); // prettier-ignore
+  const contents = contentsOf(new GroupTree(s, "scope"), all(new GroupTree(s, "scope")));
+  const graphviz = await Graphviz.load();
+  const layout = readLayout(graphviz.layout(writeDot(contents), "json0" as "json", "dot"), contents);
+  const at = (node: number): { x: number; y: number } => layout.boxes.get(`n${node}`)!;
+  for (const [op, derivative] of [[0, 5], [1, 4], [2, 3]] as const) {
+    expect(Math.abs(at(op).y - at(derivative).y)).toBeLessThan(1);
+  }
+  expect(at(0).y < at(1).y && at(1).y < at(2).y).toBe(true);
+  const edge = contents.edges.findIndex((e) => e.from.node === 3 && e.to.node === 4);
+  const [, y] = /^M\S+?,(\S+?)C/.exec(layout.edges[edge]!)!;
+  expect(Math.abs(Number(y) - at(3).y)).toBeLessThan(22); // it begins where its arrow has no head
+});
+
+test("all groups are opened where there is room, folded ones too", () => {
+  const tree = new GroupTree(layers(30, 4), "scope");
+  expect(contentsOf(tree, groupsToOpen(tree, 400, true)).boxes).toHaveLength(120);
+  expect(contentsOf(tree, groupsToOpen(tree, 100, true)).boxes.length).toBeLessThanOrEqual(100);
+});

@@ -277,7 +277,7 @@ class _Block:
             whole.partition.graph, nodes, whole.order.size_values, whole.readers
         )
         count = whole.first + len(whole.regions)
-        code = RegionCode(graph, whole.number, graph.name, count)
+        code = RegionCode(graph, whole.number, graph.name, count, is_part=True)
         made = RunRegion(
             guard, count, code, nodes, tuple(map(whole.name, inputs)),
             tuple(map(whole.new, outputs)), code.checked and whole.is_heavy(nodes),

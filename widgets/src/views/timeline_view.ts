@@ -99,6 +99,7 @@ export class TimelineView implements View {
     this.drawPlaces(context, theme, x);
     this.drawRetraces(context, theme, x, height);
     context.restore();
+    this.describe(x);
     this.lanes.forEach((lane, i) => {
       const device = lane.key.startsWith("device ");
       context.fillStyle = device ? deviceColour(lane.label) : theme.soft;
@@ -209,6 +210,23 @@ export class TimelineView implements View {
     if (from < 0 || to < 0 || from === to) return [null, null];
     const middle = (lane: number): number => TOP + lane * LANE + LANE / 2 - 1;
     return [middle(from), middle(to)];
+  }
+
+  /** What is drawn, for readers of screens; and where arrows are, as pictures have no elements. */
+  private describe(x: (time: number) => number): void {
+    const { element } = this.canvas;
+    const lanes = this.lanes.map((lane) => lane.label);
+    const arrows = this.moves.flatMap((move) => {
+      const [from, to] = this.endsOf(move);
+      const middle = (x(move.start) + x(move.stop)) / 2;
+      return from === null || to === null || middle < LEFT ? [] : [`${middle.toFixed(1)},${((from + to) / 2).toFixed(1)}`];
+    });
+    const chosen = this.moves.filter((m) => this.isChosen(m)).length;
+    const label = `steps over time, in lanes: ${lanes.join(", ")}; ${this.moves.length} transfers`;
+    if (element.getAttribute("aria-label") !== label) element.setAttribute("aria-label", label);
+    element.dataset["lanes"] = lanes.join();
+    element.dataset["moves"] = arrows.slice(0, 100).join(" ");
+    element.dataset["chosen"] = String(chosen);
   }
 
   private isChosen(of: Span | Move): boolean {

@@ -1,0 +1,192 @@
+"""Parts of views in a real JupyterLab: passes, what is chosen, objects, states, sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.browser.lab import Lab, Notebook
+from tests.browser.test_views import SETUP, tab
+
+pytestmark = pytest.mark.browser
+
+DEVICES = """
+ef.config(cpu_devices=2)
+weight = ef.Variable(ef.ones((64, 64)).to("cpu:1"), name="weight")
+
+@ef.trace
+def over(x):
+    with ef.device("cpu:1"):
+        y = ef.relu(x.to("cpu:1") @ weight.value.T + 1.0)
+    return ef.sin(y.to("cpu:0"))
+
+def run(seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        over(ef.ones((64, 64)))
+        time.sleep(0.01)
+
+run(0.1)
+"""
+OBJECTS = """
+weights = ef.Variable(ef.arange(12.0).reshape(3, 4), name="weights")
+ef.show(weights)
+"""
+HUNDRED = """
+import gc
+import ipywidgets
+from eagerflow.watching import shared
+from eagerflow_widgets.front_end import open_view
+
+def left():
+    gc.collect()
+    return len(ipywidgets.widgets.widget._instances), threading.active_count()
+
+def once():
+    for thing in (train, weights):
+        view = ef.show(thing)
+        view._repr_mimebundle_()
+        view.close()
+
+once()
+before = left()
+for _ in range(50):
+    once()
+print(left() == before, len(shared.panels._asked))
+"""
+CELLS = {
+    "setup": SETUP, "dashboard": "look = ef.dashboard()\nlook", "devices": DEVICES,
+    "run": "run(3)", "graph": "ef.show(train)", "objects": OBJECTS,
+    "assign": "weights.assign(weights.value * float('nan'))",
+    "model": "ef.show(net)", "hundred": HUNDRED,
+}  # fmt: skip
+#: of views that are closed before the page has begun with them, which anywidget tells itself
+EARLY = "[anywidget] Failed to initialize model"
+AT = {name: number for number, name in enumerate(CELLS)}
+
+
+@pytest.fixture(scope="module")
+def opened(lab: Lab, browser: Browser) -> Iterator[Notebook]:
+    size = {"width": 1400, "height": 1000}
+    made = lab.open(browser, "parts", list(CELLS.values()), viewport=size)
+    made.run(AT["setup"], AT["dashboard"], AT["devices"], AT["graph"], AT["objects"], AT["model"])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def notebook(opened: Notebook) -> Iterator[Notebook]:
+    yield opened
+    assert [c for c in opened.complaints if not c.startswith(EARLY)] == []
+
+
+@pytest.fixture
+def graph(notebook: Notebook) -> Locator:
+    view = notebook.view(AT["graph"])
+    expect(view.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    return view
+
+
+def test_before_and_after_each_pass(graph: Locator) -> None:
+    graph.get_by_role("button", name="before and after").click()
+    passes = graph.locator(".ef-passes")
+    choice = passes.get_by_role("combobox", name="pass")
+    expect(choice).to_contain_text("1. prune: ")
+    choice.select_option(label=re.search(r"\d+\. simplify: [^\n]*nodes", choice.inner_text())[0])
+    before, after = passes.locator("figure").all()
+    expect(before.locator(".ef-gone").first).to_be_visible()
+    expect(after.locator(".ef-gone")).to_have_count(0)
+    expect(passes.locator(".ef-report")).to_contain_text(" is %")
+    passes.get_by_role("button", name="back to the graph").click()
+    expect(passes).to_have_count(0)
+    expect(graph.get_by_role("searchbox")).to_be_visible()
+
+
+def test_gradients_are_beside_their_ops(graph: Locator) -> None:
+    def middle(box: str) -> float:
+        at = graph.locator(f'[data-box="{box}"]').bounding_box()
+        assert at is not None
+        return at["y"] + at["height"] / 2
+
+    layers = "/phase:{}/scope:Sequential/scope:layers.{}"
+    expect(graph.locator(f'[data-box="{layers.format("backward", 2)}"]')).to_be_visible()
+    graph.page.wait_for_timeout(300)  # what glides has come to its place
+    for layer in (0, 2, 4):
+        both = [middle(layers.format(phase, layer)) for phase in ("forward", "backward")]
+        assert abs(both[0] - both[1]) < 3
+
+
+def test_what_is_chosen_in_the_graph_is_chosen_in_the_timeline(notebook: Notebook) -> None:
+    dashboard = notebook.view(AT["dashboard"])
+    notebook.run(AT["run"])
+    boxes = tab(dashboard, "graph").locator('.ef-box:has-text("transfer")')
+    boxes.first.click()
+    expect(dashboard.locator(".ef-details")).to_contain_text("transfer")
+    panel = tab(dashboard, "timeline")
+    panel.get_by_role("button", name="last step").click()
+    canvas = panel.locator("canvas")
+    expect(canvas).to_have_attribute("data-lanes", "cpu:0,cpu:1,thread 1")
+    expect(canvas).to_have_attribute("data-chosen", "1")
+    # and the other way round: a press on the arrow of the other transfer
+    place = re.findall(r"([\d.]+),([\d.]+)", canvas.get_attribute("data-moves") or "")
+    assert len(place) == 2
+    x, y = map(float, place[1])
+    canvas.click(position={"x": x, "y": y})
+    tab(dashboard, "graph")
+    expect(dashboard.locator(".ef-details")).to_contain_text("transfer_1")
+    expect(dashboard.locator(".ef-chosen")).to_have_count(1)
+    expect(dashboard.locator(".ef-moved text")).to_have_text(["16.4 kB", "16.4 kB"])
+
+
+def test_objects_follow_their_values(notebook: Notebook) -> None:
+    view = notebook.view(AT["objects"])
+    expect(view.locator("h4")).to_have_text("weights")
+    expect(view.locator("img")).to_have_attribute("alt", re.compile("matrix of 3 by 4"))
+    expect(view.locator(".ef-alarm")).to_be_empty()
+    notebook.run(AT["assign"])
+    expect(view.locator(".ef-alarm")).to_have_text("12 NaN")
+    expect(notebook.view(AT["model"]).locator("tbody tr")).to_have_count(6)
+
+
+def test_a_hundred_views_leave_nothing(notebook: Notebook) -> None:
+    notebook.run(AT["hundred"])
+    assert notebook.printed(AT["hundred"]) == "True 2\n"
+
+
+def test_a_frozen_page_goes_on_where_the_kernel_is(notebook: Notebook) -> None:
+    session = notebook.page.context.new_cdp_session(notebook.page)
+    session.send("Page.setWebLifecycleState", {"state": "frozen"})
+    notebook.page.context.set_offline(False)
+    session.send("Page.setWebLifecycleState", {"state": "active"})
+    notebook.run(AT["run"])
+    view = notebook.view(AT["dashboard"])
+    expect(view).to_have_attribute("data-status", "live")
+    tab(view, "graph")
+    before = int(view.get_attribute("data-updates") or 0)
+    notebook.page.wait_for_function(
+        "([e, n]) => Number(e.dataset.updates) > n", arg=[view.element_handle(), before]
+    )
+
+
+def test_everything_has_a_name_and_fits_into_400_pixels(notebook: Notebook) -> None:
+    unnamed = (
+        "e => [...e.querySelectorAll('button, select, input, canvas, svg[role], img, [tabindex]')]"
+        ".filter(x => !x.closest('[hidden]') && !(x.getAttribute('aria-label') || x.textContent"
+        " || x.getAttribute('alt'))).map(x => x.outerHTML.slice(0, 120))"
+    )
+    views = [notebook.view(AT[name]) for name in ("dashboard", "graph", "objects", "model")]
+    assert [view.evaluate(unnamed) for view in views] == [[], [], [], []]
+    notebook.page.set_viewport_size({"width": 620, "height": 900})
+    notebook.command("application:toggle-left-area")
+    wide = (
+        "e => { e.style.width = '400px'; const right = e.getBoundingClientRect().right + 1;"
+        " return [...e.querySelectorAll('*')].filter(x => x.offsetParent && !x.closest('svg')"
+        " && !x.closest('.ef-nodes') && x.getBoundingClientRect().right > right)"
+        ".map(x => x.outerHTML.slice(0, 120)); }"
+    )
+    for view in views:
+        view.scroll_into_view_if_needed()
+        assert view.evaluate(wide) == []
