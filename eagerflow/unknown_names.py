@@ -54,7 +54,8 @@ def unknown_name(
         public = [
             n for n, v in known.items() if not n.startswith("_") and not isinstance(v, ModuleType)
         ]
-        suggestion = nearest(name, public, 0.8)
+        longer = [n for n in public if n.startswith(name)] if len(name) > 2 else []
+        suggestion = longer[0] if len(longer) == 1 else nearest(name, public, 0.8)
         hint = f"did you mean {suggestion!r}?" if suggestion else None
     return UnknownNameError(f"{owner} has no {name!r}", hint=hint)
 

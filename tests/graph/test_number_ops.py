@@ -21,7 +21,10 @@ NUMBERS: dict[type, list[Any]] = {
 def test_operators_of_python_are_what_is_stated(name: str) -> None:
     op = NUMBER_OPS[name]
     every = [x for numbers in NUMBERS.values() for x in numbers]
+    function = op.method in ("max", "min")  # of numbers of one type; all others are operators
     for operands in product(every, repeat=op.arity):
+        if function and len(set(map(type, operands))) > 1:
+            continue
         try:
             result = op.function(*operands)
         except (ArithmeticError, TypeError):
@@ -36,7 +39,7 @@ def test_operators_of_python_are_what_is_stated(name: str) -> None:
         assert not op.involution or repr(op.function(result)) == repr(operands[0])
         assert not op.idempotent or repr(op.function(result)) == repr(result)
         assert not op.commutative or repr(op.function(*operands[::-1])) == repr(result)
-        if op.arity == 2:
+        if op.arity == 2 and not function:
             assert hasattr(operands[0], f"__{op.method}__")
             assert hasattr(operands[0], op.reflected)
 

@@ -114,7 +114,7 @@ def test_it_is_there_when_the_error_has_passed_eagerflow() -> None:
             return wrong(x)
 
     for run in (ef.trace(wrong), ef.grad(wrong), ef.vmap(wrong), Net(), ef.trace(Net())):
-        with pytest.raises(TypeError, match="dim") as caught:
+        with pytest.raises(TypeError) as caught:
             run(ef.ones((2, 3)))
         assert [n.partition(":")[2] for n in caught.value.__notes__] == [
             " axis= is what dim= is elsewhere: sum(x, /, axis=None, dtype=None, *, keepdims=False)"

@@ -157,9 +157,10 @@ def run_again(
     if isinstance(want, Exception):
         if isinstance(got, Outcome):
             got = _attempt(state, _as_traced, f, args)
-        entry, inputs = _entry(f, args, {})
-        if not isinstance(got, _builtin(want)) and spans_devices(entry.executable.graph):
+        if not isinstance(got, _builtin(want)):
             assert isinstance(got, EagerflowError), got
+            entry, inputs = _entry(f, args, {})
+            assert spans_devices(entry.executable.graph), f"{got!r}, not {want!r}"
             got = _attempt(state, _replayed, entry.graph, inputs)
         assert isinstance(got, _builtin(want)), f"{got!r}, not {want!r}"
         return

@@ -131,8 +131,9 @@ def test_what_is_no_sealed_slab_is_not_mapped(
     make, wrong = HOSTILE[case]
     before = fds()
     message = hostile(doors, make)
-    with pytest.raises(ProtocolError, match=wrong):
+    with pytest.raises(ProtocolError) as caught:
         pair[1].take(message, [b""])
+    assert wrong in str(caught.value).splitlines()[0]
     assert fds() == before + 1  # the connection
 
 

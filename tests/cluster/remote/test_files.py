@@ -104,5 +104,6 @@ def test_each_part_of_a_path_is_opened_within_the_one_before(folder: Path) -> No
     with files.enter("a") as (directory, name):
         assert os.listdir(directory) == os.listdir(folder / "inside")
         assert name == "a"
-    with pytest.raises(PermissionError, match="outside"), files.enter("/inside-not/a"):
+    with pytest.raises(PermissionError) as caught, files.enter("/inside-not/a"):
         pass
+    assert "outside" in str(caught.value).splitlines()[0]
