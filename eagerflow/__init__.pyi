@@ -13,9 +13,9 @@ from eagerflow import optim as optim
 from eagerflow import placement as placement
 from eagerflow import types as types
 from eagerflow.autodiff.check import check_grads as check_grads
-from eagerflow.autodiff.custom import custom_vjp as custom_vjp
-from eagerflow.autodiff.custom import stop_gradient as stop_gradient
 from eagerflow.autodiff.custom_jvp import custom_jvp as custom_jvp
+from eagerflow.autodiff.custom_vjp import custom_vjp as custom_vjp
+from eagerflow.autodiff.custom_vjp import stop_gradient as stop_gradient
 from eagerflow.autodiff.grad import grad as grad
 from eagerflow.autodiff.grad import value_and_grad as value_and_grad
 from eagerflow.autodiff.gradient_tape import GradientTape as GradientTape

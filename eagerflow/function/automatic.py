@@ -22,9 +22,9 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device
 from eagerflow.placement.automatic.cost_model import CostModel, ObservedTimes, duration
+from eagerflow.placement.automatic.executor_steps import ExecutorTraits
 from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
-from eagerflow.placement.automatic.replay import ExecutorTraits
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median

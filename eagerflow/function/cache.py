@@ -25,10 +25,10 @@ from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.tensor import AbstractArray, Tensor, make_tensor
 from eagerflow.errors import CancelledError, TraceError
 from eagerflow.function.arguments import Call
-from eagerflow.function.automatic import PlacementTrial, trial_of
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import FirstRun
+from eagerflow.function.automatic import PlacementTrial, trial_of
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane

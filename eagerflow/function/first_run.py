@@ -17,7 +17,7 @@ from eagerflow.core import tree
 from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, number_of
-from eagerflow.function.remains import Remains
+from eagerflow.function.leftover_handles import Remains
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay
 

@@ -7,8 +7,8 @@ from typing import final
 
 from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
-from eagerflow.function.automatic import Automatic
 from eagerflow.function.cache import CacheEntry
+from eagerflow.function.automatic import Automatic
 from eagerflow.graph.ir import Graph
 from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.placing import Placement, place

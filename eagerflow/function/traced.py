@@ -31,10 +31,10 @@ from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
-from eagerflow.function.automatic import cost_model
 from eagerflow.function.cache import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
+from eagerflow.function.automatic import cost_model
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device

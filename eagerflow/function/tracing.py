@@ -32,10 +32,10 @@ from eagerflow.function.arguments import Call, Leaf, Signature
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import Aftermath, FirstRun
-from eagerflow.function.holders import Holders
+from eagerflow.function.leftover_handles import Remains
 from eagerflow.function.local_names import LocalNames
 from eagerflow.function.outputs import Outputs
-from eagerflow.function.remains import Remains
+from eagerflow.function.referrers import Holders
 from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value

@@ -13,8 +13,6 @@ from itertools import count
 from math import inf
 from typing import Any, Final, final
 
-from eagerflow.cluster.machines.client import ClientMachine
-from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
 from eagerflow.cluster.protocol.messages import (
@@ -25,6 +23,8 @@ from eagerflow.cluster.protocol.messages import (
     Versions,
     step_number,
 )
+from eagerflow.cluster.state_machines.client import ClientMachine
+from eagerflow.cluster.state_machines.server import ServerMachine
 from eagerflow.errors import EagerflowError
 
 VERSIONS: Final = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")

@@ -13,14 +13,13 @@ from itertools import count
 from time import monotonic
 from typing import Any, Final, Protocol, final
 
-from eagerflow.cluster.machines.client import ClientMachine, StepPart
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
 from eagerflow.cluster.processes.work import failure_of
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Action,
     AnyMessage,
@@ -36,6 +35,7 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame, decode_values
+from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
 from eagerflow.resources.containers import PROCESS
 from eagerflow.runtime.rendezvous.packets import Packet

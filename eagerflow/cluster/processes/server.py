@@ -18,14 +18,13 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, final
 
-from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.processes.doors import Doors, check_folder, is_address, is_within
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.processes.work import TaskWork, failure_of
-from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     STEPS,
     AnyMessage,
@@ -36,6 +35,7 @@ from eagerflow.cluster.protocol.messages import (
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.state_machines.server import ServerMachine
 from eagerflow.errors import AuthenticationError, EagerflowError
 from eagerflow.hardware import devices
 from eagerflow.hardware.registry import name_device

@@ -33,7 +33,7 @@ import numpy as np
 
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.protocol import codec
-from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage
 from eagerflow.cluster.protocol.values import Frame, view_of
 from eagerflow.errors import ProtocolError

@@ -21,7 +21,7 @@ from zmq.utils.monitor import recv_monitor_message
 from eagerflow.cluster.processes.authentication import Authenticator
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials, Domain
-from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 

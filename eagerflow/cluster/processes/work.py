@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from eagerflow.cluster.processes.eager import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
-from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Eager,
     ErrorHead,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from eagerflow.cluster.protocol.codec import all_taken
-from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import ArrayHead, DefineOp, Register
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
 from eagerflow.core.convert import array_tensor, bytes_tensor

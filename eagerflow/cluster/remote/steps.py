@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.cluster.machines.client import StepPart
 from eagerflow.cluster.processes.client import Connections, Pending
 from eagerflow.cluster.protocol.failures import read_error
 from eagerflow.cluster.protocol.messages import ErrorHead, HandleHead, Release
@@ -16,8 +15,9 @@ from eagerflow.cluster.protocol.partitions import may_be_sent, resources_of, wri
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.backend import RemoteBackend
-from eagerflow.cluster.remote.folding import fold
+from eagerflow.cluster.remote.message_folding import fold
 from eagerflow.cluster.remote.tasks import RemoteTask, streams
+from eagerflow.cluster.state_machines.client import StepPart
 from eagerflow.core.op import find_op
 from eagerflow.errors import CancelledError, EagerflowError, PlacementError
 from eagerflow.events import StepEvent, step_of

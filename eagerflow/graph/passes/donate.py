@@ -8,7 +8,7 @@ from typing import final
 from eagerflow.core.op import find_op
 from eagerflow.dims import same
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_fresh, on_cpu
+from eagerflow.graph.passes.memory_layout import Memory, MemoryLayout, is_fresh, on_cpu
 from eagerflow.graph.passes.rewrite import Change, Form, Report, Rewriter, is_large, is_pure, shown
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import as_device

@@ -17,7 +17,7 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Size, same
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
-from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_flat
+from eagerflow.graph.passes.memory_layout import Memory, MemoryLayout, is_flat
 from eagerflow.graph.passes.rewrite import Form, Report, Rewriter, shown
 from eagerflow.graph.value_types import NumberType
 from eagerflow.types import BYTES, DType, TensorType, same_shape

@@ -20,7 +20,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Device, as_device, devices, memory
 from eagerflow.placement.automatic.cost_model import CostModel, duration, where
-from eagerflow.placement.automatic.replay import ExecutorTraits, Prediction, predict
+from eagerflow.placement.automatic.executor_steps import ExecutorTraits, Prediction, predict
 from eagerflow.placement.automatic.search import (
     Assignment,
     Estimate,

@@ -25,8 +25,8 @@ from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import is_sent_late
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.sent_values import SentValues
+from eagerflow.runtime.strands.common_order import OrderedCut
 from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
-from eagerflow.runtime.strands.order import OrderedCut
 from eagerflow.runtime.strands.run import AtOnce, Begin, RunsGraph, StrandRun
 from eagerflow.runtime.strands.text import StrandCode
 from eagerflow.runtime.strands.translation import TranslatedPartition

@@ -15,7 +15,7 @@ import pytest
 from eagerflow.cluster.processes import slabs as module
 from eagerflow.cluster.processes.doors import Doors, doors_in
 from eagerflow.cluster.processes.slabs import LONG, Slabs, framed, unframed
-from eagerflow.cluster.protocol.limits import LIMITS
+from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage
 from eagerflow.errors import ProtocolError
 

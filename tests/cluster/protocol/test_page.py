@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from eagerflow.cluster.protocol import messages
-from eagerflow.cluster.protocol.limits import LIMITS
+from eagerflow.cluster.protocol.message_limits import LIMITS
 from tests.source_tree import ROOT
 
 PAGE = (ROOT / "docs" / "protocol.md").read_text()

@@ -13,7 +13,7 @@ import eagerflow as ef
 from eagerflow.errors import EagerflowError
 from eagerflow.graph import Graph
 from eagerflow.graph.passes import DEFAULT, donate, optimise, rewrite
-from eagerflow.graph.passes.memory_order import Memory, MemoryLayout, is_fresh
+from eagerflow.graph.passes.memory_layout import Memory, MemoryLayout, is_fresh
 from eagerflow.graph.passes.rewrite import Form
 from eagerflow.graph.verify import verify
 from tests.exploring import examples

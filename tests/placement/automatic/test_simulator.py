@@ -14,8 +14,8 @@ import eagerflow as ef
 from eagerflow.errors import SchedulerError
 from eagerflow.graph import Graph
 from eagerflow.hardware import Device, register_backend, registry
+from eagerflow.placement.automatic.executor_steps import predict
 from eagerflow.placement.automatic.rates import LinkRates
-from eagerflow.placement.automatic.replay import predict
 from eagerflow.placement.automatic.simulator import (
     SimulatedDevice,
     SimulatedMove,

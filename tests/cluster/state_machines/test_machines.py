@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec.structs import replace
 
-from eagerflow.cluster.machines import logs
-from eagerflow.cluster.machines.client import ClientMachine
-from eagerflow.cluster.machines.server import ServerMachine
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
-from eagerflow.cluster.protocol.limits import Limits
+from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     Done,
@@ -34,6 +31,9 @@ from eagerflow.cluster.protocol.messages import (
     Welcome,
     step_number,
 )
+from eagerflow.cluster.state_machines import logs
+from eagerflow.cluster.state_machines.client import ClientMachine
+from eagerflow.cluster.state_machines.server import ServerMachine
 from eagerflow.errors import ProtocolError, TraceError
 from tests.exploring import examples
 from tests.fakes.cluster import VERSIONS, FakeCluster

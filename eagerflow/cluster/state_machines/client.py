@@ -38,7 +38,6 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
-from eagerflow.cluster.machines.logs import MachineLog
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
@@ -55,6 +54,7 @@ from eagerflow.cluster.protocol.messages import (
     Welcome,
 )
 from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.errors import ProtocolError
 
 ClientEvent = tuple[Any, ...]
@@ -152,7 +152,7 @@ class ClientMachine:
         links: by the name of each task.
         log: what happened; None if it is not kept.
 
-    >>> from eagerflow.cluster.machines.client import ClientMachine
+    >>> from eagerflow.cluster.state_machines.client import ClientMachine
     >>> from eagerflow.cluster.protocol.messages import Versions
     >>> versions = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
     >>> client = ClientMachine(77, versions, "a notebook")

@@ -19,7 +19,7 @@ from eagerflow.capture.paths import Location, refill
 from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
-from eagerflow.function.holders import Holders
+from eagerflow.function.referrers import Holders
 from eagerflow.graph.ir import Value
 from eagerflow.tracing.arrays import TracedArray
 from eagerflow.tracing.numbers import TracedNumber

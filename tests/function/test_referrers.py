@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.function import holders
-from eagerflow.function.holders import Holders
+from eagerflow.function import referrers
+from eagerflow.function.referrers import Holders
 
 
 class Thing:
@@ -49,7 +49,7 @@ def calls() -> Iterator[Counter[str]]:
 
 def hidden(x: Any) -> list[Any]:
     """A list with ``x`` in it that is too wide to be looked at."""
-    return [*[None] * (holders._WIDE + 1), x]
+    return [*[None] * (referrers._WIDE + 1), x]
 
 
 # --- the holders of an object -------------------------------------------------------------------

@@ -35,9 +35,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, final
 
-from eagerflow.cluster.machines.logs import MachineLog
-from eagerflow.cluster.machines.sessions import Arrival, Session, Waiting
-from eagerflow.cluster.protocol.limits import LIMITS, Limits
+from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
@@ -63,6 +61,8 @@ from eagerflow.cluster.protocol.messages import (
     is_client,
 )
 from eagerflow.cluster.protocol.values import Frame
+from eagerflow.cluster.state_machines.logs import MachineLog
+from eagerflow.cluster.state_machines.sessions import Arrival, Session, Waiting
 from eagerflow.errors import ProtocolError
 
 ServerEvent = tuple[Any, ...]
@@ -97,7 +97,7 @@ class ServerMachine:
         counts: what was refused or dropped, and how often.
         log: what happened; None if it is not kept.
 
-    >>> from eagerflow.cluster.machines.server import ServerMachine
+    >>> from eagerflow.cluster.state_machines.server import ServerMachine
     >>> from eagerflow.cluster.protocol.messages import Hello, Versions
     >>> versions = Versions(1, 2, "little", "0.1", "portable", "3.11", "2.4")
     >>> server = ServerMachine("ps:0", 12, versions, ("cpu:0",))
