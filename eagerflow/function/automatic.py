@@ -11,6 +11,7 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final, Protocol, final
@@ -18,7 +19,7 @@ from typing import Any, Final, Protocol, final
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent, TransferEvent
 from eagerflow.graph.edit import size_places
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device
 from eagerflow.placement.automatic.cost_model import CostModel, ObservedTimes, duration
@@ -28,6 +29,7 @@ from eagerflow.placement.automatic.replay import ExecutorTraits
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median
+from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.scheduled.node_seconds import (
@@ -177,12 +179,14 @@ class PlacementTrial:
             return self._planned(*inputs)
         which, before = number % 2, number // 2
         executable = self._own if which else self._planned
-        if 0 < before <= _WATCHED:
-            with StepWatcher(executable.number, self._plan.owner.seen):
-                return executable(*inputs)
-        start = perf_counter()
-        results = executable(*inputs)
-        seconds = perf_counter() - start
+        watched = 0 < before <= _WATCHED
+        graph = self._entry.graph
+        wait_for(graph.inputs, inputs, graph)
+        with StepWatcher(executable.number, self._plan.owner.seen) if watched else nullcontext():
+            start = perf_counter()
+            results = executable(*inputs)
+            wait_for(graph.outputs, results, graph)
+            seconds = perf_counter() - start
         if before > _WATCHED:
             self._took(which, seconds)
         return results
@@ -230,6 +234,24 @@ class PlacementTrial:
             f"{duration(planned)}, where the program says {duration(own)}"
         )
         owner.begin(entry, again.rules(owner.request.source))
+
+
+def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> None:
+    """Wait until values of a graph are there, and those of its variables.
+
+    A device that works later has done nothing yet when its step has been issued. What has failed
+    is there, too: whoever reads it gets the error.
+    """
+    states = [s for s in graph.resources.values() if type(s) is VariableState]
+    pairs = [(as_device(v.device), x) for v, x in zip(values, arrays, strict=True) if v.device]
+    pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
+    for device, data in pairs:
+        if not device.is_ready_at_once and device.holds_data:
+            there = threading.Event()
+            work = device.backend.when_ready(data, lambda _, there=there: there.set())
+            while work is not None and not there.is_set():
+                work()
+            there.wait()
 
 
 @final

@@ -11,7 +11,9 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.function import automatic
+from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic.planning import OWN
+from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.messages import says
 
 STEPS = 2 * (automatic._RUNS + automatic._WATCHED + 1)
@@ -88,6 +90,38 @@ def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert plan.chosen.name == OWN
     assert "is not faster and was given up" in str(f.explain("placement"))
     assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:1", "cpu:2"}
+
+
+def test_steps_are_timed_until_devices_have_done_their_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = AsyncBackend("hand", threads=False)  # works only while somebody waits
+    register_backend(backend)
+    left = []
+
+    def clock() -> float:
+        left.append(backend.pump())
+        return float(len(left))
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        with ef.device("hand:0"):
+            v.assign_add(x)
+            y = ef.exp(x)
+        with ef.device("hand:1"):
+            return ef.sin(y)
+
+    v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
+    try:
+        f.place("auto", devices=["hand:0"])
+        monkeypatch.setattr(automatic, "perf_counter", clock)
+        for _ in range(STEPS):
+            f(x)
+        assert left == [0] * 2 * STEPS
+    finally:
+        registry._backends.pop("hand")
+        for i in range(2):
+            registry._devices.pop(f"hand:{i}", None)
 
 
 def test_it_is_taken_back() -> None:
