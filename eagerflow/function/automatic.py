@@ -22,7 +22,12 @@ from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import as_device
-from eagerflow.placement.automatic.cost_model import CostModel, ObservedTimes, duration
+from eagerflow.placement.automatic.cost_model import (
+    CostModel,
+    CostTable,
+    ObservedTimes,
+    duration,
+)
 from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.automatic.replay import ExecutorTraits
@@ -108,6 +113,13 @@ class Automatic:
         """Place a trace by a plan; its steps try that, if it is not what the program says."""
         entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
 
+    def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
+        """What the steps of a trace go through to try its plan; None if nothing is to be tried."""
+        made: PlacementPlan | None = None if entry.rules is None else entry.rules.plan
+        if made is None or made.verdict or (made.chosen is made.own and not made.waits_for_sizes):
+            return None
+        return PlacementTrial(entry, made)
+
 
 def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
     threads = op_threads()
@@ -125,21 +137,12 @@ def traits(sizes: Mapping[str, int] = MappingProxyType({})) -> ExecutorTraits:
     return ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
 
 
-def cost_model(rules: Rules | None) -> CostModel:
-    """What the nodes of a trace cost that is placed by these rules, as far as is known."""
+def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:
+    """What the nodes of a function cost that is placed by these rules, as far as is known."""
     made = None if rules is None else rules.plan
     if made is None:
-        return _model(load(), {}, ObservedTimes())
-    model: CostModel = made.owner.model(made.sizes)
-    return model
-
-
-def trial_of(entry: PlacedTrace) -> PlacementTrial | None:
-    """What the steps of a trace go through to try its placement; None if nothing is to be tried."""
-    made = None if entry.rules is None else entry.rules.plan
-    if made is None or made.verdict or (made.chosen is made.own and not made.waits_for_sizes):
-        return None
-    return PlacementTrial(entry, made)
+        return CostTable(name, _model(load(), {}, ObservedTimes()).table(graph))
+    return CostTable(name, made.owner.model(made.sizes).table(graph))
 
 
 @final

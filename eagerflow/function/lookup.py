@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 from types import FunctionType
-from typing import Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import WeakSet, WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
@@ -23,10 +23,12 @@ from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
-from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture, cell_name
+
+if TYPE_CHECKING:
+    from eagerflow.placement.automatic.planning import Request
 
 _FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning
