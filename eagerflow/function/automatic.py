@@ -1,7 +1,7 @@
 """Automatic placement of a traced function: planned by the cost model, kept if steps are faster.
 
 What the cost model proposes is tried: steps run alternately as planned and where the program says.
-The medians decide. What was seen of nodes and moves meanwhile is remembered with the function, and
+The medians decide. What was seen of nodes and moves meanwhile is remembered with the trace, and
 the placement is planned once more with it.
 """
 
@@ -80,27 +80,33 @@ class Automatic:
 
     Attributes:
         request: the same.
-        seen: what was seen of its steps.
     """
 
     def __init__(self, name: str, request: Request) -> None:
         self.name = name
         self.request = request
-        self.seen = Seen()
         self._rates = load()
 
-    def model(self, sizes: Mapping[str, int]) -> CostModel:
-        """What nodes and moves cost, by what is known by now."""
-        return _model(self._rates, sizes, self.seen.observed())
+    def model(self, sizes: Mapping[str, int], seen: Seen) -> CostModel:
+        """What the nodes and moves of a trace cost, by what is known by now."""
+        return _model(self._rates, sizes, seen.observed())
 
-    def plan(self, graph: Graph, sizes: Mapping[str, int]) -> PlacementPlan:
-        """Where the nodes of a graph are best, as far as is known by now.
+    def plan(
+        self, graph: Graph, sizes: Mapping[str, int], seen: Seen | None = None
+    ) -> PlacementPlan:
+        """Where the nodes of a graph are best.
+
+        Args:
+            graph: of a trace.
+            sizes: what names of sizes stand for.
+            seen: what was seen of steps of that trace.
 
         Raises:
             PlacementError: it fits nowhere.
         """
-        made = plan(graph, self.request, self.model(sizes), traits(sizes), self.name)
-        made.owner = self
+        seen = seen or Seen()
+        made = plan(graph, self.request, self.model(sizes, seen), traits(sizes), self.name)
+        made.owner, made.seen, made.sizes = self, seen, sizes
         return made
 
     def rules(self, graph: Graph) -> Rules:
@@ -142,7 +148,7 @@ def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:
     made = None if rules is None else rules.plan
     if made is None:
         return CostTable(name, _model(load(), {}, ObservedTimes()).table(graph))
-    return CostTable(name, made.owner.model(made.sizes).table(graph))
+    return CostTable(name, made.owner.model(made.sizes, made.seen).table(graph))
 
 
 @final
@@ -185,7 +191,7 @@ class PlacementTrial:
         watched = 0 < before <= _WATCHED
         graph = self._entry.graph
         wait_for(graph.inputs, inputs, graph)
-        with StepWatcher(executable.number, self._plan.owner.seen) if watched else nullcontext():
+        with StepWatcher(executable.number, self._plan.seen) if watched else nullcontext():
             start = perf_counter()
             results = executable(*inputs)
             wait_for(graph.outputs, results, graph)
@@ -200,7 +206,6 @@ class PlacementTrial:
         places = size_places([v.type for v in entry.graph.inputs])
         sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
         made = owner.plan(entry.graph, sizes)
-        made.sizes = sizes
         owner.begin(entry, made.rules(owner.request.source))
         trial = entry.trial
         return entry.executable(*inputs) if trial is None else trial(*inputs)
@@ -222,8 +227,8 @@ class PlacementTrial:
         kept = planned <= GAIN * own
         winner = made.chosen if kept else made.own
         tried = {one.assignment for one in made.alternatives if one.measured is not None}
-        again = owner.plan(entry.graph, made.sizes)
-        again.sizes, again.round = made.sizes, made.round + 1
+        again = owner.plan(entry.graph, made.sizes, made.seen)
+        again.round = made.round + 1
         again.recall(made)
         again.calibrate()
         new = again.chosen.assignment not in tried

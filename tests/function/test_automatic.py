@@ -195,6 +195,8 @@ def test_costs_are_told_with_what_was_measured() -> None:
     assert rows["exp"].measured is not None
     assert rows["exp"].cost.bytes == 2 * 4 * 20
     assert "predicted" in str(f.explain("costs"))
+    f(ef.ones(20, dtype="float64"))  # another trace, of which nothing was seen yet
+    assert all(row.measured is None for row in f.explain("costs").rows)
 
 
 def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> None:
