@@ -122,9 +122,10 @@ class Automatic:
     def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
         """What the steps of a trace go through to try its plan; None if nothing is to be tried."""
         made: PlacementPlan | None = None if entry.rules is None else entry.rules.plan
-        if made is None or made.verdict or (made.chosen is made.own and not made.waits_for_sizes):
+        if made is None or made.verdict:
             return None
-        return PlacementTrial(entry, made)
+        settled = made.chosen is made.own or bool(made.own.too_much)
+        return None if settled and not made.waits_for_sizes else PlacementTrial(entry, made)
 
 
 def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
@@ -184,7 +185,7 @@ class PlacementTrial:
             if self._own is None:
                 graph = optimise(self._entry.graph)[0]
                 self._own = Executable(graph, self._entry.compile)
-        if self._plan.own.too_much or self._over:
+        if self._over:
             return self._planned(*inputs)
         which, before = number % 2, number // 2
         executable = self._own if which else self._planned
