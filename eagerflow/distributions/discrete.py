@@ -33,7 +33,8 @@ class Bernoulli(AbstractDistribution):
 
     def log_prob(self, x: Any) -> ef.Tensor:
         x, logits = floats(x, self.logits)
-        return x * logits - ef.softplus(logits)
+        result: ef.Tensor = x * logits - ef.softplus(logits)
+        return result
 
     def entropy(self) -> ef.Tensor:
         logits = together(self.logits)[0]

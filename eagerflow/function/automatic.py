@@ -21,7 +21,7 @@ from eagerflow.events import AbstractEvent, NodeEvent, TransferEvent
 from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
-from eagerflow.hardware import as_device
+from eagerflow.hardware import Device, as_device
 from eagerflow.placement.automatic.cost_model import (
     CostModel,
     CostTable,
@@ -256,11 +256,15 @@ def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> No
     pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
     for device, data in pairs:
         if not device.is_ready_at_once and device.holds_data:
-            there = threading.Event()
-            work = device.backend.when_ready(data, lambda _, there=there: there.set())
-            while work is not None and not there.is_set():
-                work()
-            there.wait()
+            _wait_for(data, device)
+
+
+def _wait_for(data: Any, device: Device) -> None:
+    there = threading.Event()
+    work = device.backend.when_ready(data, lambda _: there.set())
+    while work is not None and not there.is_set():
+        work()
+    there.wait()
 
 
 @final
