@@ -74,7 +74,11 @@ def test_a_family_comes_alone_and_all_come_with_the_registry() -> None:
 
 
 def test_traced_functions_load_no_automatic_placement() -> None:
-    names = ("eagerflow.function.automatic", "eagerflow.placement.automatic.search", "pathlib")
+    names = (
+        "eagerflow.function.placing.automatic",
+        "eagerflow.placement.automatic.search",
+        "pathlib",
+    )
     use = "import eagerflow as ef; f = ef.trace(lambda x: x + 1); f(ef.ones(2)); f.place(None)"
     assert loaded(use, names) == []
     assert loaded(f"{use}; f.place('auto')", names) == list(names)

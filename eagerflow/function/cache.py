@@ -41,7 +41,7 @@ from eagerflow.tracing.arrays import is_numpy
 from eagerflow.tracing.decisions import Condition, checker
 
 if TYPE_CHECKING:
-    from eagerflow.function.automatic import PlacementTrial
+    from eagerflow.function.placing.automatic import PlacementTrial
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128

@@ -17,7 +17,7 @@ from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import TraceRecord
-from eagerflow.function.placing import Placer
+from eagerflow.function.placing.placer import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in

@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import PlacementError
-from eagerflow.function import automatic
+from eagerflow.function.placing import automatic
 from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic.planning import OWN
 from eagerflow_kernels.asynchronous import AsyncBackend
