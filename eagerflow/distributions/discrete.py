@@ -79,7 +79,10 @@ class Categorical(AbstractDistribution):
         whole = self.log_probabilities
         shape = ef.broadcast_shapes(index.shape[:-1], whole.shape[:-1])
         whole = ef.broadcast_to(whole, (*shape, whole.shape[-1]))
-        return ef.take_along_axis(whole, ef.broadcast_to(index, (*shape, 1)), axis=-1)[..., 0]
+        inside = (index >= 0) & (index < whole.shape[-1])
+        index = ef.broadcast_to(ef.where(inside, index, 0), (*shape, 1))
+        taken = ef.take_along_axis(whole, index, axis=-1)
+        return ef.where(inside, taken, -math.inf)[..., 0]
 
     def entropy(self) -> ef.Tensor:
         logs = self.log_probabilities

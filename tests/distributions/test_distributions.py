@@ -143,6 +143,7 @@ def test_outside_of_the_support() -> None:
         assert d.Beta(a, a).log_prob(ef.tensor([-0.5, 1.5])).tolist() == [-np.inf] * 2
         assert d.Dirichlet(ef.full(2, a)).log_prob(ef.tensor([-1.0, 2.0])).item() == -np.inf
     assert d.Poisson(2.0).log_prob(ef.tensor([-1.0, 0.5])).tolist() == [-np.inf] * 2
+    assert d.Categorical(ef.zeros(3)).log_prob(ef.tensor([-1, 3])).tolist() == [-np.inf] * 2
     slope = ef.grad(lambda a: d.Gamma(a, 1.0).log_prob(ef.tensor([1.0, -1.0])).sum())
     assert slope(ef.tensor(2.0)).item() == pytest.approx(-scipy.special.digamma(2.0), rel=1e-5)
     assert np.isnan(d.Gamma(1.0, 1.0).log_prob(np.nan).item())
