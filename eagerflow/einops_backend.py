@@ -24,7 +24,7 @@ def register() -> None:
     module = sys.modules.get(_MODULE)
     if module is not None:
         _define(module)
-    elif find_spec("einops") is not None:
+    elif "einops" in sys.modules or find_spec("einops") is not None:
         sys.meta_path.insert(0, _Finder())
 
 
@@ -61,7 +61,9 @@ class _DefiningLoader:
 
 def _define(einops: ModuleType) -> None:
     """Define the backend; einops finds it among the subclasses."""
-    base: Any = einops.AbstractBackend
+    base: Any = getattr(einops, "AbstractBackend", None)
+    if base is None:  # an einops that has none goes without ours
+        return
     ef = sys.modules["eagerflow"]
 
     @final

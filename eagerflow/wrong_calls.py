@@ -40,7 +40,10 @@ def add_remedy(error: BaseException) -> None:
         return
     if any(note.startswith(_LABEL) for note in getattr(error, "__notes__", ())):
         return
-    remedy = _find(error)
+    try:
+        remedy = _find(error)
+    except Exception:  # the user's error stays, without a hint
+        return
     if remedy is not None:
         error.add_note(_LABEL + remedy)
 

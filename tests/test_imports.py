@@ -73,6 +73,17 @@ def test_a_family_comes_alone_and_all_come_with_the_registry() -> None:
         assert loaded(code, FAMILIES) == list(FAMILIES)
 
 
+def test_traced_functions_load_no_automatic_placement() -> None:
+    names = (
+        "eagerflow.function.placing.automatic",
+        "eagerflow.placement.automatic.search",
+        "pathlib",
+    )
+    use = "import eagerflow as ef; f = ef.trace(lambda x: x + 1); f(ef.ones(2)); f.place(None)"
+    assert loaded(use, names) == []
+    assert loaded(f"{use}; f.place('auto')", names) == list(names)
+
+
 def test_plain_ops_load_no_graphs() -> None:
     use = (
         "import eagerflow as ef; v = ef.Variable(ef.ones((3, 3)))\n"

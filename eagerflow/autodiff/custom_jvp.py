@@ -68,8 +68,8 @@ class custom_jvp:  # noqa: N801 - a decorator
         """Set a rule for each positional argument, of functions that take and give one tensor each.
 
         Args:
-            rules: ``rules[i](tangent, result, *args)`` gives what the tangent of argument i adds
-                to that of the result; None if that is nothing.
+            rules: ``rules[i](tangent, result, *args, **kwargs)`` gives what the tangent of argument
+                i adds to that of the result; None if that is nothing.
 
         >>> @ef.custom_jvp
         ... def scaled(x, y):
@@ -79,10 +79,16 @@ class custom_jvp:  # noqa: N801 - a decorator
         (Tensor(3., f32[]@cpu:0), Tensor(0., f32[]@cpu:0))
         """
 
-        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-            result = self(*primals)
+        def rule(primals: Sequence[Any], tangents: Sequence[Any], **kwargs: Any) -> Any:
+            if len(rules) != len(primals):
+                raise GradientError(
+                    f"{_WHAT}: {self.name} has not one rule for each positional argument",
+                    given=f"{len(rules)} rules, {len(primals)} arguments",
+                    hint=f"{self.name}.defjvps(...) takes None for an argument without a tangent",
+                )
+            result = self(*primals, **kwargs)
             parts = [
-                along(t, result, *primals)
+                along(t, result, *primals, **kwargs)
                 for along, t in zip(rules, tangents, strict=True)
                 if along is not None and t is not None
             ]

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import eagerflow as ef
+from eagerflow.extending import is_weak
 
 
 class AbstractDistribution(ABC):
@@ -49,6 +50,20 @@ def joint_shape(shape: Any, *parameters: Any) -> tuple[Any, ...]:
     return (*first, *ef.broadcast_shapes(*(ef.asarray(p).shape for p in parameters)))
 
 
+def floats(*values: Any) -> tuple[ef.Tensor, ...]:
+    """Values as tensors of one floating dtype; numbers go to the device of the first tensor."""
+    given = [value if is_weak(value) else ef.asarray(value) for value in values]
+    tensors = [value for value in given if isinstance(value, ef.Tensor)]
+    if not tensors:
+        return tuple([ef.asarray(value) * 1.0 for value in given])
+    dtype, device = ef.result_type(*tensors, 1.0), tensors[0].device
+    return tuple([
+        value.astype(dtype) if isinstance(value, ef.Tensor)
+        else ef.asarray(value, dtype=dtype, device=device)
+        for value in given
+    ])  # fmt: skip
+
+
 def together(*parameters: Any) -> tuple[ef.Tensor, ...]:
-    """Parameters as floating tensors of one shape."""
-    return ef.broadcast_arrays(*(ef.asarray(p) * 1.0 for p in parameters))
+    """Parameters as floating tensors of one shape and dtype."""
+    return ef.broadcast_arrays(*floats(*parameters))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import eagerflow as ef
-from eagerflow.distributions.base import AbstractDistribution, joint_shape, together
+from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
 
 _HALF_LOG_TAU: Final = 0.5 * math.log(2 * math.pi)
 
@@ -33,8 +33,9 @@ class Normal(AbstractDistribution):
         return ef.random.normal(sizes, loc=self.loc, scale=self.scale, generator=generator)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        z = (ef.asarray(x) - self.loc) / self.scale
-        density: ef.Tensor = -0.5 * z * z - ef.log(self.scale) - _HALF_LOG_TAU
+        x, loc, scale = floats(x, self.loc, self.scale)
+        z = (x - loc) / scale
+        density: ef.Tensor = -0.5 * z * z - ef.log(scale) - _HALF_LOG_TAU
         return density
 
     def entropy(self) -> ef.Tensor:
@@ -69,12 +70,15 @@ class Laplace(AbstractDistribution):
     def sample(self, shape: Any = (), *, generator: ef.random.Generator | None = None) -> ef.Tensor:
         loc, scale = together(self.loc, self.scale)
         sizes = joint_shape(shape, loc)
-        u = ef.random.uniform(sizes, low=-0.5, high=0.5, dtype=loc.dtype, generator=generator)
-        return loc - scale * ef.sign(u) * ef.log1p(ef.maximum(-2 * ef.abs(u), -1 + 2**-24))
+        u = ef.random.uniform(
+            sizes, low=-0.5, high=0.5, dtype=loc.dtype, device=loc.device, generator=generator
+        )
+        least = -1 + ef.finfo(loc.dtype).eps / 2  # whose logarithm is finite
+        return loc - scale * ef.sign(u) * ef.log1p(ef.maximum(-2 * ef.abs(u), least))
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        loc, scale = together(self.loc, self.scale)
-        return -ef.abs(ef.asarray(x) - loc) / scale - ef.log(2.0 * scale)
+        x, loc, scale = floats(x, self.loc, self.scale)
+        return -ef.abs(x - loc) / scale - ef.log(2.0 * scale)
 
     def entropy(self) -> ef.Tensor:
         return ef.log(together(self.loc, self.scale)[1]) + (1 + math.log(2))
@@ -107,11 +111,11 @@ class Exponential(AbstractDistribution):
         return ef.random.exponential(sizes, scale=self.scale, generator=generator)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        x = ef.asarray(x)
-        return ef.where(x >= 0, -x / self.scale - ef.log(self.scale), -math.inf)
+        x, scale = floats(x, self.scale)
+        return ef.where(x < 0, -math.inf, -x / scale - ef.log(scale))
 
     def entropy(self) -> ef.Tensor:
-        return 1 + ef.log(self.scale)
+        return 1 + ef.log(floats(self.scale)[0])
 
     @property
     def mean(self) -> ef.Tensor:
@@ -143,8 +147,7 @@ class Uniform(AbstractDistribution):
         return ef.random.uniform(sizes, low=self.low, high=self.high, generator=generator)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        x = ef.asarray(x)
-        low, high = together(self.low, self.high)
+        x, low, high = floats(x, self.low, self.high)
         return ef.where((x >= low) & (x <= high), -ef.log(high - low), -math.inf)
 
     def entropy(self) -> ef.Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.distributions.base import AbstractDistribution, joint_shape, together
+from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
 from eagerflow.errors import TensorValueError
 
 
@@ -32,8 +32,9 @@ class Bernoulli(AbstractDistribution):
         return drawn.astype(probability.dtype)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        logits = together(self.logits)[0]
-        return ef.asarray(x) * logits - ef.softplus(logits)
+        x, logits = floats(x, self.logits)
+        result: ef.Tensor = x * logits - ef.softplus(logits)
+        return result
 
     def entropy(self) -> ef.Tensor:
         logits = together(self.logits)[0]
@@ -78,7 +79,10 @@ class Categorical(AbstractDistribution):
         whole = self.log_probabilities
         shape = ef.broadcast_shapes(index.shape[:-1], whole.shape[:-1])
         whole = ef.broadcast_to(whole, (*shape, whole.shape[-1]))
-        return ef.take_along_axis(whole, ef.broadcast_to(index, (*shape, 1)), axis=-1)[..., 0]
+        inside = (index >= 0) & (index < whole.shape[-1])
+        index = ef.broadcast_to(ef.where(inside, index, 0), (*shape, 1))
+        taken = ef.take_along_axis(whole, index, axis=-1)
+        return ef.where(inside, taken, -math.inf)[..., 0]
 
     def entropy(self) -> ef.Tensor:
         logs = self.log_probabilities
@@ -115,15 +119,20 @@ class Poisson(AbstractDistribution):
         return ef.random.poisson(joint_shape(shape, rate), rate, generator=generator)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        rate = together(self.rate)[0]
-        x = ef.asarray(x, dtype=rate.dtype)
-        return ef.xlogy(x, rate) - rate - ef.lgamma(x + 1)
+        x, rate = floats(x, self.rate)
+        outside = (x < 0) | (x != ef.floor(x))
+        x = ef.where(outside, 0, x)
+        return ef.where(outside, -math.inf, ef.xlogy(x, rate) - rate - ef.lgamma(x + 1))
 
     def entropy(self) -> ef.Tensor:
-        """A sum over the counts that matter, of which there are some tens for small rates."""
+        """A sum over the counts that matter, of which there are some tens for small rates.
+
+        How many these are is found from the largest rate, which a traced function does not know.
+        """
         rate = together(self.rate)[0]
         most = float(ef.stop_gradient(rate).max())
-        counts = ef.arange(int(most + 12 * math.sqrt(most) + 25), dtype=rate.dtype)
+        count = int(most + 12 * math.sqrt(most) + 25)
+        counts = ef.arange(count, dtype=rate.dtype, device=rate.device)
         logs = Poisson(ef.expand_dims(rate, -1)).log_prob(counts)
         return -(ef.exp(logs) * ef.where(ef.isinf(logs), 0, logs)).sum(-1)
 

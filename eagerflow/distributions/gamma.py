@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
 import eagerflow as ef
-from eagerflow.distributions.base import AbstractDistribution, joint_shape, together
+from eagerflow.distributions.base import AbstractDistribution, floats, joint_shape, together
 
 
 @final
@@ -30,10 +31,11 @@ class Gamma(AbstractDistribution):
         return ef.random.gamma(sizes, self.concentration, scale=self.scale, generator=generator)
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        a, scale = together(self.concentration, self.scale)
-        x = ef.asarray(x)
-        density: ef.Tensor = ef.xlogy(a - 1, x) - x / scale - a * ef.log(scale) - ef.lgamma(a)
-        return density
+        x, a, scale = floats(x, self.concentration, self.scale)
+        outside = x < 0
+        x = ef.where(outside, 1, x)
+        density = ef.xlogy(a - 1, x) - x / scale - a * ef.log(scale) - ef.lgamma(a)
+        return ef.where(outside, -math.inf, density)
 
     def entropy(self) -> ef.Tensor:
         a, scale = together(self.concentration, self.scale)
@@ -72,9 +74,11 @@ class Beta(AbstractDistribution):
         )
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        a, b = together(self.a, self.b)
-        x = ef.asarray(x)
-        return ef.xlogy(a - 1, x) + ef.xlogy(b - 1, 1 - x) - log_beta(a, b)
+        x, a, b = floats(x, self.a, self.b)
+        outside = (x < 0) | (x > 1)
+        x = ef.where(outside, 0.5, x)
+        density = ef.xlogy(a - 1, x) + ef.xlogy(b - 1, 1 - x) - log_beta(a, b)
+        return ef.where(outside, -math.inf, density)
 
     def entropy(self) -> ef.Tensor:
         a, b = together(self.a, self.b)
@@ -118,8 +122,10 @@ class Dirichlet(AbstractDistribution):
         )
 
     def log_prob(self, x: Any) -> ef.Tensor:
-        a = ef.asarray(self.concentration)
-        return ef.xlogy(a - 1, x).sum(-1) - log_multivariate_beta(a)
+        x, a = floats(x, self.concentration)
+        outside = (x < 0).any(-1, keepdims=True)
+        density = ef.xlogy(a - 1, ef.where(outside, 1, x)).sum(-1) - log_multivariate_beta(a)
+        return ef.where(outside[..., 0], -math.inf, density)
 
     def entropy(self) -> ef.Tensor:
         a = ef.asarray(self.concentration)

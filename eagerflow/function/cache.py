@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, NoReturn, final
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
@@ -40,6 +40,9 @@ from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.replay import is_watched, replay
 from eagerflow.tracing.arrays import is_numpy
 from eagerflow.tracing.decisions import Condition, checker
+
+if TYPE_CHECKING:
+    from eagerflow.function.placing.automatic import PlacementTrial
 
 #: traces that a function keeps
 MOST_TRACES: Final = 128
@@ -139,7 +142,8 @@ class CacheEntry:
     def prepare(self) -> None:
         """Make what runs it; to be called once all attributes are set."""
         self.executable = Executable(self.optimised, self.compile)
-        self.trial = trial_of(self)
+        plan = None if self.rules is None else self.rules.plan
+        self.trial = None if plan is None else plan.owner.trial(self)
         self._run: Callable[..., Any] = self.trial or self.executable
         self._replay: Callable[..., Any] = replay
         if self.graph.resources:

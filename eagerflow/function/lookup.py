@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from time import perf_counter
 from types import FunctionType
-from typing import Any, Final, NamedTuple, final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, final
 from weakref import WeakSet, WeakValueDictionary, ref
 
 from eagerflow.capture.static_keys import static_key
@@ -17,16 +17,18 @@ from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
 from eagerflow.function.cache import Cache, CacheEntry
 from eagerflow.function.explanations import TraceRecord
-from eagerflow.function.placing import Placer
+from eagerflow.function.placing.placer import Placer
 from eagerflow.function.reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, on_replaced
-from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture, cell_name
+
+if TYPE_CHECKING:
+    from eagerflow.placement.automatic.planning import Request
 
 _FIRST: Final = Reason("the first call")
 #: traces for one cause from which on there is a warning

@@ -38,14 +38,15 @@ from eagerflow.function.automatic import cost_model
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device
-from eagerflow.placement.automatic.cost_model import CostTable
-from eagerflow.placement.automatic.planning import as_request
 from eagerflow.placement.explanations import PlacementExplanation
 from eagerflow.placement.rules import as_rules
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
+
+if TYPE_CHECKING:
+    from eagerflow.placement.automatic.cost_model import CostTable
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -248,7 +249,9 @@ class TracedFunction(Generic[_P, _R_co]):
             return PlacementExplanation(self.name, entry.optimised, entry.rules)
         if what == "costs":
             entry = self._lookup.latest()
-            return CostTable(self.name, cost_model(entry.rules).table(entry.optimised))
+            from eagerflow.function.placing.automatic import cost_table  # noqa: PLC0415 - few need it
+
+            return cost_table(self.name, entry.rules, entry.optimised)
         if what != "traces":
             expected = "'traces', 'placement' or 'costs'"
             raise TraceError(f"explain: there is no {what!r} to explain", expected=expected)
@@ -372,6 +375,9 @@ class TracedFunction(Generic[_P, _R_co]):
         ['cpu:1']
         """
         if isinstance(rules, str) and rules == "auto":
+            # few need it
+            from eagerflow.placement.automatic.planning import as_request  # noqa: PLC0415
+
             self._lookup.decide(as_request(devices, memory, capture()))
             return self
         if devices is not None or memory is not None:

@@ -99,7 +99,7 @@ def _first_of(names: Sequence[str], among: Sequence[str]) -> str | None:
 
 def _called(path: tuple[str, ...] | None, frame: FrameType) -> str | None:
     """What to write where an attribute that is a value was called: ``x.size(0)``."""
-    if not path or path[-1] not in CALLED:
+    if path is None or len(path) < 2 or path[-1] not in CALLED:
         return None
     owner = _value(path[:-1], frame)
     return CALLED[path[-1]] if isinstance(owner, (ef.Tensor, ef.Variable)) else None

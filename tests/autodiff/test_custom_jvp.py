@@ -88,13 +88,22 @@ def test_trees_constants_and_keywords() -> None:
 
 def test_a_rule_for_each_argument() -> None:
     @ef.custom_jvp
-    def f(x: Any, y: Any, n: Any) -> Any:
+    def f(x: Any, y: Any, n: Any = 0) -> Any:
         return x * y
 
     f.defjvps(lambda t, out, x, y, n: t * out, None, None)
     x, y = ef.tensor(2.0), ef.tensor(3.0)
     assert [g.item() for g in ef.grad(f, (0, 1))(x, y, 1)] == [6.0, 0.0]
     assert ef.jvp(f, (x, y, 1.0), (0.0, 1.0, 1.0))[1].item() == 0.0
+    with pytest.raises(GradientError, check=says("one rule for each positional argument")):
+        ef.grad(f)(x, y)
+
+    @ef.custom_jvp
+    def g(x: Any, *, scale: float = 1.0) -> Any:
+        return x * scale
+
+    g.defjvps(lambda t, out, x, scale=1.0: t * scale)
+    assert ef.grad(lambda x: g(x, scale=3.0))(x).item() == 3.0
 
 
 @pytest.mark.parametrize(

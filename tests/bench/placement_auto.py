@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import eagerflow as ef
-from eagerflow.function.automatic import traits
+from eagerflow.function.placing.automatic import traits
 from eagerflow.placement.automatic.cost_model import CostModel
 from eagerflow.placement.automatic.planning import as_request, plan
 from eagerflow.placement.automatic.rates import MachineRates

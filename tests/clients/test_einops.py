@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 from typing import Any
 
 import einops
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
+from eagerflow import einops_backend
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -60,3 +62,12 @@ def test_in_either_order(imports: str) -> None:
 def test_it_is_not_imported_for_that() -> None:
     program = "import eagerflow, sys; assert 'einops' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_another_einops_breaks_no_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    monkeypatch.delitem(sys.modules, "einops._backends")
+    monkeypatch.setitem(sys.modules, "einops", ModuleType("einops"))  # a stand-in has no spec
+    einops_backend.register()
+    monkeypatch.setitem(sys.modules, "einops._backends", ModuleType("einops._backends"))
+    einops_backend.register()

@@ -120,10 +120,33 @@ def test_a_distribution_is_a_tree() -> None:
     assert mean.item() == 5.0
 
 
+@pytest.mark.parametrize(("ours", "theirs", "x"), _PAIRS, ids=_name)
+def test_numbers_adapt_to_tensors(ours: Any, theirs: Any, x: Any) -> None:
+    log = getattr(theirs, "logpdf" if hasattr(theirs.dist, "logpdf") else "logpmf")
+    of_numbers = type(ours)(*[value.tolist()[0] for value in vars_of(ours)])
+    got = of_numbers.log_prob(ef.tensor(x[:1], device="async:0"))
+    assert (got.dtype, got.device) == (ef.float64, "async:0")
+    np.testing.assert_allclose(got.numpy(), log(x)[:1], rtol=1e-10)
+    first, *others = vars_of(ours)
+    mixed = type(ours)(first.to("async:0"), *[value.tolist()[0] for value in others])
+    for value in (mixed.entropy(), mixed.mean, mixed.variance, d.kl(mixed, of_numbers)):
+        assert (value.dtype, value.device) == (ef.float64, "async:0")
+    assert mixed.sample((2,)).device == "async:0"
+
+
 def test_outside_of_the_support() -> None:
     assert d.Uniform(0.0, 1.0).log_prob(2.0).item() == -np.inf
     assert d.Exponential(1.0).log_prob(-1.0).item() == -np.inf
     assert d.kl(d.Uniform(0.0, 2.0), d.Uniform(0.0, 1.0)).item() == np.inf
+    for a in (0.5, 1.0, 2.0):
+        assert d.Gamma(a, 1.0).log_prob(-1.0).item() == -np.inf
+        assert d.Beta(a, a).log_prob(ef.tensor([-0.5, 1.5])).tolist() == [-np.inf] * 2
+        assert d.Dirichlet(ef.full(2, a)).log_prob(ef.tensor([-1.0, 2.0])).item() == -np.inf
+    assert d.Poisson(2.0).log_prob(ef.tensor([-1.0, 0.5])).tolist() == [-np.inf] * 2
+    assert d.Categorical(ef.zeros(3)).log_prob(ef.tensor([-1, 3])).tolist() == [-np.inf] * 2
+    slope = ef.grad(lambda a: d.Gamma(a, 1.0).log_prob(ef.tensor([1.0, -1.0])).sum())
+    assert slope(ef.tensor(2.0)).item() == pytest.approx(-scipy.special.digamma(2.0), rel=1e-5)
+    assert np.isnan(d.Gamma(1.0, 1.0).log_prob(np.nan).item())
     with pytest.raises(errors.DTypeError, check=says("no closed form")):
         d.kl(d.Normal(0.0, 1.0), d.Laplace(0.0, 1.0))
     with pytest.raises(errors.TensorValueError, check=says("no mean")):

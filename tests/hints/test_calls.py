@@ -138,6 +138,7 @@ def test_nothing_is_said_of_what_others_wrote() -> None:
         lambda: int(kind=3),
         lambda: ef.trace(inner)(ef.ones(2)),
         lambda: len(3),
+        lambda size=3: size(0),
     ]
     for call in wrong:
         with pytest.raises(TypeError) as caught:
@@ -147,6 +148,16 @@ def test_nothing_is_said_of_what_others_wrote() -> None:
     refused = ValueError("sum() got an unexpected keyword argument 'dim'")
     add_remedy(refused)
     assert not hasattr(refused, "__notes__")
+
+
+def test_a_search_that_fails_leaves_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(error: TypeError) -> str:
+        raise KeyError(error)
+
+    monkeypatch.setattr(wrong_calls, "_find", search)
+    with pytest.raises(TypeError, match="dim") as caught:
+        ef.trace(lambda x: ef.sum(x, dim=0))(ef.ones(2))
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_python_shows_it_and_other_hooks_stay() -> None:

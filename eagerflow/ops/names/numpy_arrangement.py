@@ -191,9 +191,10 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, /, axis: int | None = No
 
     Args:
         x: any dtype, which the result has.
-        obj: an int, a slice or a sequence of ints: indices of ``x`` before the change.
-        values: what to insert. For an int it is broadcast as a part of ``x`` at one index, or as
-            several of them; for several indices its size along ``axis`` is theirs or 1.
+        obj: an int, a slice, a sequence or vector of ints, or a mask with a truth for each index:
+            indices of ``x`` before the change.
+        values: what to insert. At one index, as many as there are along ``axis`` (along the first
+            axis for an int); for several indices as many as these, or 1.
         axis: along which; None inserts into the flattened array.
 
     Raises:
@@ -208,10 +209,10 @@ def insert(x: TensorLike, obj: Any, values: TensorLike, /, axis: int | None = No
     new = astype(as_tensor(values, device=tensor.device), tensor.dtype)
     while len(new.shape) < ndim:
         new = expand_dims(new, 0)
-    one = not isinstance(obj, (slice, list, tuple, Tensor)) or getattr(obj, "shape", None) == ()
     places = _places("insert", obj, size, size + 1)
-    if one:
+    if not isinstance(obj, (slice, list, tuple, range)) and getattr(obj, "shape", ()) == ():
         new = moveaxis(new, 0, along)
+    if len(places) == 1:
         places = places * int(new.shape[along])
     shape = (*tensor.shape[:along], len(places), *tensor.shape[along + 1 :])
     whole = concat([tensor, broadcast_to(new, shape)], axis=along)

@@ -1,4 +1,4 @@
-"""How fast this machine is, measured: kernels, moves, and what the executor takes besides.
+"""How fast this machine is, measured: kernels, moves, and what a value takes that is sent.
 
 All of it is done with ops and graphs, as programs do them. The best of several repeats counts:
 what else runs on the machine makes things slower, never faster.
@@ -40,7 +40,7 @@ def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -
 
     Returns:
         The rates of all kinds that were ever measured here: operations, bytes and calls, the links
-        between them, and what the executor takes for a region and a value that is sent.
+        between them, and what the executor takes for a value that is sent.
 
     >>> rates = ef.placement.measure(["cpu:0"], save=False)
     >>> rates.of("cpu").bytes > 1e6

@@ -91,7 +91,8 @@ class PlacementPlan:
         choice: the device of each node that can be placed.
         choices: gives the same for another assignment.
         verdict: what trying it has shown, in words; empty as long as that is not known.
-        owner: what made it, and is told of the steps.
+        owner: what made it, and decides when it was tried.
+        seen: what was seen of steps.
         sizes: what names of sizes stood for.
         waits_for_sizes: whether a call has to tell them first.
         round: how many plans there were before.
@@ -105,6 +106,7 @@ class PlacementPlan:
     choices: Callable[[Assignment], dict[Node, Device]]
     verdict: str = ""
     owner: Any = None
+    seen: Any = None
     sizes: Mapping[str, int] = field(default_factory=dict)
     waits_for_sizes: bool = False
     round: int = 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eagerflow_kernels.blanks import blank
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 portable("where", "where")
@@ -113,8 +114,8 @@ def _add(xp: Any, out: Array, value: Array, where: tuple[Any, ...]) -> None:
     if not any(hasattr(item, "shape") for item in where):
         out[where] += value
     elif value.size < _MANY or 8 * value.size < out.size:
-        xp.add.at(out, where, value)
+        scatter(xp, "add", out, where, value)
     else:  # one axis is the fast case of add.at, worth finding the positions for
         positions = xp.arange(out.size).reshape(out.shape)[where]
         values = xp.broadcast_to(value, positions.shape)
-        xp.add.at(out.reshape(-1), positions.reshape(-1), values.reshape(-1))
+        scatter(xp, "add", out.reshape(-1), positions.reshape(-1), values.reshape(-1))

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from eagerflow_kernels.portable.convolution import Sizes, Windows, slide
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 
@@ -129,7 +130,7 @@ def plane_pick(xp: Any, x: Array, indices: Array, *, size: Sizes, back: bool) ->
     if not back:
         return x.reshape(-1).take(flat).reshape(indices.shape)
     out = xp.zeros(lead[0] * lead[1] * plane, x.dtype)
-    xp.add.at(out, flat, x.reshape(-1))
+    scatter(xp, "add", out, flat, x.reshape(-1))
     return out.reshape(*lead, *size)
 
 

@@ -16,6 +16,7 @@ from functools import partial, wraps
 from typing import Any, Final, TypeVar, final
 
 from eagerflow_kernels.blanks import blank
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 #: makes the arrays that an op gives
@@ -293,11 +294,11 @@ def _summed(xp: Any, indices: Array, rows: Array, counts: Array | None) -> tuple
     unique, position = xp.unique(indices, return_inverse=True)
     position = position.reshape(-1)
     out = xp.zeros((len(unique), *rows.shape[1:]), dtype=rows.dtype)
-    xp.add.at(out, position, rows)
+    scatter(xp, "add", out, position, rows)
     if counts is None:
         return unique, out, xp.ones(len(unique), dtype="int64")
     total = xp.zeros(len(unique), dtype="int64")
-    xp.add.at(total, position, counts)
+    scatter(xp, "add", total, position, counts)
     return unique, out, total
 
 

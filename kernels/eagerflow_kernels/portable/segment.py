@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 
@@ -35,17 +36,17 @@ def flat_positions(xp: Any, ids: Array, width: int) -> Array:
 @portable("segment_sum")
 def segment_sum(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """Add the rows of each segment, in their order."""
-    return _combined(xp, xp.add, 0, values, segment_ids, num_segments)
+    return _combined(xp, "add", 0, values, segment_ids, num_segments)
 
 
 def _combined(
-    xp: Any, ufunc: Any, start: Any, values: Array, segment_ids: Array, num_segments: int
+    xp: Any, name: str, start: Any, values: Array, segment_ids: Array, num_segments: int
 ) -> Array:
     """``start``, combined with the rows of each segment."""
     check_ids(xp, values, segment_ids, num_segments)
     out = xp.full((num_segments, *values.shape[1:]), start, values.dtype)
     positions = flat_positions(xp, segment_ids, math.prod(values.shape[1:]))
-    ufunc.at(out.reshape(-1), positions, values.reshape(-1))
+    scatter(xp, name, out.reshape(-1), positions, values.reshape(-1))
     return out
 
 
@@ -61,11 +62,11 @@ def _limits(xp: Any, dtype: Any) -> tuple[Any, Any]:
 def segment_max(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """The largest of the rows of each segment, element by element."""
     worst, _ = _limits(xp, values.dtype)
-    return _combined(xp, xp.maximum, worst, values, segment_ids, num_segments)
+    return _combined(xp, "maximum", worst, values, segment_ids, num_segments)
 
 
 @portable("segment_min")
 def segment_min(xp: Any, values: Array, segment_ids: Array, *, num_segments: int) -> Array:
     """The smallest of the rows of each segment, element by element."""
     _, worst = _limits(xp, values.dtype)
-    return _combined(xp, xp.minimum, worst, values, segment_ids, num_segments)
+    return _combined(xp, "minimum", worst, values, segment_ids, num_segments)

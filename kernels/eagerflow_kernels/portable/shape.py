@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 portable("broadcast_to", "broadcast_to")
@@ -150,5 +151,5 @@ def pad_with_own(
     lead = (slice(None),) * axis
     out = x[(*lead, slice(before, before + size))].copy()
     for part in (slice(before), slice(before + size, None)):
-        xp.add.at(out, (*lead, sources[part]), x[(*lead, part)])
+        scatter(xp, "add", out, (*lead, sources[part]), x[(*lead, part)])
     return out

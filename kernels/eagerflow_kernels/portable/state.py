@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagerflow_kernels.portable.indexing import element_of
+from eagerflow_kernels.scattering import scatter
 from eagerflow_kernels.table import Array, portable
 
 
@@ -97,5 +98,5 @@ def variable_scatter_add(xp: Any, indices: Array, values: Array, *, resource: An
         if bool((ordered[1:] != ordered[:-1]).all()):
             out[rows] += values  # ten times as fast, but right only if no row occurs twice
         else:
-            xp.add.at(out, rows, values)
+            scatter(xp, "add", out, rows, values)
         return resource.store(out)

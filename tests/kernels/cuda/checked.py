@@ -286,6 +286,8 @@ class CheckedUfunc:
             bound(f"{self.name}.{name}", SIGNATURES["ufunc methods"][name], args, kwargs)
             if name in ("reduceat", "at") and self.name not in _SCATTERED[name]:
                 raise LacksError(f"cupy.{self.name}.{name} is not implemented")
+            if name == "at" and args[0].dtype.char not in _SCATTERED_DTYPES.get(self.name, ""):
+                raise LacksError(f"cupy.{self.name}.at has no loop for {args[0].dtype}")
             return call(getattr(self.function, name), *args, **kwargs)
 
         return method
@@ -296,6 +298,10 @@ _SCATTERED = {
     "at": ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"),
     "reduceat": ("add",),
 }
+
+
+#: and the dtypes for which ``at`` is (`cupy/_core/_routines_indexing.pyx`)
+_SCATTERED_DTYPES = {"add": "iIlLqQefd", "maximum": "iIlLqQfd", "minimum": "iIlLqQfd"}
 
 
 class CheckedNamespace:

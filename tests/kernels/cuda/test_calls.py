@@ -16,6 +16,7 @@ import pytest
 import eagerflow as ef
 from eagerflow import hardware
 from eagerflow_kernels.cuda.backend import CudaBackend
+from eagerflow_kernels.scattering import scatter
 from tests.each import check_each
 from tests.kernels.cuda.checked import SIGNATURES, CheckedArray, CheckedCupy, LacksError
 from tests.ops import test_device_kinds as kinds
@@ -65,6 +66,16 @@ def test_kernels_call_what_cupy_has(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(cases) > 2_000
 
 
+@pytest.mark.parametrize("dtype", "bBhHiIlLqQefdFD")
+def test_scattering_takes_each_dtype(dtype: str) -> None:
+    for name in ("add", "maximum", "minimum")[: 1 if dtype in "FD" else 3]:
+        start, values = np.arange(4).astype(dtype), np.array([100, 50, 100, 120]).astype(dtype)
+        got, where = CheckedArray(start.copy()), np.array([1, 2, 1, 1])
+        scatter(CheckedCupy(), name, got, CheckedArray(where), CheckedArray(values))
+        getattr(np, name).at(start, where, values)
+        np.testing.assert_array_equal(got.inner, start)
+
+
 def test_members_of_the_contract_are_there() -> None:
     members = hardware.contract.MEMBERS
     assert [name for name in members if not hasattr(CudaBackend, name)] == []
@@ -83,6 +94,9 @@ WRONG: dict[str, Callable[[Any], Any]] = {
     "no such method": lambda xp: _array().newbyteorder(),
     "no such method of ufuncs": lambda xp: xp.add.resolve_dtypes,
     "a method that is not implemented": lambda xp: xp.multiply.at(_array(), _array("int64"), 2.0),
+    "a dtype for which a method is not": lambda xp: xp.add.at(
+        _array("complex64"), _array("int64"), _array("complex64")
+    ),
     "an array of NumPy": lambda xp: xp.add(_array(), np.ones(3)),
     "an array of NumPy in a list": lambda xp: xp.concatenate([_array(), np.ones(3)]),
     "a dtype without a loop": lambda xp: xp.bitwise_and(_array("float64"), _array("float64")),

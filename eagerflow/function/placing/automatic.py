@@ -1,7 +1,7 @@
 """Automatic placement of a traced function: planned by the cost model, kept if steps are faster.
 
 What the cost model proposes is tried: steps run alternately as planned and where the program says.
-The medians decide. What was seen of nodes and moves meanwhile is remembered with the function, and
+The medians decide. What was seen of nodes and moves meanwhile is remembered with the trace, and
 the placement is planned once more with it.
 """
 
@@ -11,6 +11,7 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final, Protocol, final
@@ -18,16 +19,22 @@ from typing import Any, Final, Protocol, final
 from eagerflow import events
 from eagerflow.events import AbstractEvent, NodeEvent, TransferEvent
 from eagerflow.graph.edit import size_places
-from eagerflow.graph.ir import Graph
+from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
-from eagerflow.hardware import as_device
-from eagerflow.placement.automatic.cost_model import CostModel, ObservedTimes, duration
+from eagerflow.hardware import Device, as_device
+from eagerflow.placement.automatic.cost_model import (
+    CostModel,
+    CostTable,
+    ObservedTimes,
+    duration,
+)
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits
 from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median
+from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
 from eagerflow.runtime.scheduled.node_seconds import (
@@ -73,27 +80,33 @@ class Automatic:
 
     Attributes:
         request: the same.
-        seen: what was seen of its steps.
     """
 
     def __init__(self, name: str, request: Request) -> None:
         self.name = name
         self.request = request
-        self.seen = Seen()
         self._rates = load()
 
-    def model(self, sizes: Mapping[str, int]) -> CostModel:
-        """What nodes and moves cost, by what is known by now."""
-        return _model(self._rates, sizes, self.seen.observed())
+    def model(self, sizes: Mapping[str, int], seen: Seen) -> CostModel:
+        """What the nodes and moves of a trace cost, by what is known by now."""
+        return _model(self._rates, sizes, seen.observed())
 
-    def plan(self, graph: Graph, sizes: Mapping[str, int]) -> PlacementPlan:
-        """Where the nodes of a graph are best, as far as is known by now.
+    def plan(
+        self, graph: Graph, sizes: Mapping[str, int], seen: Seen | None = None
+    ) -> PlacementPlan:
+        """Where the nodes of a graph are best.
+
+        Args:
+            graph: of a trace.
+            sizes: what names of sizes stand for.
+            seen: what was seen of steps of that trace.
 
         Raises:
             PlacementError: it fits nowhere.
         """
-        made = plan(graph, self.request, self.model(sizes), traits(sizes), self.name)
-        made.owner = self
+        seen = seen or Seen()
+        made = plan(graph, self.request, self.model(sizes, seen), traits(sizes), self.name)
+        made.owner, made.seen, made.sizes = self, seen, sizes
         return made
 
     def rules(self, graph: Graph) -> Rules:
@@ -105,6 +118,14 @@ class Automatic:
     def begin(self, entry: PlacedTrace, rules: Rules, placement: Placement | None = None) -> None:
         """Place a trace by a plan; its steps try that, if it is not what the program says."""
         entry.replace(rules, place(entry.graph, rules) if placement is None else placement)
+
+    def trial(self, entry: PlacedTrace) -> PlacementTrial | None:
+        """What the steps of a trace go through to try its plan; None if nothing is to be tried."""
+        made: PlacementPlan | None = None if entry.rules is None else entry.rules.plan
+        if made is None or made.verdict:
+            return None
+        settled = made.chosen is made.own or bool(made.own.too_much)
+        return None if settled and not made.waits_for_sizes else PlacementTrial(entry, made)
 
 
 def _model(rates: MachineRates, sizes: Mapping[str, int], observed: ObservedTimes) -> CostModel:
@@ -123,21 +144,12 @@ def traits(sizes: Mapping[str, int] = MappingProxyType({})) -> ExecutorTraits:
     return ExecutorTraits(find_regions, weight, HEAVY_SECONDS, worker_count())
 
 
-def cost_model(rules: Rules | None) -> CostModel:
-    """What the nodes of a trace cost that is placed by these rules, as far as is known."""
+def cost_table(name: str, rules: Rules | None, graph: Graph) -> CostTable:
+    """What the nodes of a function cost that is placed by these rules, as far as is known."""
     made = None if rules is None else rules.plan
     if made is None:
-        return _model(load(), {}, ObservedTimes())
-    model: CostModel = made.owner.model(made.sizes)
-    return model
-
-
-def trial_of(entry: PlacedTrace) -> PlacementTrial | None:
-    """What the steps of a trace go through to try its placement; None if nothing is to be tried."""
-    made = None if entry.rules is None else entry.rules.plan
-    if made is None or made.verdict or (made.chosen is made.own and not made.waits_for_sizes):
-        return None
-    return PlacementTrial(entry, made)
+        return CostTable(name, _model(load(), {}, ObservedTimes()).table(graph))
+    return CostTable(name, made.owner.model(made.sizes, made.seen).table(graph))
 
 
 @final
@@ -173,16 +185,18 @@ class PlacementTrial:
             if self._own is None:
                 graph = optimise(self._entry.graph)[0]
                 self._own = Executable(graph, self._entry.compile)
-        if self._plan.own.too_much or self._over:
+        if self._over:
             return self._planned(*inputs)
         which, before = number % 2, number // 2
         executable = self._own if which else self._planned
-        if 0 < before <= _WATCHED:
-            with StepWatcher(executable.number, self._plan.owner.seen):
-                return executable(*inputs)
-        start = perf_counter()
-        results = executable(*inputs)
-        seconds = perf_counter() - start
+        watched = 0 < before <= _WATCHED
+        graph = self._entry.graph
+        wait_for(graph.inputs, inputs, graph)
+        with StepWatcher(executable.number, self._plan.seen) if watched else nullcontext():
+            start = perf_counter()
+            results = executable(*inputs)
+            wait_for(graph.outputs, results, graph)
+            seconds = perf_counter() - start
         if before > _WATCHED:
             self._took(which, seconds)
         return results
@@ -193,7 +207,6 @@ class PlacementTrial:
         places = size_places([v.type for v in entry.graph.inputs])
         sizes = {name: inputs[i].shape[axis] for name, (i, axis) in places.items()}
         made = owner.plan(entry.graph, sizes)
-        made.sizes = sizes
         owner.begin(entry, made.rules(owner.request.source))
         trial = entry.trial
         return entry.executable(*inputs) if trial is None else trial(*inputs)
@@ -215,8 +228,8 @@ class PlacementTrial:
         kept = planned <= GAIN * own
         winner = made.chosen if kept else made.own
         tried = {one.assignment for one in made.alternatives if one.measured is not None}
-        again = owner.plan(entry.graph, made.sizes)
-        again.sizes, again.round = made.sizes, made.round + 1
+        again = owner.plan(entry.graph, made.sizes, made.seen)
+        again.round = made.round + 1
         again.recall(made)
         again.calibrate()
         new = again.chosen.assignment not in tried
@@ -230,6 +243,28 @@ class PlacementTrial:
             f"{duration(planned)}, where the program says {duration(own)}"
         )
         owner.begin(entry, again.rules(owner.request.source))
+
+
+def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> None:
+    """Wait until values of a graph are there, and those of its variables.
+
+    A device that works later has done nothing yet when its step has been issued. What has failed
+    is there, too: whoever reads it gets the error.
+    """
+    states = [s for s in graph.resources.values() if type(s) is VariableState]
+    pairs = [(as_device(v.device), x) for v, x in zip(values, arrays, strict=True) if v.device]
+    pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
+    for device, data in pairs:
+        if not device.is_ready_at_once and device.holds_data:
+            _wait_for(data, device)
+
+
+def _wait_for(data: Any, device: Device) -> None:
+    there = threading.Event()
+    work = device.backend.when_ready(data, lambda _: there.set())
+    while work is not None and not there.is_set():
+        work()
+    there.wait()
 
 
 @final

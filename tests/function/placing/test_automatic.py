@@ -10,8 +10,10 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import PlacementError
-from eagerflow.function import automatic
+from eagerflow.function.placing import automatic
+from eagerflow.hardware import register_backend, registry
 from eagerflow.placement.automatic.planning import OWN
+from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.messages import says
 
 STEPS = 2 * (automatic._RUNS + automatic._WATCHED + 1)
@@ -90,6 +92,38 @@ def test_a_slower_placement_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None
     assert {str(n.device) for n in f.graph(x).nodes if n.op in ("exp", "sin")} == {"cpu:1", "cpu:2"}
 
 
+def test_steps_are_timed_until_devices_have_done_their_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = AsyncBackend("hand", threads=False)  # works only while somebody waits
+    register_backend(backend)
+    left = []
+
+    def clock() -> float:
+        left.append(backend.pump())
+        return float(len(left))
+
+    @ef.trace
+    def f(x: Any) -> Any:
+        with ef.device("hand:0"):
+            v.assign_add(x)
+            y = ef.exp(x)
+        with ef.device("hand:1"):
+            return ef.sin(y)
+
+    v, x = ef.Variable(ef.zeros(3, device="hand:0")), ef.ones(3, device="hand:0")
+    try:
+        f.place("auto", devices=["hand:0"])
+        monkeypatch.setattr(automatic, "perf_counter", clock)
+        for _ in range(STEPS):
+            f(x)
+        assert left == [0] * 2 * STEPS
+    finally:
+        registry._backends.pop("hand")
+        for i in range(2):
+            registry._devices.pop(f"hand:{i}", None)
+
+
 def test_it_is_taken_back() -> None:
     f, x = scattered(), ef.ones(20)
     f.place("auto")
@@ -161,6 +195,8 @@ def test_costs_are_told_with_what_was_measured() -> None:
     assert rows["exp"].measured is not None
     assert rows["exp"].cost.bytes == 2 * 4 * 20
     assert "predicted" in str(f.explain("costs"))
+    f(ef.ones(20, dtype="float64"))  # another trace, of which nothing was seen yet
+    assert all(row.measured is None for row in f.explain("costs").rows)
 
 
 def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> None:
@@ -186,6 +222,7 @@ def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> Non
     plan = step.latest().rules.plan
     assert plan.own.too_much
     assert {str(d) for d in plan.choice.values()} == {"async:0", "async:1"}
+    assert step.latest().trial is None  # there is nothing to compare with
     assert np.isfinite(step(x).item())
     with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:
         step.place("auto", memory=need // 2, devices=["async:0"])

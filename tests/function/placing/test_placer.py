@@ -11,7 +11,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.errors import MoveWarning, PlacementError, TraceError
-from eagerflow.function import placing
+from eagerflow.function.placing import placer
 from eagerflow.runtime.scheduled import tier
 
 X = ef.ones((4, 2))
@@ -35,7 +35,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return count
 
-    monkeypatch.setattr(placing, "place", counted("placed", placing.place))
+    monkeypatch.setattr(placer, "place", counted("placed", placer.place))
     monkeypatch.setattr(tier, "cut", counted("cut", tier.cut))
     return counts
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
 from eagerflow.function.automatic import Automatic
 from eagerflow.graph.ir import Graph
-from eagerflow.placement.automatic.planning import Request
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.source import warn
+
+if TYPE_CHECKING:
+    from eagerflow.function.placing.automatic import Automatic
+    from eagerflow.placement.automatic.planning import Request
 
 
 @final
@@ -92,6 +95,8 @@ class Placer:
         Raises:
             PlacementError: one of them fits nowhere.
         """
+        from eagerflow.function.placing.automatic import Automatic  # noqa: PLC0415 - few need it
+
         automatic = Automatic(self.name, request)
         rules = [automatic.rules(entry.graph) for entry in entries]
         placements = [place(e.graph, r) for e, r in zip(entries, rules, strict=True)]
