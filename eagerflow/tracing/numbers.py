@@ -266,8 +266,8 @@ class TracedNumber(AbstractNumber):
         try:
             result = function(_number(a), _number(b))
         except ArithmeticError:  # of a number that is another one when the graph runs?
-            if not (_varies(a) or _varies(b)):
-                raise
+            if not (_varies(a) or _varies(b)):  # code that catches it decides by the number
+                return self._plainly(sign, function, a, b)
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
 
@@ -317,7 +317,10 @@ class TracedNumber(AbstractNumber):
             if a is self and has_a_say(b, "__rdivmod__"):
                 return NotImplemented
             return self._plainly("divmod()", divmod, a, b)
-        divmod(_number(a), _number(b))  # words its errors itself
+        try:
+            divmod(_number(a), _number(b))  # words its errors itself
+        except ArithmeticError:
+            return self._plainly("divmod()", divmod, a, b)
         return a // b, a % b
 
     __eq__ = _compared("eq")

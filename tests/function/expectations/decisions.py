@@ -388,3 +388,49 @@ def limits_beyond_any_dtype(trace: Trace) -> Steps:
     f = trace(lambda x, k: x * 2 if k > 10**5000 else x)
     for k in (1, 2, 10**4000, 10**5001, -(10**5001), 10**5002):
         yield f(x, k)
+
+
+@program(traces=2)
+def errors_that_are_caught(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        try:
+            r = 1 / k
+        except ZeroDivisionError:
+            r = 5
+        return x * 2 if r > 1 else x
+
+    for k in (0, 3, 2, 0, -1):
+        yield f(x, k)
+
+
+@program(traces=2)
+def errors_of_divmod_that_are_caught(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        try:
+            r, _ = divmod(7, k)
+        except ZeroDivisionError:
+            r = 5
+        return x * r
+
+    for k in (0, 3, 2, 7):
+        yield f(x, k)
+
+
+@program(traces=2)
+def numbers_too_large_that_are_caught(trace: Trace) -> Steps:
+    limits = {"scale": 10**400}
+
+    @trace
+    def f(x):
+        try:
+            return x * (limits["scale"] * 0.5)
+        except OverflowError:
+            return x
+
+    yield f(x)
+    limits["scale"] = 3
+    yield f(x)
+    limits["scale"] = 4
+    yield f(x)
