@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any, Final, final
 from weakref import ref
@@ -30,6 +30,8 @@ _STORES: Final = {
     "STORE_ATTR": "attribute",
     "DELETE_ATTR": "attribute",
 }
+#: what gives a value a name, by which it may be used later
+_NAMES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "STORE_GLOBAL", "STORE_NAME"})
 _OF_OWNERS: Final = _ATTRIBUTES | {"STORE_ATTR", "DELETE_ATTR"}
 #: functions that look up an attribute whose name is a value
 _REFLECTING: Final = frozenset({"getattr", "hasattr", "attrgetter", "methodcaller"})
@@ -314,6 +316,8 @@ class _Reader:
             return
         taken = stack[len(stack) - count :]
         del stack[len(stack) - count :]
+        if op in _NAMES and any(value is taken[0] for value in stack):
+            self._keep(taken[0])
         self._note(made, taken)
         if op in _KINDS or (op == "LOAD_FAST" and arg in facts.aliases):
             self._name(offset, made, taken)
@@ -346,6 +350,13 @@ class _Reader:
             x.attributes += (made.arg,)
         made.loads = (*[x for x in goes_on if not x.keys], load)
         made.chain = tuple([(x, len(x.keys) + len(x.attributes)) for x in (*goes_on, load)])
+
+    def _keep(self, value: _Value) -> None:
+        """Note that a value gets a name and is used at once as well: ``(d := cfg)["lr"]``.
+
+        What is done with the name is not seen here, so that there the loads go no further.
+        """
+        self.facts.loads += [replace(load) for load, _ in value.chain]
 
     def _note(self, made: _Value, taken: list[_Value]) -> None:
         op = made.op

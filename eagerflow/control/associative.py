@@ -28,6 +28,7 @@ def associative_scan(
     With n elements ``f`` is called about 2 log2(n) times, each time with many elements at once,
     where `scan` calls it n times with one: for sums, products, linear recurrences, and whatever
     else is associative. Floating sums are rounded in another order than that of `scan`.
+    In a traced function n is static: each n has a trace of its own.
 
     Args:
         f: ``f(a, b)`` combines two trees like ``elems``, element by element along the axis: to be

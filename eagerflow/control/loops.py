@@ -26,7 +26,7 @@ from eagerflow.core.op import functions
 from eagerflow.core.scope_moves import to_home
 from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim, same, symbols
-from eagerflow.errors import EagerflowError, ShapeError, TraceError, hides_frames
+from eagerflow.errors import ShapeError, TraceError, hides_frames
 from eagerflow.graph.ir import Value
 from eagerflow.hardware import as_device, current_device_scope, home_of
 from eagerflow.ops.rules.sizes import matched
@@ -150,13 +150,14 @@ class _Loop:
     def moved_by_iterations(self) -> list[Any]:
         """The initial carry where iterations would have left it, as in a graph.
 
-        An iteration is traced for that. One that cannot be leaves the carry where it is.
+        An iteration is traced for that. One that cannot be, or that raises, leaves the carry where
+        it is: eagerly it does not happen.
         """
         outer = Tracer("while_loop")
         try:
             with outer:
                 carry, _, _ = self.traced(outer)
-        except EagerflowError:
+        except Exception:
             return self.leaves
         return carry.moved(self.leaves)
 

@@ -73,8 +73,9 @@ class TracedFunction(Generic[_P, _R_co]):
     keeps the graph; later calls run the graph alone. Another trace is made where dtypes, the
     number of axes, or a static argument differ, or something that the function reads from outside.
     A size that differs becomes symbolic, so there is no third trace for a third size. Numbers are
-    inputs: they may differ. What Python asks for the value of (`range(n)`, ``if n > 3``) becomes
-    static; `explain` tells.
+    inputs: they may differ. What Python decides by them (``if n > 3``) is a condition: numbers with
+    the same answer use one trace. What it asks for the value of (`range(n)`) becomes static;
+    `explain` tells.
 
     Make one with `eagerflow.trace`.
 

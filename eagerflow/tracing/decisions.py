@@ -157,12 +157,17 @@ class _Expression:
 
 
 def _spelled(x: Any) -> str | None:
-    """A plain number in an expression."""
-    if type(x) is bool or (type(x) is int and x.bit_length() <= _BITS):
-        return f"({x!r})" if x < 0 else repr(x)
-    if type(x) is not float:
-        return None
-    return repr(x) if math.isfinite(x) and x >= 0 else f"float('{x!r}')"
+    """A plain number in an expression, which no operator beside it takes apart."""
+    if type(x) is bool:
+        return repr(x)
+    if type(x) is int:  # `repr` refuses ints of thousands of digits
+        text = repr(x) if x.bit_length() <= _BITS else hex(x)
+        return f"({text})" if x < 0 else text
+    if type(x) is float:  # -0.0 ** 0 is -(0.0 ** 0)
+        return repr(x) if math.isfinite(x) and math.copysign(1.0, x) > 0 else f"float('{x!r}')"
+    if type(x) is complex:
+        return f"complex({_spelled(x.real)}, {_spelled(x.imag)})"
+    return None
 
 
 def checker(conditions: Sequence[Condition]) -> Callable[[Sequence[Any]], bool]:

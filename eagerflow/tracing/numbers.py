@@ -1,8 +1,9 @@
 """Python numbers in a trace: arithmetic with them appends nodes, and is Python's own.
 
 A `TracedNumber` knows the number that it is in the call that traces. As soon as Python asks for
-that (a comparison, an index, formatting), all it was computed from becomes *static*: later calls
-with another number trace again. Nothing is computed twice.
+that (an index, formatting), all it was computed from becomes *static*: later calls with another
+number trace again. A comparison is a condition instead (`tracing/decisions.py`). Nothing is
+computed twice.
 
 Other threads may meet one, since it replaces a global or an attribute for the duration of the
 trace. To them it is the number that it stands for.
@@ -133,7 +134,7 @@ def _binary(name: str) -> tuple[Any, Any]:
 
 
 def _compared(name: str) -> Any:
-    """A comparison: its result is needed at once, unless only the graph knows the number."""
+    """A comparison: a condition of the trace, or a tensor if only the graph knows the number."""
     op = NUMBER_OPS[f"python_{name}"]
 
     def method(self: TracedNumber, other: Any) -> Any:
@@ -266,8 +267,8 @@ class TracedNumber(AbstractNumber):
         try:
             result = function(_number(a), _number(b))
         except ArithmeticError:  # of a number that is another one when the graph runs?
-            if not (_varies(a) or _varies(b)):
-                raise
+            if not (_varies(a) or _varies(b)):  # code that catches it decides by the number
+                return self._plainly(sign, function, a, b)
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
 
@@ -317,7 +318,10 @@ class TracedNumber(AbstractNumber):
             if a is self and has_a_say(b, "__rdivmod__"):
                 return NotImplemented
             return self._plainly("divmod()", divmod, a, b)
-        divmod(_number(a), _number(b))  # words its errors itself
+        try:
+            divmod(_number(a), _number(b))  # words its errors itself
+        except ArithmeticError:
+            return self._plainly("divmod()", divmod, a, b)
         return a // b, a % b
 
     __eq__ = _compared("eq")

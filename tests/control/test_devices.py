@@ -408,3 +408,12 @@ def test_an_iteration_that_cannot_be_traced_moves_nothing() -> None:
     with ef.device("cpu:1"):
         x = ef.while_loop(lambda y: False, lambda y: y * y.item(), ef.ones((), device="cpu:0"))
     assert str(x.device) == "cpu:0"
+
+
+def test_an_iteration_that_does_not_happen_raises_nothing() -> None:
+    def body(y: Any) -> Any:
+        raise ValueError("there is nothing to iterate over")
+
+    with ef.device("cpu:1"):
+        x = ef.while_loop(lambda y: False, body, ef.ones((), device="cpu:0"))
+    assert str(x.device) == "cpu:0"

@@ -360,3 +360,77 @@ def clip_if(trace: Trace) -> Steps:
 
     for g in (0.5, 0.5, 0.5, 2, 2, 2, 2, 2, 2, 0.1):
         yield f(x, float(g)), st
+
+
+@program(traces=2)
+def powers_of_negative_zero(trace: Trace) -> Steps:
+    f = trace(lambda x, k: x * 2 if (-0.0) ** k > 0 else x)
+    for k in (2, 0, 3, 0):
+        yield f(x, k)
+
+
+@program(traces=4)
+def number_beyond_any_dtype_that_becomes_static(trace: Trace) -> Steps:
+    f = trace(lambda x, big, k: (x * 2 if big == k else x, str(big)))
+    for big, k in ((2**70, 3), (2**70, 2**70), (2**70, 4), (3, 3), (3, 4)):
+        yield f(x, big, k)
+
+
+@program(traces=3)
+def complex_number_that_becomes_static(trace: Trace) -> Steps:
+    f = trace(lambda x, z, k: (x * 2 if z == k else x, str(z)))
+    for z, k in ((1j, 3), (2 + 0j, 2), (2 + 0j, 4), (2 + 0j, 2), (1j, 7)):
+        yield f(x, z, k)
+
+
+@program(traces=2)
+def limits_beyond_any_dtype(trace: Trace) -> Steps:
+    f = trace(lambda x, k: x * 2 if k > 10**5000 else x)
+    for k in (1, 2, 10**4000, 10**5001, -(10**5001), 10**5002):
+        yield f(x, k)
+
+
+@program(traces=2)
+def errors_that_are_caught(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        try:
+            r = 1 / k
+        except ZeroDivisionError:
+            r = 5
+        return x * 2 if r > 1 else x
+
+    for k in (0, 3, 2, 0, -1):
+        yield f(x, k)
+
+
+@program(traces=2)
+def errors_of_divmod_that_are_caught(trace: Trace) -> Steps:
+    @trace
+    def f(x, k):
+        try:
+            r, _ = divmod(7, k)
+        except ZeroDivisionError:
+            r = 5
+        return x * r
+
+    for k in (0, 3, 2, 7):
+        yield f(x, k)
+
+
+@program(traces=2)
+def numbers_too_large_that_are_caught(trace: Trace) -> Steps:
+    limits = {"scale": 10**400}
+
+    @trace
+    def f(x):
+        try:
+            return x * (limits["scale"] * 0.5)
+        except OverflowError:
+            return x
+
+    yield f(x)
+    limits["scale"] = 3
+    yield f(x)
+    limits["scale"] = 4
+    yield f(x)

@@ -315,3 +315,40 @@ def missing_of_class(trace: Trace) -> Steps:
     d.clear()
     yield f(x, False), dict(d)
     yield f(x, True), dict(d)
+
+
+@program(traces=3)
+def dict_that_gets_a_name_where_it_is_asked(trace: Trace) -> Steps:
+    cfg = {"a": 1.0, "z": 5.0}
+
+    @trace
+    def f(x):
+        if "a" in (d := cfg) and "b" in d:
+            x = x * 2
+        return x + d.get("z", 0.0)
+
+    yield f(x)
+    cfg["b"] = 2.0
+    yield f(x)
+    cfg["z"] = 7.0
+    yield f(x)
+    del cfg["z"]
+    yield f(x)
+
+
+@program(traces=2)
+def dict_that_gets_a_name_where_it_is_indexed(trace: Trace) -> Steps:
+    cfg = {"a": 1.0, "z": 5.0}
+
+    @trace
+    def f(x):
+        y = x * (d := cfg)["z"]
+        for value in d.values():
+            y = y + value
+        return y
+
+    yield f(x)
+    cfg["a"] = 4.0
+    yield f(x)
+    cfg["b"] = 2.0
+    yield f(x)
