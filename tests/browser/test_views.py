@@ -206,6 +206,7 @@ def test_search_opens_what_hides_a_node(graph: Locator) -> None:
 def test_keys_are_for_the_view_that_has_the_focus(notebook: Notebook, graph: Locator) -> None:
     cells = notebook.page.locator(".jp-Notebook .jp-Cell").count()
     graph.get_by_role("button", name="close all groups").click()
+    expect(graph.locator(".ef-cluster")).to_have_count(0)  # keys are for the picture that is seen
     canvas = graph.locator(".ef-canvas")
     canvas.focus()
     for key in ("Escape", "b", "ArrowDown"):

@@ -10,7 +10,7 @@ import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
-import { contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
+import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
@@ -216,6 +216,7 @@ export class GraphView {
 
   private put(contents: Contents, layout: Parameters<Canvas["show"]>[1], anchor: string | null): void {
     this.contents = contents;
+    this.chosen &&= boxNow(this.chosen, contents);
     this.canvas.show(contents, layout, anchor);
     const total = this.structure!.count;
     this.canvas.element.setAttribute(
