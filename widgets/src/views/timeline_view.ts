@@ -171,7 +171,7 @@ export class TimelineView implements View {
       context.lineWidth = 1;
     }
     if (wide > 60) {
-      context.fillStyle = waits ? theme.text : theme.ground;
+      context.fillStyle = theme.text; // on all devices' colours, light and dark
       context.fillText(this.rows.text(span), left + 5, y + LANE / 2 + 3, wide - 8);
     }
   } // prettier-ignore
