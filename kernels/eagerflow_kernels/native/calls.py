@@ -185,8 +185,15 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
 
+    made: dict[tuple[Any, ...], np.ufunc] = {}  # to be named takes longer than a small call
+    takes = tuple(op.takes)
+
     def function(x: Array, **attributes: Any) -> Any:
-        ufunc = native_ufunc(op.name, kind, **{name: attributes[name] for name in op.takes})
+        values = tuple([attributes[name] for name in takes])
+        ufunc = made.get(values)
+        if ufunc is None:
+            chosen = dict(zip(takes, values, strict=True))
+            ufunc = made[values] = native_ufunc(op.name, kind, **chosen)
         return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
 
     return function
