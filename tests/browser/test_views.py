@@ -225,9 +225,11 @@ def test_views_follow_the_theme(notebook: Notebook, graph: Locator) -> None:
 
     light = colours()
     notebook.theme("JupyterLab Dark")
-    assert all(a != b for a, b in zip(light, colours(), strict=True))
+    for property, before in zip(("color", "background-color"), light, strict=True):
+        expect(graph).not_to_have_css(property, before)
     notebook.theme("JupyterLab Light")
-    assert colours() == light
+    for property, before in zip(("color", "background-color"), light, strict=True):
+        expect(graph).to_have_css(property, before)
 
 
 def test_a_reload_a_restart_and_an_end_leave_sane_states(lab: Lab, browser: Browser) -> None:

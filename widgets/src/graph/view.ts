@@ -241,8 +241,10 @@ export class GraphView {
   private follow(chosen: Choice | null): void {
     if (chosen?.executable !== this.activity?.executable || !this.tree) return;
     const node = chosen?.node ?? -1;
-    if (node < 0) this.select(null);
-    else if (this.chosen?.node !== node) this.reach(node);
+    if (node < 0) {
+      // a box that is no node, perhaps of this view, which tells itself as well
+      if (this.chosen && this.chosen.node >= 0) this.select(null);
+    } else if (this.chosen?.node !== node) this.reach(node);
   }
 
   private select(box: Box | null): void {
