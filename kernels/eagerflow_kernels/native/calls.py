@@ -184,7 +184,6 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
-
     made: dict[tuple[Any, ...], np.ufunc] = {}  # to be named takes longer than a small call
     takes = tuple(op.takes)
 
