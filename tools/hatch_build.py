@@ -29,6 +29,8 @@ _OBJECTS = "kernels/eagerflow_kernels/native/objects"
 class BuildHook(BuildHookInterface[Any]):
     """Builds ``widgets/eagerflow_widgets/static`` and kernels where they are not there."""
 
+    _made: tempfile.TemporaryDirectory[str] | None = None
+
     def dependencies(self) -> list[str]:
         """What a build needs besides hatchling; to take more than it needs would be no error."""
         needed = [] if self._is_built() or _npm() else [_NODE]
@@ -41,10 +43,17 @@ class BuildHook(BuildHookInterface[Any]):
         if not self._is_built():
             self._build_front_end()
         if not self._has_kernels():
-            folder = tempfile.mkdtemp()  # not in the checkout, where kernels would grow old
+            # not in the checkout, where kernels would grow old
+            self._made = tempfile.TemporaryDirectory(prefix="eagerflow-kernels-")
+            folder = self._made.name
             self._build_kernels(folder)
             inside = _OBJECTS if self.target_name == "sdist" else _OBJECTS.partition("/")[2]
             build_data["force_include"][folder] = inside
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Delete what was made for the build alone."""
+        if self._made is not None:
+            self._made.cleanup()
 
     def _has_kernels(self) -> bool:
         return (Path(self.root) / _OBJECTS).exists()

@@ -2,12 +2,14 @@
 
 A front-end is a package with an entry point of the group ``eagerflow.front_end``. It names a
 function that takes a `LiveView` and gives an `OpenView`, or None where nothing can be shown, as in
-a terminal. Nothing here knows what it draws with.
+a terminal; an ImportError says that a part of it is not there. Nothing here knows what it draws
+with.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,11 +64,20 @@ class LiveView:
     def mimebundle(self) -> Mapping[str, Any]:
         """What a notebook has to know to show it; nothing where there is no front-end."""
         if self._opened is None:
-            open_view = _front_end()
-            self._opened = None if open_view is None else open_view(self)
+            self._opened = self._open()
             if self._opened is not None:
                 weakref.finalize(self, self._opened.close).atexit = False
         return {} if self._opened is None else self._opened.mimebundle()
+
+    def _open(self) -> OpenView | None:
+        open_view = _front_end()
+        if open_view is None:
+            return None
+        try:
+            return open_view(self)
+        except ImportError as error:  # a checkout in which it was not built
+            warnings.warn(f"views stand still: {error}", stacklevel=2)
+            return None
 
     def close(self) -> None:
         """Show it no more."""

@@ -124,7 +124,8 @@ def dataset_panel(stages: list[str], watcher: Watcher, *, clock: Callable[[], fl
 
 def _is_stage(name: str, text: str) -> bool:
     """Whether events of this name are of the stage that was written so."""
-    return text.removeprefix(".").startswith(name.removesuffix(")"))
+    head, written = name.removesuffix(")"), text.removeprefix(".")
+    return written.startswith(head) and written[len(head) : len(head) + 1] in ("", "(", ",", ")")
 
 
 # --- profiles -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import islice
 from typing import Final, final
 
@@ -93,6 +93,12 @@ class Board:
                     view.rows[schema.name][key] = None
                 if len(known) > most:
                     del known[next(iter(known))]
+
+    def keep(self, table: str, keys: Container[Row]) -> None:
+        """Forget the rows of other keys; views that were told of them keep them."""
+        known = self.rows[table]
+        for key in [key for key in known if key not in keys]:
+            del known[key]
 
     def open(self) -> Untold:
         """What a new view has not been told: everything."""

@@ -49,6 +49,10 @@ class Panels:
         """Look at it no more."""
         self._asked.pop(number, None)
 
+    def keys(self) -> set[tuple[int]]:
+        """The keys of the rows of those that are looked at."""
+        return {(number,) for number in list(self._asked)}
+
     def rows(self, now: float) -> list[tuple[int, str]]:
         """The texts of those that it is time to look at."""
         return [

@@ -216,6 +216,7 @@ class Watcher:
             self._rows.put(now, changed, self.sampler, self.cost(now))
             self._put_summary(now)
             self.board.put("panels", self.panels.rows(now))
+            self.board.keep("panels", self.panels.keys())
             self._put_structures(self._rows.busiest(_UNASKED))
             for connection in self._connections:
                 for wish in connection.take_wishes():

@@ -130,6 +130,7 @@ def test_pictures(lab: Lab, browser: Browser, theme: str) -> None:
     notebook.start(10)
     moves = notebook.view(9)
     expect(moves.locator(".ef-graph-view")).to_have_attribute("data-layout", "graphviz")
+    moves.locator(".ef-choice").select_option(label="infer")
     panel = tab(moves, "timeline")
     notebook.page.wait_for_timeout(2500)
     panel.get_by_role("button", name="last step").click()

@@ -206,6 +206,7 @@ def test_search_opens_what_hides_a_node(graph: Locator) -> None:
 def test_keys_are_for_the_view_that_has_the_focus(notebook: Notebook, graph: Locator) -> None:
     cells = notebook.page.locator(".jp-Notebook .jp-Cell").count()
     graph.get_by_role("button", name="close all groups").click()
+    expect(graph.locator(".ef-cluster")).to_have_count(0)  # keys are for the picture that is seen
     canvas = graph.locator(".ef-canvas")
     canvas.focus()
     for key in ("Escape", "b", "ArrowDown"):
@@ -224,9 +225,11 @@ def test_views_follow_the_theme(notebook: Notebook, graph: Locator) -> None:
 
     light = colours()
     notebook.theme("JupyterLab Dark")
-    assert all(a != b for a, b in zip(light, colours(), strict=True))
+    for property, before in zip(("color", "background-color"), light, strict=True):
+        expect(graph).not_to_have_css(property, before)
     notebook.theme("JupyterLab Light")
-    assert colours() == light
+    for property, before in zip(("color", "background-color"), light, strict=True):
+        expect(graph).to_have_css(property, before)
 
 
 def test_a_reload_a_restart_and_an_end_leave_sane_states(lab: Lab, browser: Browser) -> None:

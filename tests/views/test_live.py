@@ -85,3 +85,15 @@ def test_without_what_draws_there_are_texts_and_pictures(monkeypatch) -> None:
     monkeypatch.setattr(live, "_KERNELS", ())
     monkeypatch.setattr(live, "entry_points", pytest.fail)
     assert LiveView("dashboard").mimebundle() == {}
+
+
+def test_a_front_end_that_was_not_built_leaves_what_stands_still(monkeypatch) -> None:
+    def opens(view: LiveView) -> None:
+        raise ImportError("index.js of the front-end is not there: run `make widgets`")
+
+    monkeypatch.setattr(live, "_KERNELS", ("sys",))
+    monkeypatch.setattr(live, "entry_points", lambda g: [SimpleNamespace(load=lambda: opens)])
+    view = ef.show(ef.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    with pytest.warns(UserWarning, match="views stand still: .* run `make widgets`"):
+        bundle = view._repr_mimebundle_()
+    assert {"text/plain", "text/html", "image/svg+xml"} == set(bundle)

@@ -105,6 +105,14 @@ def test_a_dataset_names_the_stage_that_is_slow_and_not_those_after_it() -> None
     assert panel.rows[0][2:] == ("", "", "")
 
 
+def test_a_stage_is_not_taken_for_another_whose_name_goes_on() -> None:
+    stages = ["Dataset.range(9)", "  .map(load2, workers=1)", "  .map(load)"]
+    watcher = Watcher(clock=lambda: 0.0)
+    watcher.activity.taken |= {"map(load)": (3, 0.5), "map(load2)": (7, 1.0)}
+    panel = dataset_panel(stages, watcher, clock=lambda: 10.0)
+    assert [row[2] for row in panel.rows] == ["", "7", "3"]
+
+
 def test_a_profile_can_be_seen_while_it_goes_on() -> None:
     with ef.profile() as profile:
         ef.exp(ef.ones(3))

@@ -16,7 +16,8 @@ from comm.base_comm import BaseComm
 
 import eagerflow as ef
 from eagerflow.views.live import LiveView
-from eagerflow.watching import Watcher
+from eagerflow.views.panels import Panel
+from eagerflow.watching import Watcher, shared
 from eagerflow.watching.structure import decode_structure
 from eagerflow.watching.tables import TABLES, decode
 from eagerflow_widgets import connecting, front_end
@@ -177,6 +178,18 @@ def test_views_that_are_closed_leave_no_comm() -> None:
         front_end.open_view(LiveView("dashboard")).close()
     assert dict(ipywidgets.widgets.widget._instances) == before
     feed.close()
+
+
+@pytest.mark.usefixtures("_kernel")
+def test_a_view_that_cannot_be_opened_looks_at_nothing(monkeypatch) -> None:
+    def missing(name: str) -> str:
+        raise ImportError(name)
+
+    before = list(shared.panels.rows(float("inf")))
+    monkeypatch.setattr(front_end, "asset", missing)
+    with pytest.raises(ImportError):
+        front_end.open_view(LiveView("panel", probe=lambda: Panel("x")))
+    assert list(shared.panels.rows(float("inf"))) == before
 
 
 def test_without_a_kernel_there_is_no_view() -> None:

@@ -83,10 +83,15 @@ class ViewWidget(anywidget.AnyWidget):
 
 
 def open_view(view: LiveView) -> ViewWidget | None:
-    """Open a view in the notebook that this process is the kernel of; None if it is none."""
+    """Open a view in the notebook that this process is the kernel of; None if it is none.
+
+    Raises:
+        ImportError: the front-end was not built.
+    """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if getattr(shell, "kernel", None) is None:
         return None
+    asset("index.js")  # where it was not built, nothing has begun
     probe = view.probe
     panel = 0 if probe is None else shared.panels.add(lambda: probe().data())
     structure = b"" if view.graph is None else encode_structure(NodeIndex(view.graph))

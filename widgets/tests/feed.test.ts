@@ -1,6 +1,7 @@
 import { beforeAll, expect, test, vi } from "vitest";
 import { Feed } from "../src/feed/feed";
 import { decode, readSchemas } from "../src/feed/tables";
+import { Layouts } from "../src/layout/layouts";
 import { FakeModel, message } from "./made";
 
 beforeAll(() => {
@@ -68,6 +69,18 @@ test("a kernel that is gone is said, and nothing is sent to it", () => {
   const before = model.sent.length;
   feed.look(1, 2);
   expect(model.sent).toHaveLength(before);
+});
+
+test("a kernel that ends before it sent what lays graphs out keeps no other from it", async () => {
+  const [gone, there] = [new FakeModel(), new FakeModel()];
+  const first = new Layouts(Feed.of(gone));
+  const second = new Layouts(Feed.of(there));
+  const prepared = [first.prepare(), second.prepare()];
+  gone.end();
+  await vi.waitFor(() => { expect(there.sent).toContainEqual({ asset: "layout" }); }); // prettier-ignore
+  Feed.of(there).hear({ asset: "layout" }, [new DataView(new TextEncoder().encode("worker").buffer)]);
+  await Promise.all(prepared);
+  expect(second.ready).toBe(true);
 });
 
 test("all views of a model have one feed", () => {

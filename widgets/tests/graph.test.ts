@@ -1,6 +1,6 @@
 import { Graphviz } from "@hpcc-js/wasm-graphviz";
 import { expect, test } from "vitest";
-import { contentsOf, groupsToOpen, type Contents } from "../src/graph/contents";
+import { boxNow, contentsOf, groupsToOpen, type Contents } from "../src/graph/contents";
 import { GroupTree, trainingPhases, walk } from "../src/graph/groups";
 import { makeStructure } from "../src/graph/structure";
 import { readLayout, writeDot } from "../src/layout/dot";
@@ -103,6 +103,16 @@ function overlaps(layout: Layout): number {
   };
   return boxes.flatMap((_, i) => boxes.slice(0, i).filter((__, j) => meet(i, j))).length;
 }
+
+test("what is chosen stays so when boxes are closed and opened", () => {
+  const tree = new GroupTree(layers(3, 2), "scope");
+  const [closed, open] = [contentsOf(tree, new Set([tree.root.id])), contentsOf(tree, groupsToOpen(tree, 99))];
+  const inner = open.boxOf[0]!;
+  const again = contentsOf(tree, groupsToOpen(tree, 99));
+  expect(boxNow(inner, again)).toBe(again.boxOf[0]);
+  expect(boxNow(inner, closed)).toBe(closed.boxes[0]);
+  expect(boxNow(closed.boxes[0]!, open)).toBe(inner);
+});
 
 test("Graphviz and the layout of our own place every box, none on another", async () => {
   const graphviz = await Graphviz.load();

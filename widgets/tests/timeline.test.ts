@@ -31,6 +31,13 @@ function say(sequence: number, table: number, cells: readonly (readonly number[]
   model.say(message(sequence, table, types.map((type, i) => [type, cells.map((row) => row[i]!)] as const)));
 }
 
+test("the newest steps are those of one function, or of all", () => {
+  say(2, 1, [[1, 0, 1, 77], [2, 1, 1.5, 77], [1, 2, 4, 77]]);
+  const rows = new TimelineRows(feed);
+  expect(rows.newest(1)).toEqual([1, 2]);
+  expect(rows.newest(0)).toEqual([1, 0.5, 2]);
+});
+
 test("lanes are those of devices, then threads, and none goes while one reads", () => {
   say(2, 1, [[1, 0, 1, 77]]);
   const rows = new TimelineRows(feed);

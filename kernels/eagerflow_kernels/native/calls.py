@@ -8,8 +8,6 @@ of their numbers: so the result depends on neither strides nor order in memory.
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -28,6 +26,7 @@ from eagerflow_kernels.native.library import (
     name_of,
 )
 from eagerflow_kernels.native.llvm.pool import FIELDS, SIZE, render_pool
+from eagerflow_kernels.native.locks import MAKING
 from eagerflow_kernels.native.losses import losses_by
 from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.pool import ThreadPool, pool_of
@@ -41,10 +40,6 @@ Array = np.ndarray[Any, Any]
 #: dtypes whose ops have a callable form of ours
 _CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
 
-_lock: Final = threading.Lock()
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
 _made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
 
 
@@ -127,7 +122,7 @@ def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.uf
     """The function of NumPy of that name; ``loops`` gives what it is compiled from if need be."""
     ufunc = _made.get((called, target))
     if ufunc is None:
-        with _lock:
+        with MAKING:
             ufunc = _made.get((called, target))
             if ufunc is None:
                 package = shipped(target)
@@ -189,9 +184,15 @@ def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | No
 
 def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
     """An elementwise op that takes attributes: a function of NumPy for each of their values."""
+    made: dict[tuple[Any, ...], np.ufunc] = {}  # to be named takes longer than a small call
+    takes = tuple(op.takes)
 
     def function(x: Array, **attributes: Any) -> Any:
-        ufunc = native_ufunc(op.name, kind, **{name: attributes[name] for name in op.takes})
+        values = tuple([attributes[name] for name in takes])
+        ufunc = made.get(values)
+        if ufunc is None:
+            chosen = dict(zip(takes, values, strict=True))
+            ufunc = made[values] = native_ufunc(op.name, kind, **chosen)
         return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
 
     return function

@@ -37,9 +37,11 @@ class DiskCache:
         self._folder, self._most = folder, most
 
     def load(self, key: str) -> bytes | None:
-        """What was stored under a key; None if there is nothing, or it is damaged."""
+        """What was stored under a key; None if there is nothing, it is damaged or others'."""
         path = self._folder / (key + _SUFFIX)
         try:
+            if not self._is_private():
+                return None
             whole = path.read_bytes()
         except OSError:
             return None
@@ -72,7 +74,11 @@ class DiskCache:
             pass
 
     def _is_private(self) -> bool:
-        """Whether nobody else can put machine code there."""
+        """Whether nobody else can put machine code there, which would run as this user.
+
+        Raises:
+            OSError: there is no such folder.
+        """
         status = self._folder.stat()
         return status.st_uid == os.getuid() and not status.st_mode & 0o022
 

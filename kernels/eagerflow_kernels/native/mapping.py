@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import sys
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.processors import NoCompilerError
+
+#: MFD_CLOEXEC of Linux
+_CLOSE_ON_EXEC: Final = 1
 
 
 @final
@@ -49,7 +53,7 @@ def _mapped(code: bytes) -> tuple[Any, int]:
 
     It is one of a file in memory, so that the kernel makes instruction caches agree with it.
     """
-    file = os.memfd_create("eagerflow-kernels", os.MFD_CLOEXEC)
+    file = _file_in_memory("eagerflow-kernels")
     try:
         with open(file, "wb", closefd=False) as stream:
             stream.write(code)
@@ -59,6 +63,22 @@ def _mapped(code: bytes) -> tuple[Any, int]:
     finally:
         os.close(file)
     return memory, int(np.frombuffer(memory, np.uint8).ctypes.data)
+
+
+def _file_in_memory(name: str) -> int:
+    """The number of a new file that has no place on disk.
+
+    Pythons that are built for old systems, as those of uv and conda are, leave the call out: it is
+    asked of the C library then.
+    """
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
+    file = -1 if create is None else int(create(name.encode(), _CLOSE_ON_EXEC))
+    if file < 0:
+        code = errno.ENOSYS if create is None else ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return file
 
 
 @final

@@ -12,14 +12,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import signal
 import struct
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any, Final, final
 
 import numpy as np
 
+from eagerflow_kernels.native.locks import POOLING
 from eagerflow_kernels.native.mapping import MachineCode
 
 #: terms times elements from which on a second thread saves more than the 50 us that it may take to
@@ -27,6 +28,10 @@ from eagerflow_kernels.native.mapping import MachineCode
 WORTH: Final = 4_000_000
 #: the number of the system call ``futex``, by processor
 _FUTEX: Final = {"x86_64": 202, "aarch64": 98}
+#: the signals that workers leave to the threads of Python, as bits; what a fault of a worker itself
+#: raises stays, for `faulthandler`
+_FAULTS: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+_BLOCKED: Final = ((1 << 63) - 1) & ~sum(1 << (number - 1) for number in _FAULTS)
 
 
 @final
@@ -53,9 +58,13 @@ class ThreadPool:
             self._set("syscall", _address(system.syscall))
             self._set("create", _address(system.pthread_create))
             self._set("futex", futex)
+            self._set("sigmask", _address(system.pthread_sigmask))
+            self._set("signals", _BLOCKED)
         self._works = bool(futex)
         self.threads = self._threads
         os.register_at_fork(after_in_child=self._forget)
+        # workers may be at work while Python ends, and frees all that it can reach
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
         _be_limited_by_threadpoolctl()
 
     @property
@@ -129,17 +138,13 @@ def _address(function: Any) -> int:
     return address
 
 
-_lock: Final = threading.Lock()
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
 _pool: list[ThreadPool] = []
 
 
 def pool_of(make: Callable[[], ThreadPool]) -> ThreadPool:
     """The pool of this process, which ``make`` makes if there is none yet."""
     if not _pool:
-        with _lock:
+        with POOLING:
             if not _pool:
                 _pool.append(make())
     return _pool[0]

@@ -68,10 +68,10 @@ def library_target() -> TargetName:
 
     Raises:
         NoCompilerError: there are none: neither came they with the package nor is there a compiler,
-            or there is no code for this processor.
+            there is no code for this processor, or the system lets no program map code.
     """
     target = best_target()
-    if not (_FOLDER / file_of(target)).exists() and not has_compiler():
+    if shipped(target) is None and not has_compiler():
         raise NoCompilerError(
             "this checkout has no native kernels, and needs llvmlite to make some "
             "(pip install 'eagerflow[native]')"

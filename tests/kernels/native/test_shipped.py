@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native import processors, shipped
+from eagerflow_kernels.native import mapping, processors, shipped
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.library import loops_of
 from eagerflow_kernels.native.llvm import build
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.linker import LinkError, link
 from eagerflow_kernels.native.llvm.pool import render_pool
+from eagerflow_kernels.native.mapping import MachineCode
 from eagerflow_kernels.native.processors import TARGETS, NoCompilerError, TargetName, best_target
 from eagerflow_kernels.native.shipped import ShippedKernels
 from eagerflow_kernels.native.ufuncs import ufunc_of
@@ -116,11 +120,46 @@ def test_without_a_compiler_what_is_shipped_runs(
     assert done.stdout == "[1. 1. 1.] [2. 2. 2.]\nTrue\nTrue\n[]\n", done.stderr
 
 
+@needs_compiler
+def test_code_is_mapped_where_python_has_no_files_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(os, "memfd_create")
+    code = MachineCode(machine_code("define i32 @f() {\n ret i32 7\n}", best_target()))
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(code.address("f"))() == 7
+
+
+@needs_compiler
+def test_a_system_that_maps_no_code_is_known_before_the_first_op(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(code: bytes) -> None:
+        raise OSError(errno.EPERM, "not permitted")
+
+    (tmp_path / processors.file_of(best_target())).write_bytes(Image(b"code", {"f": 0}).packed())
+    monkeypatch.setattr(shipped, "_FOLDER", tmp_path)
+    monkeypatch.setattr(mapping, "_mapped", refuse)
+    shipped.shipped.cache_clear()
+    try:
+        with pytest.raises(NoCompilerError, match="the system refuses to map machine code"):
+            shipped.library_target()
+    finally:
+        shipped.shipped.cache_clear()
+
+
+_V3 = "abm avx avx2 bmi1 bmi2 cx16 f16c fma lahf_lm movbe popcnt sse4_1 sse4_2 ssse3 xsave fpu sse2"
+_V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
 @pytest.mark.parametrize(
     ("machine", "flags", "expected"),
     [
-        ("x86_64", "fpu avx2 fma bmi2 f16c movbe", ("x86-64-v3",)),
-        ("x86_64", "fpu avx2 bmi2 f16c movbe", ()),
+        ("x86_64", _V4, ("x86-64-v4", "x86-64-v3")),
+        ("x86_64", _V4.replace("avx512dq", ""), ("x86-64-v3",)),
+        ("x86_64", _V3, ("x86-64-v3",)),
+        ("x86_64", _V3.replace("fma", ""), ()),
+        # some virtual machines hide it, and its code then counts wrongly instead of failing
+        ("x86_64", _V4.replace("abm", ""), ()),
         ("x86_64", "", ()),
         ("aarch64", "", ("aarch64",)),
         ("riscv64", "", ()),

@@ -102,6 +102,59 @@ def test_a_child_made_by_fork_has_threads_of_its_own() -> None:
     assert done.returncode == 0
 
 
+_FORKED_WHILE_COMPILING = """
+import os, threading, time
+import numpy as np
+from eagerflow_kernels.native import calls
+from eagerflow_kernels.native.llvm import compiler
+calls.shipped = lambda target: None
+compile, inside = compiler.machine_code, threading.Event()
+def machine_code(text, target):
+    inside.set()
+    time.sleep(0.3)  # the fork waits for a lock by now
+    return compile(text, target)
+compiler.machine_code = machine_code
+makes = threading.Thread(target=lambda: calls.native_ufunc("exp", "f32"))
+makes.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if calls.native_ufunc("square", "f32")(np.float32(3)) == 9 else 1)
+makes.join()
+raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@needs_compiler
+def test_a_fork_waits_for_a_compilation_that_goes_on() -> None:
+    environment = {**os.environ, "EAGERFLOW_CACHE": os.devnull}
+    command = [sys.executable, "-c", _FORKED_WHILE_COMPILING]
+    done = subprocess.run(command, timeout=30, check=False, env=environment)
+    assert done.returncode == 0
+
+
+_SIGNALLED = """
+import os, signal
+import numpy as np
+from eagerflow_kernels.native.calls import native_ufunc, pool
+pool().threads = 3
+pool().share_from(0)
+native_ufunc("exp", "f32")(np.ones(100_000, np.float32))
+assert pool().workers() == 2
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigwait({signal.SIGUSR1}).name)
+"""
+
+
+@needs_compiler
+def test_signals_are_for_the_threads_of_python() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _SIGNALLED], timeout=60, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "SIGUSR1\n"
+
+
 _WITHOUT = """
 import os, sys
 sys.modules["llvmlite"] = None

@@ -17,6 +17,12 @@ export interface Choice {
   readonly node: number;
 }
 
+/** A file that is on its way. */
+interface Asked {
+  readonly resolve: (text: string) => void;
+  readonly reject: (error: Error) => void;
+}
+
 export type Status = "waiting" | "live" | "lost";
 
 const VERSION = 1;
@@ -42,7 +48,7 @@ export class Feed {
   private readonly known = new Map<number, Structure>();
   private readonly pieces = new Map<number, Uint8Array<ArrayBuffer>[]>();
   private readonly wanted = new Map<number, (structure: Structure) => void>();
-  private readonly assets = new Map<string, (text: string) => void>();
+  private readonly assets = new Map<string, Asked>();
   private readonly revisions = new Map<string, number>();
   private sequence = 0;
   private asked = false;
@@ -166,10 +172,12 @@ export class Feed {
     return known;
   }
 
-  /** A file of the front-end that not every page needs. */
+  /** A file of the front-end that not every page needs; rejects where the kernel is gone before it came. */
   asset(name: string): Promise<string> {
+    if (this.status === "lost") return Promise.reject(new Error("the kernel is gone"));
+    const asked = new Promise<string>((resolve, reject) => this.assets.set(name, { resolve, reject }));
     this.say({ asset: name });
-    return new Promise((resolve) => this.assets.set(name, resolve));
+    return asked;
   }
 
   private say(content: object): void {
@@ -183,6 +191,8 @@ export class Feed {
 
   private lose(): void {
     this.status = "lost";
+    for (const asked of this.assets.values()) asked.reject(new Error("the kernel is gone"));
+    this.assets.clear();
     this.changed();
   }
 
@@ -192,7 +202,7 @@ export class Feed {
     const [data] = buffers;
     if (!data || this.trouble) return;
     if (typeof content["asset"] === "string") {
-      this.assets.get(content["asset"])?.(new TextDecoder().decode(data));
+      this.assets.get(content["asset"])?.resolve(new TextDecoder().decode(data));
       return;
     }
     const message = decode(data, this.schemas);

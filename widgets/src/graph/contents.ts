@@ -301,3 +301,9 @@ function shapeOf(s: Structure, node: number): BoxKind {
   const [, type = ""] = s.text("resources", node).split(": ");
   return s.text("op", node) === "read" && isVariable(type) ? "variable" : "op";
 }
+
+/** The box in a new picture for what is chosen: the same one, what it lies in now, or what lay in it. */
+export function boxNow(box: Box, contents: Contents): Box | null {
+  const same = contents.boxes.find((b) => b.id === box.id);
+  return same ?? contents.boxOf[box.group ? box.group.ends[0] : box.node] ?? null;
+}

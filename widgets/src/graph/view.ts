@@ -10,7 +10,7 @@ import { askStages, type ViewModel } from "../passes/stages";
 import { PassesView } from "../passes/view";
 import { Activity, type Doing, type NodePlace } from "./activity";
 import { Canvas } from "./canvas";
-import { contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
+import { boxNow, contentsOf, groupsToOpen, type Box, type Contents, type Edge } from "./contents";
 import { detailsOf, overviewOf } from "./details";
 import { Marks } from "./marks";
 import { GroupTree, walk, type Group, type Grouping } from "./groups";
@@ -216,6 +216,7 @@ export class GraphView {
 
   private put(contents: Contents, layout: Parameters<Canvas["show"]>[1], anchor: string | null): void {
     this.contents = contents;
+    this.chosen &&= boxNow(this.chosen, contents);
     this.canvas.show(contents, layout, anchor);
     const total = this.structure!.count;
     this.canvas.element.setAttribute(
@@ -240,8 +241,10 @@ export class GraphView {
   private follow(chosen: Choice | null): void {
     if (chosen?.executable !== this.activity?.executable || !this.tree) return;
     const node = chosen?.node ?? -1;
-    if (node < 0) this.select(null);
-    else if (this.chosen?.node !== node) this.reach(node);
+    if (node < 0) {
+      // a box that is no node, perhaps of this view, which tells itself as well
+      if (this.chosen && this.chosen.node >= 0) this.select(null);
+    } else if (this.chosen?.node !== node) this.reach(node);
   }
 
   private select(box: Box | null): void {

@@ -31,12 +31,18 @@ export class Layouts {
     return shared().text !== "";
   }
 
-  /** Resolves when Graphviz can be used; if it never can, never. */
+  /** Resolves when Graphviz can be used, or when nobody is left to ask for it. */
   async prepare(): Promise<void> {
     const page = shared();
-    if (page.text || !this.feed) return;
-    page.coming ??= this.feed.asset("layout");
-    page.text = await page.coming;
+    while (!page.text && this.feed && this.feed.status !== "lost") {
+      const coming = (page.coming ??= this.feed.asset("layout"));
+      try {
+        page.text = await coming;
+      } catch {
+        // another kernel of this page was asked, and is gone: this one is there
+        if (page.coming === coming) page.coming = null;
+      }
+    }
   }
 
   /** Resolves at once where Graphviz is there, else when it has come or nobody may wait any longer. */

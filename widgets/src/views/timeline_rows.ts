@@ -36,6 +36,8 @@ export interface Lane {
   readonly spans: Span[];
 }
 
+/** steps that figures are of */
+const NEWEST = 256;
 /** seconds between two glances at a thread in one node, at most, that make one span */
 const GLANCE = 0.25;
 
@@ -86,11 +88,17 @@ export class TimelineRows {
     })); // prettier-ignore
   }
 
+  /** Seconds that each of the newest steps took, of one function; of all where that is 0. */
+  newest(executable: number): number[] {
+    const steps = this.feed.log("timeline").filter((row) => !executable || number(row, "executable") === executable);
+    return steps.slice(-NEWEST).map((row) => number(row, "stop") - number(row, "start"));
+  }
+
   /** What a reader is told of a span or a transfer. */
   text(of: Span | Move): string {
     const time = seconds(of.stop - of.start);
     if ("origin" in of) return `${of.origin} → ${of.device}: ${bytes(of.bytes)}, ${time}`;
-    return `${of.name} ${time}`;
+    return of.kind === "wait" ? `${of.name} ${time}` : `${of.name}, ${time}`;
   }
 
   graphOf(executable: number): string {

@@ -171,7 +171,7 @@ export class TimelineView implements View {
       context.lineWidth = 1;
     }
     if (wide > 60) {
-      context.fillStyle = waits ? theme.text : theme.ground;
+      context.fillStyle = theme.text; // on all devices' colours, light and dark
       context.fillText(this.rows.text(span), left + 5, y + LANE / 2 + 3, wide - 8);
     }
   } // prettier-ignore
@@ -274,7 +274,7 @@ export class TimelineView implements View {
   }
 
   private summarise(): string {
-    const times = this.feed.log("timeline").slice(-256).map((r) => number(r, "stop") - number(r, "start"));
+    const times = this.rows.newest(this.shown);
     if (!times.length) return "";
     times.sort((a, b) => a - b);
     const at = (part: number): string => seconds(times[Math.min(Math.floor(part * times.length), times.length - 1)]!);
@@ -284,7 +284,8 @@ export class TimelineView implements View {
       ? ` · traced anew ${retraces.length === 1 ? "once" : `${retraces.length} times`}, last ` +
         `${this.feed.name(last, "name")}: ${this.feed.name(last, "reason")}`
       : "";
-    return `last ${times.length} steps: median ${at(0.5)}, p95 ${at(0.95)}, longest ${at(1)}${traced}`;
+    const of = this.shown ? ` of ${this.rows.graphOf(this.shown)}` : "";
+    return `last ${times.length} steps${of}: median ${at(0.5)}, p95 ${at(0.95)}, longest ${at(1)}${traced}`;
   }
 
   // --- moving ---

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
 from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.llvm.linker import link
+from eagerflow_kernels.native.locks import COMPILING
 from eagerflow_kernels.native.processors import NoCompilerError, TargetName
 
 #: triple, processor and features. Of AArch64 there is one code for Linux and macOS: x18 belongs to
@@ -19,11 +18,6 @@ _MACHINES: Final[dict[TargetName, tuple[str, str, str]]] = {
     "x86-64-v4": ("x86_64-unknown-linux-gnu", "x86-64-v4", ""),
     "aarch64": ("aarch64-unknown-linux-gnu", "generic", "+neon,+reserve-x18"),
 }
-#: held while LLVM works; a process that is forked meanwhile would find LLVM's own locks taken
-_lock: Final = threading.Lock()
-os.register_at_fork(
-    before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
-)
 
 
 @cache
@@ -60,7 +54,7 @@ def assembly(text: str, target: TargetName) -> str:
     Raises:
         NoCompilerError: llvmlite is not installed.
     """
-    with _lock:
+    with COMPILING:
         return str(_machine(target).emit_assembly(_llvm().parse_assembly(text)))
 
 
@@ -75,7 +69,7 @@ def machine_code(text: str, target: TargetName) -> Image:
         NoCompilerError: llvmlite is not installed.
         LinkError: the code refers to something that the module does not define.
     """
-    with _lock:
+    with COMPILING:
         module = _llvm().parse_assembly(text)
         module.verify()
         data = bytes(_machine(target).emit_object(module))

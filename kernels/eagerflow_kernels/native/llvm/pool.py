@@ -3,7 +3,7 @@
 ``@pool_parallel(pool, run, args, dims, steps, arrays, axes)`` makes one call of a kernel in chunks
 of rows, which the thread that calls and the workers claim by a counter. If workers are busy with
 another call, or none is awake in time, the thread that calls does all. ``@pool_worker(pool)`` is
-what their threads run, for ever.
+what their threads run, for ever; no signal that is sent to the process interrupts them.
 
 A worker joins by adding 1 to ``active`` while ``open`` is 1. The call ends when ``open`` is 0 and
 nobody is active; both are in one order for all threads, so no worker is inside afterwards.
@@ -18,18 +18,20 @@ FIELDS: Final = {
     "parallel": 0, "least": 8, "helpers": 16, "syscall": 24, "create": 32, "futex": 40,
     "lock": 64, "generation": 128, "active": 192, "open": 256, "next": 320,
     "count": 384, "chunk": 392, "rows": 400, "run": 408, "args": 416, "dims": 424, "steps": 432,
-    "arrays": 440, "axes": 448, "workers": 456,
+    "arrays": 440, "axes": 448, "workers": 456, "sigmask": 464, "signals": 512,
 }  # fmt: skip
-SIZE: Final = 512
+#: the last field is a set of signals, which has 128 bytes in glibc and musl
+SIZE: Final = 640
 #: arrays that a kernel has at most
 _MOST: Final = 64
 #: parts of a call for each thread, so that one that is held up holds up less
 _PARTS: Final = 4
-#: rows to which a chunk is rounded up where there are many, so that chunks share no line of memory
+#: chunks of so many rows or more are a multiple of it, so that they share no line of memory
 _ROUND: Final = 64
 #: times that the thread that calls looks for the end before it sleeps
 _SPINS: Final = 2000
 _WAIT, _WAKE = 128, 129  # FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
+_SET_MASK: Final = 2  # SIG_SETMASK
 
 _TEXT: Final = """
 define internal void @chunks(ptr %pool) noinline nounwind {{
@@ -110,6 +112,10 @@ entry:
   {open}
   {active}
   {helpers}
+  {sigmask}
+  {signals}
+  %block = load ptr, ptr %sigmask, align 8
+  %blocked = call i32 %block(i32 {set_mask}, ptr %signals, ptr null)
   br label %look
 look:
   %g = load atomic i32, ptr %generation seq_cst, align 4
@@ -244,5 +250,5 @@ def render_pool() -> str:
     }
     return _TEXT.format(
         **places, most=_MOST, parts=_PARTS, round=_ROUND, mask=-_ROUND, spins=_SPINS,
-        wait=_WAIT, wake=_WAKE,
+        wait=_WAIT, wake=_WAKE, set_mask=_SET_MASK,
     )  # fmt: skip
