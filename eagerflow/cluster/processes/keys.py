@@ -280,6 +280,7 @@ class AllowedKeys:
     def __init__(self, known: AllowList, path: Path | None = None) -> None:
         self._path = path
         self._stamp: tuple[int, ...] = ()
+        self._changes = 0
         self._take(known)
         if path is not None:
             self.refresh()
@@ -288,23 +289,28 @@ class AllowedKeys:
         self._known = known
         self._clients = {key: name for name, key in known.clients.items()}
         self._tasks = {key: name for name, (_, _, key) in known.tasks.items()}
+        self._changes += 1
 
-    def refresh(self) -> bool:
-        """Look whether the list has changed; if it cannot be read, it is empty."""
+    def refresh(self) -> int:
+        """Read the list again if it has changed; if it cannot be read, it is empty.
+
+        Returns:
+            How often it has changed. Several ask, each whether it has since they asked before.
+        """
         if self._path is None:
-            return False
+            return self._changes
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
             status = self._path.lstat()
             stamp = status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode
         if stamp == self._stamp:
-            return False
+            return self._changes
         known = AllowList()
         with suppress(OSError, AuthenticationError):
             known = read_file(self._path, AllowList)
         self._take(known)
         self._stamp = stamp
-        return True
+        return self._changes
 
     def add_task(self, task: str, doors: Doors) -> None:
         """Let in one more task."""
@@ -316,12 +322,6 @@ class AllowedKeys:
         if domain == "task" and key in self._tasks:
             return self._tasks[key]
         return CLIENT + self._clients[key] if key in self._clients else None
-
-    def knows(self, user: str) -> bool:
-        """Whether one who was let in still would be."""
-        if user.startswith(CLIENT):
-            return user.removeprefix(CLIENT) in self._known.clients
-        return user in self._known.tasks
 
     def allows_peer(self, task: str, doors: Doors, user: str) -> bool:
         """Whether a client, known as ``user``, may say that this is where a task listens."""

@@ -7,6 +7,7 @@ connection is encrypted, and lets in those who are on a list.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import Any, Final, NamedTuple, final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from eagerflow.cluster.processes.authentication import Authenticator
+from eagerflow.cluster.processes.authentication import KEY, Authenticator
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.limits import Limits
@@ -38,6 +39,7 @@ _COPIED: Final = 1 << 16
 _SHARE: Final = 100
 # plain ints: operators of pyzmq's flags take longer than the calls
 _EVENTS: Final = int(zmq.EVENTS)
+_DESCRIPTOR: Final = int(zmq.FD)
 _READABLE: Final = int(zmq.POLLIN)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _REFUSED: Final = int(
@@ -209,13 +211,24 @@ class AbstractSockets:
         self._limits = limits
         self._credentials = credentials
         self._context = zmq.Context()
-        self._poller = zmq.Poller()
-        self._poller.register(self.bell, zmq.POLLIN)
+        self._poll = select.poll()
+        self._by_descriptor: dict[int, Any] = {}
+        #: sockets whose descriptors may not tell what they have (see `wait`)
+        self._unsettled: set[Any] = set()
         self._ready: set[Any] = set()  # what has something, as of the last `wait`
+        self._watch(self.bell.fileno(), self.bell)
         self._authenticator: Authenticator | None = None
         if credentials is not None:
             self._authenticator = Authenticator(self._context, credentials.allowed, log)
-            self._poller.register(self._authenticator.socket, zmq.POLLIN)
+            self._watch_socket(self._authenticator.socket)
+
+    def _watch(self, descriptor: int, one: Any) -> None:
+        self._poll.register(descriptor, select.POLLIN)
+        self._by_descriptor[descriptor] = one
+
+    def _watch_socket(self, socket: Any) -> None:
+        self._watch(socket.getsockopt(_DESCRIPTOR), socket)
+        self._unsettled.add(socket)
 
     def _port(
         self, kind: int, events: int = zmq.EVENT_DISCONNECTED, *, domain: Domain | None = None,
@@ -225,24 +238,47 @@ class AbstractSockets:
             self._context, kind, self._limits, self._credentials, domain=domain, server=server
         )
         port = _Port(socket, events)
-        self._poller.register(port.socket, zmq.POLLIN)
-        self._poller.register(port.monitor, zmq.POLLIN)
+        self._watch_socket(port.socket)
+        self._watch_socket(port.monitor)
         return port
 
     def _forget(self, port: _Port) -> None:
-        self._poller.unregister(port.socket)
-        self._poller.unregister(port.monitor)
+        for one in (port.socket, port.monitor):
+            descriptor = one.getsockopt(_DESCRIPTOR)
+            self._poll.unregister(descriptor)
+            del self._by_descriptor[descriptor]
+            self._unsettled.discard(one)
         port.close()
 
     def wait(self, until: float) -> None:
-        """Until something has come, the bell has rung, or that time."""
+        """Until something has come, the bell has rung, or that time.
+
+        The descriptor of a ZeroMQ socket tells of news, not of what lies there: whatever is done
+        with the socket may take note of the news. So one that was sent on, or was not emptied, is
+        asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
+        """
+        self._ready = {one for one in self._unsettled if one.getsockopt(_EVENTS) & _READABLE}
+        self._unsettled.clear()
         left = until - monotonic()
-        ready = self._poller.poll(None if left == inf else max(0, int(left * 1000 + 1)))
-        self._ready = {one for one, _ in ready}
-        if self.bell.fileno() in self._ready:
+        if self._ready:
+            left = 0.0
+        told = self._poll.poll(None if left == inf else int(left * 1000 + 1) if left > 0 else 0)
+        self._ready.update([self._by_descriptor[descriptor] for descriptor, _ in told])
+        if self.bell in self._ready:
             self.bell.silence()
         if self._authenticator is not None and self._authenticator.socket in self._ready:
             self._authenticator.answer()
+
+    def _messages(self, port: _Port) -> Iterator[list[Any]]:
+        """The messages that have come by a socket, as far as it is its turn."""
+        if port.socket not in self._ready:
+            return
+        for _ in range(_SHARE):
+            frames = port.take()
+            if frames is None:
+                return
+            yield frames
+        self._unsettled.add(port.socket)
 
     def _end(self) -> None:
         """Close what all have, when the rest is closed."""
@@ -321,13 +357,14 @@ class ServerSockets(AbstractSockets):
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
-        self._by_descriptor: dict[tuple[str, int], str] = {}
+        self._peers: dict[tuple[str, int], str] = {}  # by the descriptor of the connection
         self._roles: dict[str, str] = {}
-        self._users: dict[str, str] = {}
+        self._users: dict[str, tuple[str, str]] = {}  # with the key
+        self._looked = 0
 
     def watch(self, descriptor: int) -> None:
         """Wake at the end of a file as well."""
-        self._poller.register(descriptor, zmq.POLLIN | zmq.POLLERR)
+        self._watch(descriptor, descriptor)
 
     def has_something(self, descriptor: int) -> bool:
         """Whether something has come by a file, or its end."""
@@ -338,27 +375,23 @@ class ServerSockets(AbstractSockets):
         for role, port in self._ports.items():
             if port.monitor in self._ready:
                 yield from self._gone(role, port)
-            for _ in range(_SHARE if port.socket in self._ready else 0):
-                message = port.take()
-                if message is None:
-                    break
-                who, *frames = message
+            for who, *frames in self._messages(port):
                 peer = who.bytes.hex()
                 if peer not in self._roles:
                     # first what is gone: its descriptor may be that of this one now
                     yield from self._gone(role, port)
                     self._roles[peer] = role
-                    self._by_descriptor[role, who.get(zmq.SRCFD)] = peer
+                    self._peers[role, who.get(zmq.SRCFD)] = peer
                     if self._credentials is not None:
-                        self._users[peer] = str(who.get("User-Id"))
-                user = self._users.get(peer, "")
+                        self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
+                user, _ = self._users.get(peer, ("", ""))
                 if user == _REVOKED:
                     continue
                 yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
     def _gone(self, role: str, port: _Port) -> Iterator[Received]:
         for descriptor in port.closed():
-            peer = self._by_descriptor.pop((role, descriptor), None)
+            peer = self._peers.pop((role, descriptor), None)
             if peer is not None:
                 del self._roles[peer]
                 self._users.pop(peer, None)
@@ -366,18 +399,23 @@ class ServerSockets(AbstractSockets):
 
     def revoked(self) -> Iterator[Received]:
         """The connections of those who are no longer on the list; nothing of them is taken."""
-        if self._credentials is None or not self._credentials.allowed.refresh():
+        if self._credentials is None:
             return
-        for peer, user in self._users.items():
-            if user != _REVOKED and not self._credentials.allowed.knows(user):
-                self._users[peer] = _REVOKED
-                yield Received("refused", peer, self._roles[peer], [], user)
+        allowed = self._credentials.allowed
+        looked, self._looked = self._looked, allowed.refresh()
+        for peer, (user, key) in () if looked == self._looked else self._users.items():
+            role = self._roles[peer]
+            if user != _REVOKED and allowed.user(role, key) != user:
+                self._users[peer] = _REVOKED, key
+                yield Received("refused", peer, role, [], user)
 
     def send(self, peer: str, frames: Sequence[Frame]) -> None:
         """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
         role = self._roles.get(peer)
         if role is not None:
-            _send(self._ports[role].socket, [bytes.fromhex(peer), *frames])
+            port = self._ports[role].socket
+            self._unsettled.add(port)
+            _send(port, [bytes.fromhex(peer), *frames])
 
     def close(self) -> None:
         for port in self._ports.values():
@@ -443,15 +481,13 @@ class ClientSockets(AbstractSockets):
                     silent = event == _DISCONNECTED
                     yield Received("silent" if silent else "heard", task, "task", [])
         for task, port in list(self._tasks.items()):
-            for _ in range(_SHARE if port.socket in self._ready else 0):
-                frames = port.take()
-                if frames is None:
-                    break
+            for frames in self._messages(port):
                 yield Received("frames", task, "task", [frame.buffer for frame in frames])
                 if self._tasks.get(task) is not port:
                     break
             if port.monitor in self._ready and self._tasks.get(task) is port:
                 for event in port.told():
+                    self._unsettled.add(port.monitor)  # there may be more
                     kind = "closed" if event == _DISCONNECTED else "refused"
                     yield Received(kind, task, "task", [])
                     break
@@ -461,16 +497,14 @@ class ClientSockets(AbstractSockets):
         if self._door.monitor in self._ready:
             for _ in self._door.closed():
                 pass
-        for _ in range(_SHARE if self._door.socket in self._ready else 0):
-            frames = self._door.take()
-            if frames is None:
-                break
-            user = "" if self._credentials is None else str(frames[0].get("User-Id"))
-            yield Received("frames", "", "packet", [frame.buffer for frame in frames[1:]], user)
+        for who, *frames in self._messages(self._door):
+            user = "" if self._credentials is None else str(who.get("User-Id"))
+            yield Received("frames", "", "packet", [frame.buffer for frame in frames], user)
 
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
+            self._unsettled.add(port.socket)
             _send(port.socket, frames)
 
     def close(self) -> None:

@@ -171,6 +171,33 @@ def test_a_key_that_is_revoked_ends_its_session(
     assert server._machine.held == 1
 
 
+def test_new_connections_hide_no_change_of_the_list(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    """Each connection has the list read again; the sessions that are open are looked at as well."""
+    alice = connect(pair_of(keys, "alice"))
+    alice.send_multipart(hello(5))
+    assert isinstance(answer(alice), Welcome)
+    allowed = server._credentials.allowed if server._credentials is not None else None
+    assert allowed is not None
+    keys.revoke("alice")
+    allowed.refresh()  # as at a connection
+    assert isinstance(answer(alice), Failed)
+
+
+def test_a_pair_made_anew_ends_the_session_of_the_old_one(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    old = connect(pair_of(keys, "alice"))
+    old.send_multipart(hello(5))
+    assert isinstance(answer(old), Welcome)
+    keys._known.clients["alice"] = new_pair().public  # both in one look
+    keys._save()
+    told = answer(old)
+    assert isinstance(told, Failed)
+    assert told.error.wrong == "the key of this client was revoked"
+
+
 def test_packets_come_from_those_whose_they_are(
     server: TaskServer, keys: KeyFolder, connect: Any
 ) -> None:
