@@ -7,40 +7,39 @@ connection is encrypted, and lets in those who are on a list.
 
 from __future__ import annotations
 
+import ctypes
+import secrets
 import select
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple, final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.authentication import KEY, Authenticator
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials, Domain
+from eagerflow.cluster.processes.ports import (
+    EVENTS,
+    HEARTBEAT,
+    READABLE,
+    Port,
+    bind,
+    new_socket,
+    send,
+    unbind,
+)
 from eagerflow.cluster.protocol.limits import Limits
 from eagerflow.cluster.protocol.values import Frame
-from eagerflow.errors import ResourceError
 
-#: milliseconds: how often a process asks another whether it is there, when it is suspected to be
-#: stopped, and when it is given up
-_HEARTBEAT: Final = 500
-_SUSPECTED: Final = 2_000
-_SILENCE: Final = 10_000
-#: milliseconds in which a connection has to prove its key
-_GREETING: Final = 10_000
-#: frames of more bytes are not copied when they are sent
-_COPIED: Final = 1 << 16
 #: how many messages from one socket are taken before the others have their share
 _SHARE: Final = 100
-# plain ints: operators of pyzmq's flags take longer than the calls
-_EVENTS: Final = int(zmq.EVENTS)
+#: milliseconds without an answer, after which a process is suspected to be stopped
+_SUSPECTED: Final = 2_000
 _DESCRIPTOR: Final = int(zmq.FD)
-_READABLE: Final = int(zmq.POLLIN)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _REFUSED: Final = int(
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -49,8 +48,6 @@ _REFUSED: Final = int(
 )
 #: the user of connections that are not on the list any more; a name of nobody
 _REVOKED: Final = "\0"
-_AT_ONCE: Final = int(zmq.NOBLOCK)
-_AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 @final
@@ -98,101 +95,18 @@ class Bell:
         self._theirs.close()
 
 
-def _socket(
-    context: Any, kind: int, limits: Limits, credentials: Credentials | None = None, *,
-    domain: Domain | None = None, server: str = "",
-) -> Any:  # fmt: skip
-    """A socket.
+def _hide_names() -> None:
+    """Let ZeroMQ name connections as nobody can foresee.
 
-    Args:
-        context: that it belongs to.
-        kind: of ZeroMQ.
-        limits: on messages.
-        credentials: of this process, where there are keys.
-        domain: which door it is.
-        server: the public key of the process that it connects to.
+    A connection may bring a name of its own. If the next one that brings none would be called the
+    same, a ROUTER ends the process. It counts from what the C library's ``rand`` gives, which
+    nobody seeds.
     """
-    socket = context.socket(kind)
-    if credentials is not None:
-        socket.curve_publickey = credentials.keys.public.encode()
-        socket.curve_secretkey = credentials.keys.secret.encode()
-        socket.handshake_ivl = _GREETING
-        if domain is None:
-            socket.curve_serverkey = server.encode()
-        else:
-            socket.curve_server = 1
-            socket.zap_domain = domain.encode()
-            socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    socket.linger = 0
-    socket.sndhwm = socket.rcvhwm = 10_000
-    socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
-    socket.heartbeat_ivl = _HEARTBEAT
-    socket.heartbeat_timeout = _SILENCE
-    socket.reconnect_ivl = -1  # a connection that is gone is another one's business
-    return socket
-
-
-def _bind(socket: Any, address: str) -> str:
-    """Listen; gives the address with the port that was free."""
-    try:
-        socket.bind(address)
-    except zmq.ZMQError as error:
-        raise ResourceError(f"nobody can listen at {address}: {error.strerror}") from None
-    return str(socket.last_endpoint.decode().rstrip("\0"))
-
-
-def _unbind(address: str) -> None:
-    if address.startswith("ipc://"):
-        Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+    ctypes.CDLL(None).srand(secrets.randbits(32))
 
 
 def _untold(text: str) -> None:
     """Hears of connections at the door of a client, which has no log."""
-
-
-def _send(socket: Any, frames: Sequence[Frame]) -> None:
-    """Send a message; it is dropped where nobody is, or takes nothing more."""
-    *first, last = frames
-    with suppress(zmq.Again):
-        for frame in first:
-            socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
-        socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
-
-
-@final
-class _Port:
-    """A socket with what tells of its connections.
-
-    Attributes:
-        socket: the socket.
-        monitor: tells when a connection is gone.
-    """
-
-    def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
-        self.socket = socket
-        self.monitor = socket.get_monitor_socket(events)
-
-    def told(self) -> Iterator[int]:
-        """What has happened to connections."""
-        while self.monitor.getsockopt(_EVENTS) & _READABLE:
-            yield int(recv_monitor_message(self.monitor)["event"])
-
-    def closed(self) -> Iterator[int]:
-        """The descriptors of connections that are gone."""
-        while self.monitor.getsockopt(_EVENTS) & _READABLE:
-            yield int(recv_monitor_message(self.monitor)["value"])
-
-    def take(self) -> list[Any] | None:
-        """The frames of a message; None if there is none."""
-        try:
-            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]  # frames
-        except zmq.Again:
-            return None
-
-    def close(self) -> None:
-        self.socket.disable_monitor()
-        self.monitor.close()
-        self.socket.close()
 
 
 class AbstractSockets:
@@ -233,16 +147,16 @@ class AbstractSockets:
     def _port(
         self, kind: int, events: int = zmq.EVENT_DISCONNECTED, *, domain: Domain | None = None,
         server: str = "",
-    ) -> _Port:  # fmt: skip
-        socket = _socket(
+    ) -> Port:  # fmt: skip
+        socket = new_socket(
             self._context, kind, self._limits, self._credentials, domain=domain, server=server
         )
-        port = _Port(socket, events)
+        port = Port(socket, events)
         self._watch_socket(port.socket)
         self._watch_socket(port.monitor)
         return port
 
-    def _forget(self, port: _Port) -> None:
+    def _forget(self, port: Port) -> None:
         for one in (port.socket, port.monitor):
             descriptor = one.getsockopt(_DESCRIPTOR)
             self._poll.unregister(descriptor)
@@ -257,7 +171,7 @@ class AbstractSockets:
         with the socket may take note of the news. So one that was sent on, or was not emptied, is
         asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
         """
-        self._ready = {one for one in self._unsettled if one.getsockopt(_EVENTS) & _READABLE}
+        self._ready = {one for one in self._unsettled if one.getsockopt(EVENTS) & READABLE}
         self._unsettled.clear()
         left = until - monotonic()
         if self._ready:
@@ -269,7 +183,7 @@ class AbstractSockets:
         if self._authenticator is not None and self._authenticator.socket in self._ready:
             self._authenticator.answer()
 
-    def _messages(self, port: _Port) -> Iterator[list[Any]]:
+    def _messages(self, port: Port) -> Iterator[list[Any]]:
         """The messages that have come by a socket, as far as it is its turn."""
         if port.socket not in self._ready:
             return
@@ -316,12 +230,12 @@ class _Outgoing:
         if socket is None and task in self._doors:
             # who restarts the task tells its new address
             doors = self._doors[task]
-            socket = self._sockets[task] = _socket(
+            socket = self._sockets[task] = new_socket(
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
             socket.connect(doors.task)
         if socket is not None:
-            _send(socket, frames)
+            send(socket, frames)
 
     def close(self) -> None:
         for one in self._sockets.values():
@@ -346,14 +260,15 @@ class ServerSockets(AbstractSockets):
         self, doors: Doors, limits: Limits, credentials: Credentials | None,
         log: Callable[[str], object],
     ) -> None:  # fmt: skip
+        _hide_names()
         super().__init__(limits, credentials, log)
         domains: tuple[Domain, Domain] = "client", "task"
-        self._ports: dict[str, _Port] = {
+        self._ports: dict[str, Port] = {
             role: self._port(zmq.ROUTER, domain=role) for role in domains
         }
         self.doors: Final = Doors(
-            _bind(self._ports["client"].socket, doors.client),
-            _bind(self._ports["task"].socket, doors.task),
+            bind(self._ports["client"].socket, doors.client),
+            bind(self._ports["task"].socket, doors.task),
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
@@ -376,7 +291,7 @@ class ServerSockets(AbstractSockets):
             if port.monitor in self._ready:
                 yield from self._gone(role, port)
             for who, *frames in self._messages(port):
-                peer = who.bytes.hex()
+                peer = f"{role} {who.bytes.hex()}"  # names are unique at one door
                 if peer not in self._roles:
                     # first what is gone: its descriptor may be that of this one now
                     yield from self._gone(role, port)
@@ -389,7 +304,7 @@ class ServerSockets(AbstractSockets):
                     continue
                 yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
-    def _gone(self, role: str, port: _Port) -> Iterator[Received]:
+    def _gone(self, role: str, port: Port) -> Iterator[Received]:
         for descriptor in port.closed():
             peer = self._peers.pop((role, descriptor), None)
             if peer is not None:
@@ -415,15 +330,15 @@ class ServerSockets(AbstractSockets):
         if role is not None:
             port = self._ports[role].socket
             self._unsettled.add(port)
-            _send(port, [bytes.fromhex(peer), *frames])
+            send(port, [bytes.fromhex(peer.removeprefix(role)), *frames])
 
     def close(self) -> None:
         for port in self._ports.values():
             port.close()
         self.tasks.close()
         self._end()
-        _unbind(self.doors.client)
-        _unbind(self.doors.task)
+        unbind(self.doors.client)
+        unbind(self.doors.task)
 
 
 @final
@@ -444,12 +359,12 @@ class ClientSockets(AbstractSockets):
 
     def __init__(self, door: str, limits: Limits, credentials: Credentials | None) -> None:
         super().__init__(limits, credentials, _untold)
-        self._tasks: dict[str, _Port] = {}
-        self._probes: dict[str, _Port] = {}
+        self._tasks: dict[str, Port] = {}
+        self._probes: dict[str, Port] = {}
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
-        self.doors: Final = Doors("", _bind(self._door.socket, door), key)
+        self.doors: Final = Doors("", bind(self._door.socket, door), key)
 
     def connect(self, task: str, doors: Doors) -> None:
         self.disconnect(task)
@@ -461,7 +376,7 @@ class ClientSockets(AbstractSockets):
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
         probe.socket.heartbeat_timeout = _SUSPECTED
-        probe.socket.reconnect_ivl = _HEARTBEAT
+        probe.socket.reconnect_ivl = HEARTBEAT
         probe.socket.connect(doors.client)
 
     def disconnect(self, task: str) -> None:
@@ -505,7 +420,7 @@ class ClientSockets(AbstractSockets):
         port = self._tasks.get(task)
         if port is not None:
             self._unsettled.add(port.socket)
-            _send(port.socket, frames)
+            send(port.socket, frames)
 
     def close(self) -> None:
         for task in list(self._tasks):
@@ -513,4 +428,4 @@ class ClientSockets(AbstractSockets):
         self._door.close()
         self.tasks.close()
         self._end()
-        _unbind(self.doors.task)
+        unbind(self.doors.task)
