@@ -125,7 +125,12 @@ def _keys(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     # ZeroMQ is for clusters alone
-    from eagerflow.cluster.processes.doors import checked_name, doors_at, doors_in  # noqa: PLC0415
+    from eagerflow.cluster.processes.doors import (  # noqa: PLC0415
+        check_folder,
+        checked_name,
+        doors_at,
+        doors_in,
+    )
     from eagerflow.cluster.processes.keys import server_credentials  # noqa: PLC0415
     from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
 
@@ -134,7 +139,8 @@ def _serve(options: argparse.Namespace) -> None:
     if options.folder is not None:
         if options.keys is not None or options.plain_tcp:
             sys.exit("--folder needs no keys: nobody else enters it")
-        doors = doors_in(options.folder, task)
+        check_folder(options.folder)
+        doors = doors_in(options.folder.resolve(), task)  # it may be named otherwise by clients
     else:
         doors = doors_at(options.listen)
         if options.keys is not None:

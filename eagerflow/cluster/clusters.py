@@ -486,6 +486,7 @@ def _elsewhere(
     path = Path(target)
     if path.is_dir():
         check_folder(path)
+        path = path.resolve()  # as tasks know it
         doors = {task: doors_in(path, task) for task in tasks_in(path)}
         return _Elsewhere(doors, folder=path), doors
     credentials, doors = client_credentials(path)
