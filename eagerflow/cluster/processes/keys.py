@@ -8,6 +8,7 @@ alone, mode 0600; whoever can read such a file can pass for whom it is of.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -109,7 +110,14 @@ def read_file(path: Path, kind: type[Any]) -> Any:
         AuthenticationError: others may read it, it is a link, or of another form.
         FileNotFoundError: it is not there.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise AuthenticationError(
+            f"{path} is a link, which is not followed", hint=f"name the file: {path.resolve()}"
+        ) from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         mode = stat.S_IMODE(status.st_mode)
@@ -118,7 +126,7 @@ def read_file(path: Path, kind: type[Any]) -> Any:
                 f"{path} is not for this user alone",
                 given=f"mode {mode:o}, of user {status.st_uid}",
                 expected="a file of mode 600, of this user",
-                hint=f"chmod 600 {path}; if others could read it, make new keys",
+                hint=f"chmod 600 {path}; if others could read it, revoke it and make new keys",
             )
         content = file.read(_LARGEST)
     try:
@@ -192,13 +200,15 @@ class KeyFolder:
 
         Raises:
             TensorValueError: this is no address, or no name of a task.
+            AuthenticationError: its file is damaged, or not for this user alone.
         """
         doors = doors_at(address)
-        try:
-            pair = task_keys(self.path, checked_name(task))
-        except AuthenticationError:
+        path = self.path / f"{file_name(checked_name(task))}.key.json"
+        if os.path.lexists(path):
+            pair = task_keys(self.path, task)
+        else:
             pair = new_pair()
-            _write(self.path / f"{file_name(task)}.key.json", TaskKeys(task, pair))
+            _write(path, TaskKeys(task, pair))
         self._known.tasks[task] = (doors.client, doors.task, pair.public)
         self._save()
         return doors._replace(key=pair.public)

@@ -53,6 +53,20 @@ def test_each_process_has_a_pair_of_its_own_and_keeps_it(keys: KeyFolder) -> Non
     assert tasks["ps:0"].client == "tcp://10.0.0.9:7400"
 
 
+@pytest.mark.parametrize("change", ["chmod", "damage"])
+def test_keys_are_not_replaced_in_silence(keys: KeyFolder, change: str) -> None:
+    """Each client would have to have its file made anew."""
+    path = keys.path / "ps-0.key.json"
+    if change == "chmod":
+        path.chmod(0o644)
+    else:
+        path.write_text("{}")
+    before = path.read_bytes()
+    with pytest.raises(AuthenticationError, match=r"ps-0\.key\.json is"):
+        keys.add_task("ps:0", "tcp://10.0.0.9:7400")
+    assert path.read_bytes() == before
+
+
 def test_secrets_are_not_shown(keys: KeyFolder) -> None:
     pair = task_keys(keys.path, "ps:0")
     assert pair.secret not in repr(pair)
@@ -128,7 +142,7 @@ def test_what_is_no_connection_file(keys: KeyFolder, tmp_path: Path) -> None:
     with pytest.raises(AuthenticationError):
         ef.cluster.connect(fifo)
     (keys.path / "link").symlink_to(keys.path / "alice.json")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(AuthenticationError, match="is a link"):
         ef.cluster.connect(keys.path / "link")
     with pytest.raises(AuthenticationError, match="is damaged"):
         ef.cluster.connect(keys.path / "ps-0.key.json")
