@@ -184,7 +184,7 @@ class AbstractSockets:
             self._authenticator.answer()
 
     def _messages(self, port: Port) -> Iterator[list[Any]]:
-        """The messages that have come by a socket, as far as it is its turn."""
+        """The messages that have come by a socket, at most its share."""
         if port.socket not in self._ready:
             return
         for _ in range(_SHARE):
