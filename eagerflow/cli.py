@@ -125,23 +125,24 @@ def _keys(options: argparse.Namespace) -> None:
 
 def _serve(options: argparse.Namespace) -> None:
     # ZeroMQ is for clusters alone
-    from eagerflow.cluster.processes.doors import checked_name, doors_at, doors_in  # noqa: PLC0415
+    from eagerflow.cluster.processes import doors  # noqa: PLC0415
     from eagerflow.cluster.processes.keys import server_credentials  # noqa: PLC0415
     from eagerflow.cluster.processes.server import TaskServer  # noqa: PLC0415
 
-    task = checked_name(options.task)
+    task = doors.checked_name(options.task)
     credentials = None
     if options.folder is not None:
         if options.keys is not None or options.plain_tcp:
             sys.exit("--folder needs no keys: nobody else enters it")
-        doors = doors_in(options.folder, task)
+        doors.check_folder(options.folder)
+        where = doors.doors_in(options.folder.resolve(), task)  # clients may name it otherwise
     else:
-        doors = doors_at(options.listen)
+        where = doors.doors_at(options.listen)
         if options.keys is not None:
             credentials = server_credentials(options.keys, task)
     ef.config(cpu_devices=options.cpu_devices)
     _ = ef.grad  # gradients have ops of their own
-    server = TaskServer(task, doors, ef.__version__, credentials, plain=options.plain_tcp,
+    server = TaskServer(task, where, ef.__version__, credentials, plain=options.plain_tcp,
                         files=options.allow_files)  # fmt: skip
     gc.freeze()  # what is loaded stays: collections of garbage need not look at it
     print("ready", *server.doors, flush=True)

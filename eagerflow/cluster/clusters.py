@@ -46,8 +46,9 @@ from eagerflow.hardware.registry import add_task, remove_task
 
 #: seconds in which a task has to say how busy it is
 _ASKED: Final = 1.0
-#: seconds until it is tried again to start a task that has died
+#: seconds until it is tried again to start a task that has died, at first and at most
 _AGAIN: Final = 0.5
+_LONGEST: Final = 10.0
 _TRANSPORTS: Final = ("ipc", "tcp", "plain tcp")
 _JOBS: Final = "jobs such as {'ps': 2, 'worker': 2}"
 
@@ -163,11 +164,12 @@ class Cluster:
             ResourceError: there is one of that name, or the tasks were not started here.
         """
         self._check_owned()
-        if task in self._backends:
-            raise ResourceError(f"there is a task {task} already", hint="restart it instead")
         checked_name(task)
-        self._doors |= self._provisioner.start([task])
-        self._join([task])
+        with self._lock:
+            if task in self._backends:
+                raise ResourceError(f"there is a task {task} already", hint="restart it instead")
+            self._open()
+            self._start(task)
         self._open().warn()
 
     def remove(self, task: str) -> None:
@@ -176,11 +178,12 @@ class Cluster:
         Raises:
             ResourceError: there is no such task.
         """
-        backend = self._backend(task)
-        del self._backends[task]
-        backend.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
-        remove_task(task)
-        self._provisioner.end(task)
+        with self._lock:  # it may be about to be started again
+            backend = self._backend(task)
+            del self._backends[task]
+            backend.task.lose(ErrorHead("TaskLost", f"{task} was removed", task=task))
+            remove_task(task)
+            self._provisioner.end(task)
 
     def restart(self, task: str) -> None:
         """Start a task again, in a new process; what the old one held is lost.
@@ -202,10 +205,20 @@ class Cluster:
             hint="make it again, or bring back what a checkpoint has",
         )  # fmt: skip
         with self._lock:
+            if self._backend(task) is not backend:
+                raise ResourceError(f"another task is called {task} meanwhile")
             backend.task.lose(why)
             self._provisioner.end(task)
+            self._start(task)
+
+    def _start(self, task: str) -> None:
+        """Start a task and connect to it; if that fails it is as if it had died."""
+        try:
             self._doors |= self._provisioner.start([task])
             self._join([task])
+        except BaseException:
+            self._provisioner.end(task)  # above all if the cluster was closed meanwhile
+            raise
 
     def logs(self, task: str) -> str:
         """What the process of a task has told so far, at most the last 10 MB.
@@ -247,12 +260,13 @@ class Cluster:
 
     def _revive(self, task: str) -> None:
         """Start a task again that has died, as soon as there is room for it."""
-        until = monotonic() + START
-        while task in self._backends and monotonic() < until:
+        seconds = _AGAIN
+        while task in self._backends:
             try:
-                self._restart(self._backends[task])
-            except (EagerflowError, KeyError):  # there is no worker yet, for one
-                sleep(_AGAIN)
+                self._restart(self._backend(task))
+            except EagerflowError:  # there is no worker yet, for one
+                sleep(seconds)
+                seconds = min(2 * seconds, _LONGEST)
             else:
                 return
 
@@ -486,6 +500,7 @@ def _elsewhere(
     path = Path(target)
     if path.is_dir():
         check_folder(path)
+        path = path.resolve()  # as tasks know it
         doors = {task: doors_in(path, task) for task in tasks_in(path)}
         return _Elsewhere(doors, folder=path), doors
     credentials, doors = client_credentials(path)

@@ -34,7 +34,6 @@ from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_fram
 from eagerflow.function.cache import CacheEntry, NothingDone
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
-from eagerflow.function.automatic import cost_model
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import name_scope
 from eagerflow.hardware import Device, as_device

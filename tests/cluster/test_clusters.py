@@ -153,6 +153,25 @@ def test_who_has_not_started_them_ends_no_tasks(cluster: ef.cluster.Cluster) -> 
     assert ef.ones(2, device="ps:0").tolist() == [1, 1]
 
 
+MOVE = """
+import sys
+import eagerflow as ef
+with ef.cluster.connect(sys.argv[1]), ef.deadline(30):
+    print(ef.ones(2_000, device="ps:0").to("worker:0").sum().item())
+"""
+
+
+def test_a_directory_may_be_named_in_any_way(cluster: ef.cluster.Cluster, tmp_path: Path) -> None:
+    """Tasks compare where others listen with their own directory."""
+    (tmp_path / "link").symlink_to(cluster.folder.parent)
+    for name in (os.path.relpath(cluster.folder), tmp_path / "link" / cluster.folder.name):
+        done = subprocess.run(
+            [sys.executable, "-c", MOVE, str(name)], check=False, env=ENVIRONMENT,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.stdout == "2000.0\n", done.stderr
+
+
 def test_directories_that_it_does_not_connect_to(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with pytest.raises(AuthenticationError, match="not for this user alone"):

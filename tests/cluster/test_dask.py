@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.cluster.processes.dask import DaskProvisioner, TaskHost
+from eagerflow.cluster.processes.local import LocalProvisioner
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 from tests.cluster.test_clusters import ENVIRONMENT
 
@@ -55,6 +59,53 @@ def test_a_host_lets_in_the_client_and_the_tasks_alone() -> None:
     assert "host:0 listens" in host.log()
     host.end()
     assert not Path(folder).exists()
+
+
+class Reviving:
+    """Starts a task again, which takes as long as a test wants."""
+
+    restarts = True
+    credentials = None
+
+    def __init__(self) -> None:
+        self._first = LocalProvisioner("ipc")
+        self._doors: dict[str, Any] = {}
+        self.folder, self.door, self.pid = self._first.folder, self._first.door, self._first.pid
+        self.log = self._first.log
+        self.begun, self.goes_on = threading.Event(), threading.Event()
+        self.again: list[str] = []
+
+    def start(self, tasks: Any) -> dict[str, Any]:
+        if not self._doors:
+            self._doors = self._first.start(tasks)
+            return self._doors
+        self.begun.set()
+        self.goes_on.wait()
+        self.again += tasks
+        return self._doors
+
+    def end(self, task: str) -> None:
+        self._first.end(task)
+        self.again = [name for name in self.again if name != task]
+
+    def close(self) -> None:
+        self._first.close()
+        self.again = []
+
+
+def test_what_is_closed_while_it_is_started_again_stays_ended() -> None:
+    provisioner = Reviving()
+    cluster = ef.cluster.Cluster(provisioner, ["revived:0"], owned=True)
+    pid = cluster.tasks["revived:0"].pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    assert provisioner.begun.wait(10)
+    (reviving,) = [t for t in threading.enumerate() if t.name == "eagerflow-restart-revived:0"]
+    cluster.close()
+    provisioner.goes_on.set()
+    reviving.join(20)
+    assert not reviving.is_alive()
+    assert provisioner.again == []
 
 
 @pytest.mark.slow

@@ -18,6 +18,8 @@ _INSIDE: Final = "inproc://zeromq.zap.01"
 _VERSION: Final = b"1.0"
 _FRAMES: Final = 9  # of a question with one key
 _KEY: Final = 32
+#: the property of each message by which its connection has come in: the public key
+KEY: Final = "X-Public-Key"
 
 
 @final
@@ -53,28 +55,34 @@ class Authenticator:
         split = frames.index(b"") + 1
         question = frames[split:]
         number = question[1]
-        user = self._user(question)
+        user, key = self._user(question)
         known = user is not None
         self.socket.send_multipart([
             *frames[:split], _VERSION, number, b"200" if known else b"400",
-            b"OK" if known else b"the key is not on the list", (user or "").encode(), b"",
+            b"OK" if known else b"the key is not on the list", (user or "").encode(),
+            _property(KEY, key) if known else b"",
         ])  # fmt: skip
 
-    def _user(self, question: list[bytes]) -> str | None:
-        """Who asks to come in; None if that is not let in."""
+    def _user(self, question: list[bytes]) -> tuple[str | None, str]:
+        """Who asks to come in, None if that is not let in, and with which key."""
         if len(question) < _FRAMES - 2:
-            return None
+            return None, ""
         version, _, domain, where, _, mechanism, *credentials = question
-        user = None
+        user, key = None, ""
         if (version, mechanism) == (_VERSION, b"CURVE") and len(credentials) == 1:
-            (key,) = credentials
-            if len(key) == _KEY:
+            (raw,) = credentials
+            if len(raw) == _KEY:
                 self._allowed.refresh()
-                user = self._allowed.user(domain.decode("ascii", "replace"),
-                                          z85.encode(key).decode())  # fmt: skip
+                key = z85.encode(raw).decode()
+                user = self._allowed.user(domain.decode("ascii", "replace"), key)
         if user is None:
             self._log(f"let nobody in from {where.decode('ascii', 'replace')}: unknown key")
-        return user
+        return user, key
 
     def close(self) -> None:
         self.socket.close()
+
+
+def _property(name: str, value: str) -> bytes:
+    """What an answer says about a connection (ZMTP, RFC 23)."""
+    return bytes([len(name)]) + name.encode() + len(value).to_bytes(4, "big") + value.encode()

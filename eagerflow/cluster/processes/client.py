@@ -126,6 +126,26 @@ class Pending:
 
 
 @final
+class _Introduction:
+    """Hears what became of telling a task who the others are.
+
+    Attributes:
+        task: that was told.
+    """
+
+    def __init__(self, connections: Connections, task: str) -> None:
+        self._connections = connections
+        self.task = task
+
+    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
+        self._connections.introduced(self)
+
+    def failed(self, head: ErrorHead) -> None:
+        lost = head.kind == "TaskLost"  # that is told by itself
+        self._connections.introduced(self, None if lost else read_error(head))
+
+
+@final
 class Connections:
     """All connections of a client.
 
@@ -171,6 +191,7 @@ class Connections:
         self._warnings: deque[str] = deque()
         self._suspects: set[str] = set()
         self._refused: dict[str, EagerflowError] = {}
+        self._introducing: set[_Introduction] = set()
         self._requests = count(1)
         self.on_lost: Callable[[str], object] = _nobody
         self._wake = float("inf")
@@ -185,16 +206,17 @@ class Connections:
         self._tell(("connect", task))
 
     def wait_for(self, tasks: Sequence[str], seconds: float) -> list[str]:
-        """Those of the tasks that are not there after so many seconds.
+        """Those of the tasks that are not there after so many seconds, and know of each other.
 
         Raises:
-            EagerflowError: one has refused this client.
+            EagerflowError: one has refused this client, or another task.
         """
+
+        def known() -> bool:
+            return all(task in self.tasks for task in tasks) and not self._introducing
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: self._over or self._refused or all(task in self.tasks for task in tasks),
-                seconds,
-            )
+            self._changed.wait_for(lambda: self._over or self._refused or known(), seconds)
             missing = [task for task in tasks if task not in self.tasks]
         for task in list(self._refused):
             raise self._refused.pop(task)
@@ -454,7 +476,19 @@ class Connections:
         ours = self._sockets.doors
         known[self.name] = ours.task, PROCESS.incarnation, ours.key
         for task in self.tasks:
-            self.ask(task, Peers(0, known))
+            introduction = _Introduction(self, task)
+            self._introducing.add(introduction)
+            request = next(self._requests)
+            self._pending[request] = introduction
+            self._tell(("ask", request, task, Peers(0, known), []))
+
+    def introduced(self, one: _Introduction, error: EagerflowError | None = None) -> None:
+        """A task knows of the others, or refuses one; in the thread that owns the sockets."""
+        with self._changed:
+            self._introducing.discard(one)
+            if error is not None:
+                self._refused[one.task] = error
+            self._changed.notify_all()
 
 
 def _end_of(device: str) -> str:

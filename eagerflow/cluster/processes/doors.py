@@ -126,7 +126,7 @@ def checked_name(task: str) -> str:
         TensorValueError: it is none.
     """
     job, _, number = task.partition(":")
-    if not job.isidentifier() or not job.isascii() or not number.isdecimal():
+    if not job.isidentifier() or not task.isascii() or not number.isdecimal():
         raise TensorValueError(
             f"{task!r} names no task", expected="a job and a number, such as 'ps:0'"
         )

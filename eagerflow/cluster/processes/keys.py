@@ -8,6 +8,7 @@ alone, mode 0600; whoever can read such a file can pass for whom it is of.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -109,7 +110,14 @@ def read_file(path: Path, kind: type[Any]) -> Any:
         AuthenticationError: others may read it, it is a link, or of another form.
         FileNotFoundError: it is not there.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise AuthenticationError(
+            f"{path} is a link, which is not followed", hint=f"name the file: {path.resolve()}"
+        ) from None
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         mode = stat.S_IMODE(status.st_mode)
@@ -118,7 +126,7 @@ def read_file(path: Path, kind: type[Any]) -> Any:
                 f"{path} is not for this user alone",
                 given=f"mode {mode:o}, of user {status.st_uid}",
                 expected="a file of mode 600, of this user",
-                hint=f"chmod 600 {path}; if others could read it, make new keys",
+                hint=f"chmod 600 {path}; if others could read it, revoke it and make new keys",
             )
         content = file.read(_LARGEST)
     try:
@@ -192,13 +200,15 @@ class KeyFolder:
 
         Raises:
             TensorValueError: this is no address, or no name of a task.
+            AuthenticationError: its file is damaged, or not for this user alone.
         """
         doors = doors_at(address)
-        try:
-            pair = task_keys(self.path, checked_name(task))
-        except AuthenticationError:
+        path = self.path / f"{file_name(checked_name(task))}.key.json"
+        if os.path.lexists(path):
+            pair = task_keys(self.path, task)
+        else:
             pair = new_pair()
-            _write(self.path / f"{file_name(task)}.key.json", TaskKeys(task, pair))
+            _write(path, TaskKeys(task, pair))
         self._known.tasks[task] = (doors.client, doors.task, pair.public)
         self._save()
         return doors._replace(key=pair.public)
@@ -280,6 +290,7 @@ class AllowedKeys:
     def __init__(self, known: AllowList, path: Path | None = None) -> None:
         self._path = path
         self._stamp: tuple[int, ...] = ()
+        self._changes = 0
         self._take(known)
         if path is not None:
             self.refresh()
@@ -288,23 +299,28 @@ class AllowedKeys:
         self._known = known
         self._clients = {key: name for name, key in known.clients.items()}
         self._tasks = {key: name for name, (_, _, key) in known.tasks.items()}
+        self._changes += 1
 
-    def refresh(self) -> bool:
-        """Look whether the list has changed; if it cannot be read, it is empty."""
+    def refresh(self) -> int:
+        """Read the list again if it has changed; if it cannot be read, it is empty.
+
+        Returns:
+            How often it has changed. Several ask, each whether it has since they asked before.
+        """
         if self._path is None:
-            return False
+            return self._changes
         stamp: tuple[int, ...] = ()
         with suppress(OSError):
             status = self._path.lstat()
             stamp = status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode
         if stamp == self._stamp:
-            return False
+            return self._changes
         known = AllowList()
         with suppress(OSError, AuthenticationError):
             known = read_file(self._path, AllowList)
         self._take(known)
         self._stamp = stamp
-        return True
+        return self._changes
 
     def add_task(self, task: str, doors: Doors) -> None:
         """Let in one more task."""
@@ -316,12 +332,6 @@ class AllowedKeys:
         if domain == "task" and key in self._tasks:
             return self._tasks[key]
         return CLIENT + self._clients[key] if key in self._clients else None
-
-    def knows(self, user: str) -> bool:
-        """Whether one who was let in still would be."""
-        if user.startswith(CLIENT):
-            return user.removeprefix(CLIENT) in self._known.clients
-        return user in self._known.tasks
 
     def allows_peer(self, task: str, doors: Doors, user: str) -> bool:
         """Whether a client, known as ``user``, may say that this is where a task listens."""

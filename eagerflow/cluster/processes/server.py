@@ -218,7 +218,9 @@ class TaskServer:
         if self._credentials is not None:
             self._users[received.peer] = received.user
             if type(message) is PacketMessage and not self._may_send(received.user, message.sender):
-                self._count("a packet that says that it is another task's")
+                what = "a packet that says that it is another task's"
+                self._machine.counts[what] += 1
+                self._count(what)
                 return
         self._handle(("message", received.peer, received.role, message, frames))
 
@@ -255,6 +257,7 @@ class TaskServer:
         if self._credentials is None:
             return True
         user = self._users.get(peer, "")
+        self._credentials.allowed.refresh()  # who starts a task puts it on the list just before
         allowed = self._credentials.allowed.allows_peer(task, Doors("", where, key), user)
         if allowed and is_client(task):
             self._clients[task] = user

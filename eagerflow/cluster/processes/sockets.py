@@ -7,38 +7,39 @@ connection is encrypted, and lets in those who are on a list.
 
 from __future__ import annotations
 
+import ctypes
+import secrets
+import select
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from time import monotonic
 from typing import Any, Final, NamedTuple, final
 
 import zmq
-from zmq.utils.monitor import recv_monitor_message
 
-from eagerflow.cluster.processes.authentication import Authenticator
+from eagerflow.cluster.processes.authentication import KEY, Authenticator
 from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials, Domain
+from eagerflow.cluster.processes.ports import (
+    EVENTS,
+    HEARTBEAT,
+    READABLE,
+    Port,
+    bind,
+    new_socket,
+    send,
+    unbind,
+)
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.values import Frame
-from eagerflow.errors import ResourceError
 
-#: milliseconds: how often a process asks another whether it is there, when it is suspected to be
-#: stopped, and when it is given up
-_HEARTBEAT: Final = 500
-_SUSPECTED: Final = 2_000
-_SILENCE: Final = 10_000
-#: milliseconds in which a connection has to prove its key
-_GREETING: Final = 10_000
-#: frames of more bytes are not copied when they are sent
-_COPIED: Final = 1 << 16
 #: how many messages from one socket are taken before the others have their share
 _SHARE: Final = 100
-# plain ints: operators of pyzmq's flags take longer than the calls
-_EVENTS: Final = int(zmq.EVENTS)
-_READABLE: Final = int(zmq.POLLIN)
+#: milliseconds without an answer, after which a process is suspected to be stopped
+_SUSPECTED: Final = 2_000
+_DESCRIPTOR: Final = int(zmq.FD)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _REFUSED: Final = int(
     zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -47,8 +48,6 @@ _REFUSED: Final = int(
 )
 #: the user of connections that are not on the list any more; a name of nobody
 _REVOKED: Final = "\0"
-_AT_ONCE: Final = int(zmq.NOBLOCK)
-_AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 
 
 @final
@@ -96,101 +95,18 @@ class Bell:
         self._theirs.close()
 
 
-def _socket(
-    context: Any, kind: int, limits: Limits, credentials: Credentials | None = None, *,
-    domain: Domain | None = None, server: str = "",
-) -> Any:  # fmt: skip
-    """A socket.
+def _hide_names() -> None:
+    """Let ZeroMQ name connections as nobody can foresee.
 
-    Args:
-        context: that it belongs to.
-        kind: of ZeroMQ.
-        limits: on messages.
-        credentials: of this process, where there are keys.
-        domain: which door it is.
-        server: the public key of the process that it connects to.
+    A connection may bring a name of its own. If the next one that brings none would be called the
+    same, a ROUTER ends the process. It counts from what the C library's ``rand`` gives, which
+    nobody seeds.
     """
-    socket = context.socket(kind)
-    if credentials is not None:
-        socket.curve_publickey = credentials.keys.public.encode()
-        socket.curve_secretkey = credentials.keys.secret.encode()
-        socket.handshake_ivl = _GREETING
-        if domain is None:
-            socket.curve_serverkey = server.encode()
-        else:
-            socket.curve_server = 1
-            socket.zap_domain = domain.encode()
-            socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
-    socket.linger = 0
-    socket.sndhwm = socket.rcvhwm = 10_000
-    socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
-    socket.heartbeat_ivl = _HEARTBEAT
-    socket.heartbeat_timeout = _SILENCE
-    socket.reconnect_ivl = -1  # a connection that is gone is another one's business
-    return socket
-
-
-def _bind(socket: Any, address: str) -> str:
-    """Listen; gives the address with the port that was free."""
-    try:
-        socket.bind(address)
-    except zmq.ZMQError as error:
-        raise ResourceError(f"nobody can listen at {address}: {error.strerror}") from None
-    return str(socket.last_endpoint.decode().rstrip("\0"))
-
-
-def _unbind(address: str) -> None:
-    if address.startswith("ipc://"):
-        Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+    ctypes.CDLL(None).srand(secrets.randbits(32))
 
 
 def _untold(text: str) -> None:
     """Hears of connections at the door of a client, which has no log."""
-
-
-def _send(socket: Any, frames: Sequence[Frame]) -> None:
-    """Send a message; it is dropped where nobody is, or takes nothing more."""
-    *first, last = frames
-    with suppress(zmq.Again):
-        for frame in first:
-            socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
-        socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
-
-
-@final
-class _Port:
-    """A socket with what tells of its connections.
-
-    Attributes:
-        socket: the socket.
-        monitor: tells when a connection is gone.
-    """
-
-    def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
-        self.socket = socket
-        self.monitor = socket.get_monitor_socket(events)
-
-    def told(self) -> Iterator[int]:
-        """What has happened to connections."""
-        while self.monitor.getsockopt(_EVENTS) & _READABLE:
-            yield int(recv_monitor_message(self.monitor)["event"])
-
-    def closed(self) -> Iterator[int]:
-        """The descriptors of connections that are gone."""
-        while self.monitor.getsockopt(_EVENTS) & _READABLE:
-            yield int(recv_monitor_message(self.monitor)["value"])
-
-    def take(self) -> list[Any] | None:
-        """The frames of a message; None if there is none."""
-        try:
-            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]  # frames
-        except zmq.Again:
-            return None
-
-    def close(self) -> None:
-        self.socket.disable_monitor()
-        self.monitor.close()
-        self.socket.close()
 
 
 class AbstractSockets:
@@ -209,40 +125,74 @@ class AbstractSockets:
         self._limits = limits
         self._credentials = credentials
         self._context = zmq.Context()
-        self._poller = zmq.Poller()
-        self._poller.register(self.bell, zmq.POLLIN)
+        self._poll = select.poll()
+        self._by_descriptor: dict[int, Any] = {}
+        #: sockets whose descriptors may not tell what they have (see `wait`)
+        self._unsettled: set[Any] = set()
         self._ready: set[Any] = set()  # what has something, as of the last `wait`
+        self._watch(self.bell.fileno(), self.bell)
         self._authenticator: Authenticator | None = None
         if credentials is not None:
             self._authenticator = Authenticator(self._context, credentials.allowed, log)
-            self._poller.register(self._authenticator.socket, zmq.POLLIN)
+            self._watch_socket(self._authenticator.socket)
+
+    def _watch(self, descriptor: int, one: Any) -> None:
+        self._poll.register(descriptor, select.POLLIN)
+        self._by_descriptor[descriptor] = one
+
+    def _watch_socket(self, socket: Any) -> None:
+        self._watch(socket.getsockopt(_DESCRIPTOR), socket)
+        self._unsettled.add(socket)
 
     def _port(
         self, kind: int, events: int = zmq.EVENT_DISCONNECTED, *, domain: Domain | None = None,
         server: str = "",
-    ) -> _Port:  # fmt: skip
-        socket = _socket(
+    ) -> Port:  # fmt: skip
+        socket = new_socket(
             self._context, kind, self._limits, self._credentials, domain=domain, server=server
         )
-        port = _Port(socket, events)
-        self._poller.register(port.socket, zmq.POLLIN)
-        self._poller.register(port.monitor, zmq.POLLIN)
+        port = Port(socket, events)
+        self._watch_socket(port.socket)
+        self._watch_socket(port.monitor)
         return port
 
-    def _forget(self, port: _Port) -> None:
-        self._poller.unregister(port.socket)
-        self._poller.unregister(port.monitor)
+    def _forget(self, port: Port) -> None:
+        for one in (port.socket, port.monitor):
+            descriptor = one.getsockopt(_DESCRIPTOR)
+            self._poll.unregister(descriptor)
+            del self._by_descriptor[descriptor]
+            self._unsettled.discard(one)
         port.close()
 
     def wait(self, until: float) -> None:
-        """Until something has come, the bell has rung, or that time."""
+        """Until something has come, the bell has rung, or that time.
+
+        The descriptor of a ZeroMQ socket tells of news, not of what lies there: whatever is done
+        with the socket may take note of the news. So one that was sent on, or was not emptied, is
+        asked itself; the others need no call. (``zmq.Poller`` asks all of them twice.)
+        """
+        self._ready = {one for one in self._unsettled if one.getsockopt(EVENTS) & READABLE}
+        self._unsettled.clear()
         left = until - monotonic()
-        ready = self._poller.poll(None if left == inf else max(0, int(left * 1000 + 1)))
-        self._ready = {one for one, _ in ready}
-        if self.bell.fileno() in self._ready:
+        if self._ready:
+            left = 0.0
+        told = self._poll.poll(None if left == inf else int(left * 1000 + 1) if left > 0 else 0)
+        self._ready.update([self._by_descriptor[descriptor] for descriptor, _ in told])
+        if self.bell in self._ready:
             self.bell.silence()
         if self._authenticator is not None and self._authenticator.socket in self._ready:
             self._authenticator.answer()
+
+    def _messages(self, port: Port) -> Iterator[list[Any]]:
+        """The messages that have come by a socket, at most its share."""
+        if port.socket not in self._ready:
+            return
+        for _ in range(_SHARE):
+            frames = port.take()
+            if frames is None:
+                return
+            yield frames
+        self._unsettled.add(port.socket)
 
     def _end(self) -> None:
         """Close what all have, when the rest is closed."""
@@ -280,12 +230,12 @@ class _Outgoing:
         if socket is None and task in self._doors:
             # who restarts the task tells its new address
             doors = self._doors[task]
-            socket = self._sockets[task] = _socket(
+            socket = self._sockets[task] = new_socket(
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
             socket.connect(doors.task)
         if socket is not None:
-            _send(socket, frames)
+            send(socket, frames)
 
     def close(self) -> None:
         for one in self._sockets.values():
@@ -310,24 +260,26 @@ class ServerSockets(AbstractSockets):
         self, doors: Doors, limits: Limits, credentials: Credentials | None,
         log: Callable[[str], object],
     ) -> None:  # fmt: skip
+        _hide_names()
         super().__init__(limits, credentials, log)
         domains: tuple[Domain, Domain] = "client", "task"
-        self._ports: dict[str, _Port] = {
+        self._ports: dict[str, Port] = {
             role: self._port(zmq.ROUTER, domain=role) for role in domains
         }
         self.doors: Final = Doors(
-            _bind(self._ports["client"].socket, doors.client),
-            _bind(self._ports["task"].socket, doors.task),
+            bind(self._ports["client"].socket, doors.client),
+            bind(self._ports["task"].socket, doors.task),
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
-        self._by_descriptor: dict[tuple[str, int], str] = {}
+        self._peers: dict[tuple[str, int], str] = {}  # by the descriptor of the connection
         self._roles: dict[str, str] = {}
-        self._users: dict[str, str] = {}
+        self._users: dict[str, tuple[str, str]] = {}  # with the key
+        self._looked = 0
 
     def watch(self, descriptor: int) -> None:
         """Wake at the end of a file as well."""
-        self._poller.register(descriptor, zmq.POLLIN | zmq.POLLERR)
+        self._watch(descriptor, descriptor)
 
     def has_something(self, descriptor: int) -> bool:
         """Whether something has come by a file, or its end."""
@@ -338,27 +290,23 @@ class ServerSockets(AbstractSockets):
         for role, port in self._ports.items():
             if port.monitor in self._ready:
                 yield from self._gone(role, port)
-            for _ in range(_SHARE if port.socket in self._ready else 0):
-                message = port.take()
-                if message is None:
-                    break
-                who, *frames = message
-                peer = who.bytes.hex()
+            for who, *frames in self._messages(port):
+                peer = f"{role} {who.bytes.hex()}"  # names are unique at one door
                 if peer not in self._roles:
                     # first what is gone: its descriptor may be that of this one now
                     yield from self._gone(role, port)
                     self._roles[peer] = role
-                    self._by_descriptor[role, who.get(zmq.SRCFD)] = peer
+                    self._peers[role, who.get(zmq.SRCFD)] = peer
                     if self._credentials is not None:
-                        self._users[peer] = str(who.get("User-Id"))
-                user = self._users.get(peer, "")
+                        self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
+                user, _ = self._users.get(peer, ("", ""))
                 if user == _REVOKED:
                     continue
                 yield Received("frames", peer, role, [frame.buffer for frame in frames], user)
 
-    def _gone(self, role: str, port: _Port) -> Iterator[Received]:
+    def _gone(self, role: str, port: Port) -> Iterator[Received]:
         for descriptor in port.closed():
-            peer = self._by_descriptor.pop((role, descriptor), None)
+            peer = self._peers.pop((role, descriptor), None)
             if peer is not None:
                 del self._roles[peer]
                 self._users.pop(peer, None)
@@ -366,26 +314,31 @@ class ServerSockets(AbstractSockets):
 
     def revoked(self) -> Iterator[Received]:
         """The connections of those who are no longer on the list; nothing of them is taken."""
-        if self._credentials is None or not self._credentials.allowed.refresh():
+        if self._credentials is None:
             return
-        for peer, user in self._users.items():
-            if user != _REVOKED and not self._credentials.allowed.knows(user):
-                self._users[peer] = _REVOKED
-                yield Received("refused", peer, self._roles[peer], [], user)
+        allowed = self._credentials.allowed
+        looked, self._looked = self._looked, allowed.refresh()
+        for peer, (user, key) in () if looked == self._looked else self._users.items():
+            role = self._roles[peer]
+            if user != _REVOKED and allowed.user(role, key) != user:
+                self._users[peer] = _REVOKED, key
+                yield Received("refused", peer, role, [], user)
 
     def send(self, peer: str, frames: Sequence[Frame]) -> None:
         """To a connection; what cannot go is dropped, as the connection is gone or never reads."""
         role = self._roles.get(peer)
         if role is not None:
-            _send(self._ports[role].socket, [bytes.fromhex(peer), *frames])
+            port = self._ports[role].socket
+            self._unsettled.add(port)
+            send(port, [bytes.fromhex(peer.removeprefix(role)), *frames])
 
     def close(self) -> None:
         for port in self._ports.values():
             port.close()
         self.tasks.close()
         self._end()
-        _unbind(self.doors.client)
-        _unbind(self.doors.task)
+        unbind(self.doors.client)
+        unbind(self.doors.task)
 
 
 @final
@@ -406,12 +359,12 @@ class ClientSockets(AbstractSockets):
 
     def __init__(self, door: str, limits: Limits, credentials: Credentials | None) -> None:
         super().__init__(limits, credentials, _untold)
-        self._tasks: dict[str, _Port] = {}
-        self._probes: dict[str, _Port] = {}
+        self._tasks: dict[str, Port] = {}
+        self._probes: dict[str, Port] = {}
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
         self._door = self._port(zmq.ROUTER, domain="task")
         key = "" if credentials is None else credentials.keys.public
-        self.doors: Final = Doors("", _bind(self._door.socket, door), key)
+        self.doors: Final = Doors("", bind(self._door.socket, door), key)
 
     def connect(self, task: str, doors: Doors) -> None:
         self.disconnect(task)
@@ -423,7 +376,7 @@ class ClientSockets(AbstractSockets):
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
         probe.socket.heartbeat_timeout = _SUSPECTED
-        probe.socket.reconnect_ivl = _HEARTBEAT
+        probe.socket.reconnect_ivl = HEARTBEAT
         probe.socket.connect(doors.client)
 
     def disconnect(self, task: str) -> None:
@@ -443,15 +396,13 @@ class ClientSockets(AbstractSockets):
                     silent = event == _DISCONNECTED
                     yield Received("silent" if silent else "heard", task, "task", [])
         for task, port in list(self._tasks.items()):
-            for _ in range(_SHARE if port.socket in self._ready else 0):
-                frames = port.take()
-                if frames is None:
-                    break
+            for frames in self._messages(port):
                 yield Received("frames", task, "task", [frame.buffer for frame in frames])
                 if self._tasks.get(task) is not port:
                     break
             if port.monitor in self._ready and self._tasks.get(task) is port:
                 for event in port.told():
+                    self._unsettled.add(port.monitor)  # there may be more
                     kind = "closed" if event == _DISCONNECTED else "refused"
                     yield Received(kind, task, "task", [])
                     break
@@ -461,17 +412,15 @@ class ClientSockets(AbstractSockets):
         if self._door.monitor in self._ready:
             for _ in self._door.closed():
                 pass
-        for _ in range(_SHARE if self._door.socket in self._ready else 0):
-            frames = self._door.take()
-            if frames is None:
-                break
-            user = "" if self._credentials is None else str(frames[0].get("User-Id"))
-            yield Received("frames", "", "packet", [frame.buffer for frame in frames[1:]], user)
+        for who, *frames in self._messages(self._door):
+            user = "" if self._credentials is None else str(who.get("User-Id"))
+            yield Received("frames", "", "packet", [frame.buffer for frame in frames], user)
 
     def send(self, task: str, frames: Sequence[Frame]) -> None:
         port = self._tasks.get(task)
         if port is not None:
-            _send(port.socket, frames)
+            self._unsettled.add(port.socket)
+            send(port.socket, frames)
 
     def close(self) -> None:
         for task in list(self._tasks):
@@ -479,4 +428,4 @@ class ClientSockets(AbstractSockets):
         self._door.close()
         self.tasks.close()
         self._end()
-        _unbind(self.doors.task)
+        unbind(self.doors.task)

@@ -326,6 +326,7 @@ class ServerMachine:
     # --- what clients ask for ---
 
     def _peers_told(self, session: Session, message: Peers, frames: list[Frame]) -> None:
+        refused = []
         for task, (address, incarnation, key) in message.tasks.items():
             known = self._peers.get(task, -1)
             if is_client(task) and task != client_name(session.number):
@@ -333,12 +334,18 @@ class ServerMachine:
             elif task != self._task and incarnation > known:
                 if not self._allows_peer(session.peer, task, address, key):
                     self._count("a task that is not on the list")
+                    refused.append(f"{task} at {address}")
                     continue
                 if known >= 0:
                     self._out.append(("lost", task, known))
                 self._peers[task] = incarnation
                 self._out.append(("connect", task, address, incarnation, key))
-        self._answer(session, message.number)
+        error = None if not refused else ErrorHead(
+            "AuthenticationError", f"{self._task} sends nothing to {', '.join(refused)}",
+            expected="what its own list says: the same address and key; or its own directory",
+            hint=f"copy the list of keys to the host of {self._task} again", task=self._task,
+        )  # fmt: skip
+        self._answer(session, message.number, error=error)
 
     def _ask(self, session: Session, message: Any, frames: list[Frame]) -> None:
         session.asked[message.number] = getattr(message, "partition", None)

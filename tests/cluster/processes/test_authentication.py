@@ -23,6 +23,7 @@ from eagerflow.cluster.processes.keys import (
     server_credentials,
     task_keys,
 )
+from eagerflow.cluster.processes.local import TaskProcess
 from eagerflow.cluster.processes.server import TaskServer
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
@@ -171,6 +172,33 @@ def test_a_key_that_is_revoked_ends_its_session(
     assert server._machine.held == 1
 
 
+def test_new_connections_hide_no_change_of_the_list(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    """Each connection has the list read again; the sessions that are open are looked at as well."""
+    alice = connect(pair_of(keys, "alice"))
+    alice.send_multipart(hello(5))
+    assert isinstance(answer(alice), Welcome)
+    allowed = server._credentials.allowed if server._credentials is not None else None
+    assert allowed is not None
+    keys.revoke("alice")
+    allowed.refresh()  # as at a connection
+    assert isinstance(answer(alice), Failed)
+
+
+def test_a_pair_made_anew_ends_the_session_of_the_old_one(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    old = connect(pair_of(keys, "alice"))
+    old.send_multipart(hello(5))
+    assert isinstance(answer(old), Welcome)
+    keys._known.clients["alice"] = new_pair().public  # both in one look
+    keys._save()
+    told = answer(old)
+    assert isinstance(told, Failed)
+    assert told.error.wrong == "the key of this client was revoked"
+
+
 def test_packets_come_from_those_whose_they_are(
     server: TaskServer, keys: KeyFolder, connect: Any
 ) -> None:
@@ -184,7 +212,9 @@ def test_packets_come_from_those_whose_they_are(
         "client-6": ("tcp://127.0.0.1:11", 8, own), "auth:2": ("tcp://127.0.0.1:11", 8, own),
     })  # fmt: skip
     alice.send_multipart(codec.write(peers))
-    assert isinstance(answer(alice), Done)
+    told = answer(alice)
+    assert isinstance(told, Failed)
+    assert told.error.wrong == "auth:0 sends nothing to auth:2 at tcp://127.0.0.1:11"
     assert server._machine._peers == {"auth:1": 7, "client-5": 8}
 
     def packet(sender: str, incarnation: int) -> list[Any]:
@@ -200,9 +230,44 @@ def test_packets_come_from_those_whose_they_are(
     for socket in (task, bob, mine):
         socket.send_multipart(packet("auth:1", 7))
         socket.send_multipart(packet("client-5", 8))
-    assert comes(lambda: server._machine.counts["a packet that says that it is another task's"] >= 0
-                 and len(taken) >= 2)  # fmt: skip
+    wrong = "a packet that says that it is another task's"
+    assert comes(lambda: server._machine.counts[wrong] == 4 and len(taken) == 2)
     assert sorted(taken) == ["auth:1", "client-5"]
+
+
+def test_a_task_is_known_as_soon_as_it_is_on_the_list(
+    server: TaskServer, keys: KeyFolder, connect: Any
+) -> None:
+    """Who starts a task writes the list and tells of the task at once."""
+    alice = connect(pair_of(keys, "alice"))
+    alice.send_multipart(hello(5))
+    answer(alice)
+    doors = keys.add_task("auth:9", "tcp://127.0.0.1:20")
+    peers = {"auth:9": (doors.task, 3, doors.key)}
+    alice.send_multipart(codec.write(Peers(2, peers)))
+    assert isinstance(answer(alice), Done)
+    assert server._machine._peers == {"auth:9": 3}
+
+
+def test_tasks_whose_lists_do_not_fit_are_told(server: TaskServer, keys: KeyFolder) -> None:
+    """Or a step would wait for a value that is never sent."""
+    keys._known.tasks = {"auth:0": tuple(server.doors)}
+    path = keys.add_client("carol")
+    folder = keys.path.parent / "other"
+    other = KeyFolder(folder)
+    other.add_task("auth:1", HERE)
+    other.allow_client("carol", client_credentials(path)[0].keys.public)
+    process = TaskProcess("auth:1", folder, ["--listen", HERE, "--keys", str(folder)])
+    try:
+        doors = process.wait_until_ready(monotonic() + 60)
+        keys._known.tasks["auth:1"] = tuple(doors)
+        keys.add_client("carol")
+        del keys._known.tasks["auth:1"]
+        keys._save()
+        with pytest.raises(AuthenticationError, match="sends nothing to auth:"):
+            ef.cluster.connect(path)
+    finally:
+        process.end()
 
 
 def test_a_port_needs_keys_or_plain_words() -> None:

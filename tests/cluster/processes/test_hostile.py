@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import threading
 from collections.abc import Iterator
@@ -15,8 +16,10 @@ import zmq
 import eagerflow as ef
 from eagerflow.cluster.processes.doors import doors_in
 from eagerflow.cluster.processes.server import TaskServer
+from eagerflow.cluster.processes.sockets import ServerSockets
 from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, Failed, Fetch, Hello, Renew, Welcome
 from eagerflow.errors import AuthenticationError
 from eagerflow.resources.containers import PROCESS
@@ -45,9 +48,11 @@ def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TaskServer
 def connect(folder: Path) -> Iterator[Any]:
     context, made = zmq.Context(), []
 
-    def open_socket(role: str = "client") -> Any:
+    def open_socket(role: str = "client", name: bytes | None = None) -> Any:
         socket = context.socket(zmq.DEALER)
         socket.linger, socket.rcvtimeo = 0, 10_000
+        if name is not None:
+            socket.routing_id = name
         socket.connect(getattr(doors_in(folder, "ps:0"), role))
         made.append(socket)
         return socket
@@ -152,3 +157,40 @@ def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path_factory: Any)
     link.symlink_to(folder)
     with pytest.raises(AuthenticationError):
         TaskServer("ps:0", doors_in(link, "ps:0"), ef.__version__)
+
+
+def test_nobody_can_foresee_what_a_connection_is_called(folder: Path) -> None:
+    """A ROUTER ends its process if a peer has taken the name of the next connection."""
+    names = []
+    for task in ("ps:0", "ps:1"):
+        ctypes.CDLL(None).srand(1)  # as in each new process
+        doors = doors_in(folder, task)
+        ours = ServerSockets(doors, LIMITS, None, print)
+        context = zmq.Context()
+        theirs = {role: context.socket(zmq.DEALER) for role in ("client", "task")}
+        for role, socket in theirs.items():
+            socket.linger = 0
+            socket.connect(getattr(doors, role))
+            socket.send(b"x")
+        came: list[str] = []
+        while len(came) < len(theirs):
+            ours.wait(monotonic() + 10)
+            came += [received.peer for received in ours.receive()]
+        names += came
+        for socket in theirs.values():
+            socket.close()
+        context.term()
+        ours.close()
+    assert len(set(names)) == 4
+
+
+def test_a_name_is_that_of_a_connection_at_one_door(server: TaskServer, connect: Any) -> None:
+    """What comes by the other door under the same name has nothing to do with the session."""
+    client, other = connect("client", b"same"), connect("task", b"same")
+    assert isinstance(greet(client, 5), Welcome)
+    other.send_multipart([b"no message"])
+    end = monotonic() + 10
+    while not server._machine.counts["a malformed message"] and monotonic() < end:
+        threading.Event().wait(0.01)
+    client.send_multipart(codec.write(Renew(2)))
+    assert isinstance(codec.read(client.recv_multipart())[0], Done)

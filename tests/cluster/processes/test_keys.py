@@ -53,6 +53,20 @@ def test_each_process_has_a_pair_of_its_own_and_keeps_it(keys: KeyFolder) -> Non
     assert tasks["ps:0"].client == "tcp://10.0.0.9:7400"
 
 
+@pytest.mark.parametrize("change", ["chmod", "damage"])
+def test_keys_are_not_replaced_in_silence(keys: KeyFolder, change: str) -> None:
+    """Each client would have to have its file made anew."""
+    path = keys.path / "ps-0.key.json"
+    if change == "chmod":
+        path.chmod(0o644)
+    else:
+        path.write_text("{}")
+    before = path.read_bytes()
+    with pytest.raises(AuthenticationError, match=r"ps-0\.key\.json is"):
+        keys.add_task("ps:0", "tcp://10.0.0.9:7400")
+    assert path.read_bytes() == before
+
+
 def test_secrets_are_not_shown(keys: KeyFolder) -> None:
     pair = task_keys(keys.path, "ps:0")
     assert pair.secret not in repr(pair)
@@ -72,12 +86,11 @@ def test_the_list_is_what_it_is_now(keys: KeyFolder) -> None:
     assert allowed.user("task", worker) == "worker:0"
     assert allowed.user("client", worker) is None
     assert allowed.user("client", new_pair().public) is None
+    before = allowed.refresh()
     keys.revoke("alice")
     assert not (keys.path / "alice.json").exists()
-    assert allowed.refresh()
-    assert not allowed.refresh()
+    assert allowed.refresh() == allowed.refresh() == before + 1
     assert allowed.user("client", alice.keys.public) is None
-    assert not allowed.knows("client alice")
     with pytest.raises(ResourceError, match="no keys of 'alice'"):
         keys.revoke("alice")
 
@@ -86,7 +99,7 @@ def test_the_list_is_what_it_is_now(keys: KeyFolder) -> None:
 def test_a_list_that_cannot_be_trusted_lets_nobody_in(keys: KeyFolder, change: str) -> None:
     allowed = server_credentials(keys.path, "ps:0").allowed
     alice, _ = client_credentials(keys.path / "alice.json")
-    path = keys.path / "allowed.json"
+    path, before = keys.path / "allowed.json", allowed.refresh()
     if change == "chmod":
         path.chmod(0o640)
     elif change == "damage":
@@ -95,7 +108,7 @@ def test_a_list_that_cannot_be_trusted_lets_nobody_in(keys: KeyFolder, change: s
         path.rename(path.with_suffix(".old"))
         if change == "link":
             path.symlink_to(path.with_suffix(".old"))
-    assert allowed.refresh()
+    assert allowed.refresh() == before + 1
     assert allowed.user("client", alice.keys.public) is None
 
 
@@ -129,7 +142,7 @@ def test_what_is_no_connection_file(keys: KeyFolder, tmp_path: Path) -> None:
     with pytest.raises(AuthenticationError):
         ef.cluster.connect(fifo)
     (keys.path / "link").symlink_to(keys.path / "alice.json")
-    with pytest.raises(OSError, match="symbolic links"):
+    with pytest.raises(AuthenticationError, match="is a link"):
         ef.cluster.connect(keys.path / "link")
     with pytest.raises(AuthenticationError, match="is damaged"):
         ef.cluster.connect(keys.path / "ps-0.key.json")
@@ -162,7 +175,7 @@ def test_addresses() -> None:
 
 def test_an_empty_list() -> None:
     allowed = AllowedKeys(AllowList())
-    assert not allowed.refresh()
+    assert allowed.refresh() == allowed.refresh()
     assert allowed.user("task", new_pair().public) is None
 
 

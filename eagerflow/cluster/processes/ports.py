@@ -1,0 +1,123 @@
+"""Sockets of ZeroMQ, and what tells of their connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, final
+
+import zmq
+from zmq.utils.monitor import recv_monitor_message
+
+from eagerflow.cluster.processes.keys import Credentials, Domain
+from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.values import Frame
+from eagerflow.errors import ResourceError
+
+#: milliseconds: how often a process asks another whether it is there, and when it is given up
+HEARTBEAT: Final = 500
+_SILENCE: Final = 10_000
+#: milliseconds in which a connection has to prove its key
+_GREETING: Final = 10_000
+#: frames of more bytes are not copied when they are sent
+_COPIED: Final = 1 << 16
+# plain ints: operators of pyzmq's flags take longer than the calls
+EVENTS: Final = int(zmq.EVENTS)
+READABLE: Final = int(zmq.POLLIN)
+_AT_ONCE: Final = int(zmq.NOBLOCK)
+_AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+
+
+def new_socket(
+    context: Any, kind: int, limits: Limits, credentials: Credentials | None = None, *,
+    domain: Domain | None = None, server: str = "",
+) -> Any:  # fmt: skip
+    """A socket.
+
+    Args:
+        context: that it belongs to.
+        kind: of ZeroMQ.
+        limits: on messages.
+        credentials: of this process, where there are keys.
+        domain: which door it is.
+        server: the public key of the process that it connects to.
+    """
+    socket = context.socket(kind)
+    if credentials is not None:
+        socket.curve_publickey = credentials.keys.public.encode()
+        socket.curve_secretkey = credentials.keys.secret.encode()
+        socket.handshake_ivl = _GREETING
+        if domain is None:
+            socket.curve_serverkey = server.encode()
+        else:
+            socket.curve_server = 1
+            socket.zap_domain = domain.encode()
+            socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+    socket.linger = 0
+    socket.sndhwm = socket.rcvhwm = 10_000
+    socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
+    socket.heartbeat_ivl = HEARTBEAT
+    socket.heartbeat_timeout = _SILENCE
+    socket.reconnect_ivl = -1  # a connection that is gone is another one's business
+    return socket
+
+
+def bind(socket: Any, address: str) -> str:
+    """Listen; gives the address with the port that was free."""
+    try:
+        socket.bind(address)
+    except zmq.ZMQError as error:
+        raise ResourceError(f"nobody can listen at {address}: {error.strerror}") from None
+    return str(socket.last_endpoint.decode().rstrip("\0"))
+
+
+def unbind(address: str) -> None:
+    """Remove what is left of an address where nobody listens any more."""
+    if address.startswith("ipc://"):
+        Path(address.removeprefix("ipc://")).unlink(missing_ok=True)
+
+
+def send(socket: Any, frames: Sequence[Frame]) -> None:
+    """Send a message; it is dropped where nobody is, or takes nothing more."""
+    *first, last = frames
+    with suppress(zmq.Again):
+        for frame in first:
+            socket.send(frame, _AT_ONCE_AND_MORE, copy=len(frame) <= _COPIED)
+        socket.send(last, _AT_ONCE, copy=len(last) <= _COPIED)
+
+
+@final
+class Port:
+    """A socket with what tells of its connections.
+
+    Attributes:
+        socket: the socket.
+        monitor: tells when a connection is gone.
+    """
+
+    def __init__(self, socket: Any, events: int = zmq.EVENT_DISCONNECTED) -> None:
+        self.socket = socket
+        self.monitor = socket.get_monitor_socket(events)
+
+    def told(self) -> Iterator[int]:
+        """What has happened to connections."""
+        while self.monitor.getsockopt(EVENTS) & READABLE:
+            yield int(recv_monitor_message(self.monitor)["event"])
+
+    def closed(self) -> Iterator[int]:
+        """The descriptors of connections that are gone."""
+        while self.monitor.getsockopt(EVENTS) & READABLE:
+            yield int(recv_monitor_message(self.monitor)["value"])
+
+    def take(self) -> list[Any] | None:
+        """The frames of a message; None if there is none."""
+        try:
+            return self.socket.recv_multipart(_AT_ONCE, copy=False)  # type: ignore[no-any-return]  # frames
+        except zmq.Again:
+            return None
+
+    def close(self) -> None:
+        self.socket.disable_monitor()
+        self.monitor.close()
+        self.socket.close()
