@@ -28,7 +28,6 @@ from eagerflow.function.arguments import Call
 from eagerflow.function.derivative import Derivative
 from eagerflow.function.explanations import LeafRecord, TraceRecord
 from eagerflow.function.first_run import FirstRun
-from eagerflow.function.placing.automatic import PlacementTrial
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane

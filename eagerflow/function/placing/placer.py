@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, final
 from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
-from eagerflow.function.placing.automatic import Automatic
 from eagerflow.graph.ir import Graph
 from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
