@@ -6,6 +6,7 @@ finds is what it would find after its own ``import eagerflow``, and nothing that
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import runpy
@@ -19,6 +20,9 @@ from typing import NamedTuple
 from tests.source_tree import ROOT
 
 __all__ = ["Ended", "run_modules"]
+
+#: seconds after which a program says where all its threads are, and ends
+_LONGEST = 240
 
 
 class Ended(NamedTuple):
@@ -77,6 +81,7 @@ def _become(module: str, arguments: list[str], out: str, err: str) -> None:
         opened = os.open(file, os.O_WRONLY | os.O_CREAT)
         os.dup2(opened, descriptor)
         os.close(opened)
+    faulthandler.dump_traceback_later(_LONGEST, exit=True, file=2)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -103,6 +103,9 @@ _HINTS: Final = {
     "cuda": "a GPU is called 'gpu:0' here",
     "gpu": "it takes a GPU of NVIDIA with its driver, and pip install 'eagerflow[gpu]'",
     "mps": "there is no backend for it",
+    **dict.fromkeys(
+        ("ps", "task", "worker"), "tasks are devices of a cluster: ef.cluster.local({'worker': 1})"
+    ),
 }
 #: the backends that come with eagerflow, by kind
 _BY_NAME: Final = {
@@ -304,7 +307,8 @@ def find(name: DeviceName) -> Device:
         hint = _HINTS.get(kind)
         if hint is None and (match := re.fullmatch(r"([a-z]+?)(\d+)", kind)):
             hint = f"did you mean '{match[1]}:{match[2]}'?"
-        kinds = sorted({*_backends, *_BY_NAME} - {"gpu"} | {*_backends})
+        jobs = {d.task.partition(":")[0] for d in _devices.values() if d.task is not None}
+        kinds = sorted({*_backends, *_BY_NAME} - {"gpu"} | {*_backends, *jobs})
         if hint is None and (near := [known for known in kinds if _is_like(kind, known)]):
             hint = f"did you mean '{near[0]}:{index}'?"
         raise DeviceError(

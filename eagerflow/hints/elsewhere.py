@@ -47,6 +47,7 @@ PROGRAMS: Final = {
             "ef.logaddexp(x * ln2, y * ln2) / ln2 with ln2 = 0.6931471805599453": "logaddexp2",
             "ef.argmax(ef.where(ef.isnan(x), -ef.inf, x))": "nanargmax",
             "ef.argmin(ef.where(ef.isnan(x), ef.inf, x))": "nanargmin",
+            "ef.devices() lists devices; ops run on one in `with ef.device('gpu:0'):`": "cuda",
             "isinstance(x, ef.Tensor)": "is_tensor isscalar",
             "ef.Tensor is the class; ef.asarray(x) makes one": "ndarray recarray",
             "ef.round(x)": "rint",

@@ -40,7 +40,7 @@ SPELLINGS: Final = {
             "AbstractOptimiser": "Optimizer",
             "atanh": "arctanh",
             "concat": "cat",
-            "clip": "clip_by_value",
+            "clip": "clamp clip_by_value",
             "copy": "clone",
             "tensor": "constant",
             "asarray": "convert_to_tensor from_numpy",

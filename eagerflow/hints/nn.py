@@ -56,7 +56,11 @@ MODULES: Final = by_name(
 
 
 def function_hint(name: str) -> str | None:
-    """The function that a class of this name would wrap elsewhere: ``"ReLU"``, ``"MSELoss"``.
+    """The function that a class of this name would wrap elsewhere, or that has the name itself.
+
+    >>> from eagerflow.hints.nn import function_hint
+    >>> function_hint("MSELoss").partition(";")[0]
+    'use the function ef.nn.functional.mse_loss'
 
     Args:
         name: of what is no class in `eagerflow.nn`.
@@ -64,8 +68,10 @@ def function_hint(name: str) -> str | None:
     plain = name[:-2] if name.endswith(("1d", "2d", "3d")) else name
     if plain in vars(ef.nn) or name.lower() in map(str.lower, vars(ef.nn)):
         return None  # the class is there, in another spelling
-    functions = {n.replace("_", ""): n for n in vars(ef.nn.functional) if not n.startswith("_")}
-    match = functions.get(plain.lower()) or functions.get(plain.lower().removesuffix("loss"))
+    every = vars(ef.nn.functional).items()
+    functions = {n.replace("_", ""): n for n, f in every if n[0] != "_" and callable(f)}
+    plain = plain.lower().replace("_", "")
+    match = functions.get(plain) or functions.get(plain.removesuffix("loss"))
     if match is None:
         return None
     return f"use the function ef.nn.functional.{match}; Sequential takes functions as they are"

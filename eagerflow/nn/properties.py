@@ -32,7 +32,8 @@ def never_called(getter: Callable[[_S], _R]) -> Callable[[_S], _R]:
             raise UnknownNameError(
                 f"{type(self).__name__} has no method {name!r}",
                 hint=f"{name} is a dict of variables by path: leave out the brackets; "
-                f"{name}.values() gives the variables alone",
+                f"{name}.values() gives the variables alone, and `trainable` is the dict of those "
+                "that are not frozen",
             )
         return getter(self)
 
