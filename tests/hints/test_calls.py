@@ -155,7 +155,7 @@ def test_a_search_that_fails_leaves_the_error(monkeypatch: pytest.MonkeyPatch) -
         raise KeyError(error)
 
     monkeypatch.setattr(wrong_calls, "_find", search)
-    with pytest.raises(TypeError, match="dim") as caught:
+    with pytest.raises(TypeError) as caught:
         ef.trace(lambda x: ef.sum(x, dim=0))(ef.ones(2))
     assert not hasattr(caught.value, "__notes__")
 
