@@ -69,13 +69,18 @@ def _kept() -> set[str]:
 
 
 def leaked_sockets(before: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Those that are not in ``before`` and are not closed soon, as by who ends with a process."""
+    """Those that are not in ``before`` and are not closed soon, as by who ends with a process.
+
+    There have to be more than before: a cluster that several tests share connects anew to a task
+    that was silent, and one socket takes the place of another.
+    """
     deadline = time.monotonic() + _GRACE
-    while left := {s for s in _sockets() - before if s[0] not in _kept()}:
-        if time.monotonic() >= deadline:
-            break
+    while True:
+        now = {s for s in _sockets() if s[0] not in _kept()}
+        left = now - before if len(now) > len(before) else set()
+        if not left or time.monotonic() >= deadline:
+            return left
         time.sleep(0.01)
-    return left
 
 
 def _held() -> list[object]:
