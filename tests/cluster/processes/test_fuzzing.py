@@ -84,6 +84,7 @@ def check(server: TaskServer, canary: Path) -> None:
     assert sum(server._machine.counts.values()) > 0
 
 
+@pytest.mark.slow  # a session has stayed for 30 s now and then: not understood yet
 def test_thousands_of_messages(server: TaskServer, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_bytes(SECRET)
