@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from eagerflow.autograph.conversion.convert import call as converted
 from eagerflow.autograph.failures.raising import is_stated, result_or_error
 from eagerflow.capture.reachable import Reachable
-from eagerflow.control.applying import apply, mixed
+from eagerflow.control.apply import apply, mixed
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import join, known_sizes, own_handles, trace_subgraph
 from eagerflow.core import tree

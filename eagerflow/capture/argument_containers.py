@@ -12,11 +12,11 @@ from operator import is_
 from types import SimpleNamespace
 from typing import Any, NamedTuple, final
 
+from eagerflow.capture.access_paths import AccessPath, Location, Root, refill
 from eagerflow.capture.border import Output
-from eagerflow.capture.paths import AccessPath, Location, Root, refill
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree
-from eagerflow.dims.asked import asked
+from eagerflow.dims.number_stand_ins import asked
 from eagerflow.errors import TraceError
 from eagerflow.tracing.arrays import TracedArray
 

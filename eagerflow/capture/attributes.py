@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import enum
 import functools
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from inspect import getattr_static
 from types import FunctionType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.library import is_bare_class, is_library_class
-from eagerflow.capture.paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict, joined
+from eagerflow.capture.access_paths import (
+    GONE,
+    NO_ARGUMENTS,
+    AccessPath,
+    Root,
+    instance_dict,
+    joined,
+)
+from eagerflow.capture.equality import is_plain
+from eagerflow.capture.library_code import is_bare_class, is_library_class
 from eagerflow.capture.reads import Finding, Holder
 from eagerflow.capture.snapshot import attributes_of
+from eagerflow.core.tree import slots_of
 from eagerflow.source import Source
 
 if TYPE_CHECKING:
@@ -22,16 +33,16 @@ if TYPE_CHECKING:
 #: methods that Python calls by itself when an object is made
 _CONSTRUCTORS: Final = frozenset({"__init__", "__new__", "__post_init__"})
 #: and those whose results do not get into a graph
-_IGNORED: Final = frozenset({
-    "__class_getitem__", "__copy__", "__deepcopy__", "__del__", "__dir__", "__format__",
-    "__getnewargs__", "__getstate__", "__init_subclass__", "__reduce__", "__reduce_ex__",
-    "__repr__", "__set_name__", "__setstate__", "__sizeof__", "__str__",
+_IGNORED: Final = frozenset({"__del__", "__dir__", "__sizeof__"})
+#: nor do those of these, but where code makes texts or copies
+_BY_LIBRARIES: Final = frozenset({
+    "__copy__", "__deepcopy__", "__format__", "__getnewargs__", "__getstate__", "__reduce__",
+    "__reduce_ex__", "__repr__", "__setstate__", "__str__",
 })  # fmt: skip
-
-#: but where code makes texts
 #: beside the bases of a class, what was looked at of it
 _SUBCLASSES: Final = -1
-_TEXTS: Final = frozenset({"__format__", "__repr__", "__str__"})
+#: what every member of an enumeration holds
+_OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 
 
 @final
@@ -120,10 +131,16 @@ class Attributes:
                 return False
             if name in _CONSTRUCTORS:
                 return one.constructs
-            if name in _IGNORED and not (name in _TEXTS and self._visitor.escapes.formats):
+            if name in _IGNORED:
+                return False
+            if name in _BY_LIBRARIES and not self._visitor.escapes.formats:
                 return False
             return not _is_generated(member, one.value)
         if self._visitor.wants(name):
+            return True
+        if isinstance(member, enum.Enum):  # code may go over all of them
+            return not is_plain_member(member)
+        if _is_called_by_base(one.value, name):
             return True
         # setting a property runs it
         return name in self._visitor.stored and hasattr(type(member), "__set__")
@@ -224,16 +241,26 @@ class Attributes:
     def _finish_objects(self) -> None:
         """Of the attributes that code reads, instances get no others of their own."""
         for path, value in self._visitor.found.objects:
+            every = self._takes_every(value) or self._visitor.escapes.take(value)
+            self._finish_slots(path, value, every=every)
             own = instance_dict(value)
-            if own is None or issubclass(type(value), ModuleType):
+            if own is None or (is_library_class(type(value)) and isinstance(value, ModuleType)):
                 continue
             entries = AccessPath(path, "attribute", "__dict__", path.text or "the function", True)
-            if self._takes_every(value) or self._visitor.escapes.take(value):
+            if every:
                 self._visitor.found.add(entries, "keys", own)
                 continue
             names = frozenset(n for n in self._visitor.names if not n.startswith("__")) - own.keys()
             if names:
                 self._visitor.found.add(entries, "lacking", names)
+
+    def _finish_slots(self, path: AccessPath | Root, value: Any, *, every: bool) -> None:
+        """Slots that code reads and that hold nothing go on doing so."""
+        slots = slots_of(type(value))
+        empty = self._wanted(set(slots).difference(attributes_of(value)), every) if slots else ()
+        for name in empty:
+            slot = AccessPath(path, "attribute", name, joined(path.text, f".{name}"))
+            self._visitor.found.add(slot, "absent", None)
 
     def _finish_namespaces(self) -> None:
         """Classes and modules get no other names, of those that code may ask for."""
@@ -266,6 +293,22 @@ class Attributes:
         """Whether attributes of an object may be read by names made at run time."""
         cls = type(value)
         return self._visitor.every and (is_bare_class(cls) or not is_library_class(cls))
+
+
+def _is_called_by_base(cls: type, name: str) -> bool:
+    """Whether a class of a library, from which one is made, has a method that may call this one."""
+    return any(
+        isinstance(base.__dict__.get(name), (FunctionType, classmethod, staticmethod))
+        and base.__module__.partition(".")[0] in sys.stdlib_module_names
+        for base in cls.__mro__
+        if is_library_class(base)
+    )
+
+
+def is_plain_member(member: enum.Enum) -> bool:
+    """Whether nothing that a member of an enumeration holds can change."""
+    own = instance_dict(member) or {}
+    return _OF_MEMBERS.issuperset(own) and is_plain(own.get("_value_"))
 
 
 def _computes(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from eagerflow.capture.paths import GONE, AccessPath, kind_of, refill
+from eagerflow.capture.access_paths import GONE, AccessPath, kind_of, refill
 from eagerflow.core.convert import as_tensor
 from eagerflow.hardware import Lane
 from eagerflow.types import Shape

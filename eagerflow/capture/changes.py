@@ -2,7 +2,8 @@
 
 Before the function runs there is a snapshot of what its code can reach; afterwards the two are
 compared. What was stored can be stored there again after each run, and a container can be filled
-again. The snapshot itself: `capture/snapshot.py`; what is stored again: `function/surroundings.py`.
+again. The snapshot itself: `capture/snapshot.py`. What is stored again:
+`function/outside_state.py`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from contextlib import contextmanager
 from types import CodeType, FunctionType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final, Generic, NamedTuple, Protocol, final
 
+from eagerflow.capture.access_paths import GONE, AccessPath, Location, Root
 from eagerflow.capture.bytecode import facts_of
 from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import GONE, AccessPath, Location, Root
+from eagerflow.capture.library_code import is_library_class
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.capture.snapshot import Held
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractTracedArray, number_now

@@ -24,20 +24,26 @@ from types import (
 )
 from typing import Any, Final, final
 
-from eagerflow.capture.attributes import Attributes
+from eagerflow.capture.access_paths import (
+    GONE,
+    AccessPath,
+    Root,
+    instance_dict,
+    joined,
+)
+from eagerflow.capture.attributes import Attributes, is_plain_member
 from eagerflow.capture.bytecode import Facts, Load, facts_of, nested
 from eagerflow.capture.captured_containers import LIMIT, CapturedContainers
 from eagerflow.capture.equality import is_plain
-from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes
+from eagerflow.capture.escapes import CONTAINERS, NEVER_ESCAPING, Escapes, method_of
 from eagerflow.capture.findings import asks_types, find_calls, note_hidden_state, unwatched
-from eagerflow.capture.library import (
+from eagerflow.capture.library_code import (
     CACHED,
     is_library,
     is_library_class,
     kind_of_member,
     member_of,
 )
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict, joined
 from eagerflow.capture.reads import Finding, Holder, Reads, Site
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.hardware import Device, as_device
@@ -47,8 +53,6 @@ _NUMBERS: Final = frozenset({int, float, complex})
 _ATOMS: Final = frozenset(
     {str, bytes, bool, type(None), type(...), type(NotImplemented), range, slice, DType, Device}
 )
-#: what every member of an enumeration holds
-_OF_MEMBERS: Final = frozenset({"__objclass__", "_name_", "_sort_order_", "_value_"})
 #: what a library wrapper calls the function that it wraps
 _WRAPPERS: Final = frozenset({"fn", "func", "__wrapped__"})
 _BUILTINS: Final = Root(builtins, "builtins")
@@ -228,7 +232,7 @@ class Collector:
         if kind in _NUMBERS:
             fixed = not isinstance(path, AccessPath) or path.fixed
             self.found.add(path, "value" if fixed else "number", value)
-        elif kind in _ATOMS or (issubclass(kind, enum.Enum) and _is_plain(value)):
+        elif kind in _ATOMS or (issubclass(kind, enum.Enum) and is_plain_member(value)):
             self.found.add(path, "value", value)
         elif id(value) in self._seen:
             self._look_again(path, value)
@@ -272,7 +276,7 @@ class Collector:
             library = self._note_module(path, value)
             self.found.add(path, "member" if library else "identity", value)
             if not library:
-                self.found.objects.append(Holder(path, value))
+                self._add_object(path, value)
         elif issubclass(kind, CONTAINERS):
             self._look_at_container(path, value)
         else:
@@ -322,6 +326,8 @@ class Collector:
         elif finding is not None:
             self.found.add(path, "identity", value)
             self.found.findings.append(finding)
+            if not library and not isinstance(value, Iterator):
+                self._add_object(path, value)
         elif library and cls.__module__.partition(".")[0] == "eagerflow":
             hidden = self._look_at_hidden(path, value)
             self.found.add(path, "type" if hidden else "identity", value)
@@ -331,9 +337,10 @@ class Collector:
             if library:
                 self._look_at_hidden(path, value)
         else:
-            self.found.add(path, "value", value)
-            if isinstance(value, (attrgetter, methodcaller)):
-                self._look_at_getter(value)
+            getter = isinstance(value, (attrgetter, methodcaller))
+            self.found.add(path, "identity" if getter else "value", value)
+            if getter:
+                self._look_at_getter(path, value)
             if isinstance(value, (BuiltinFunctionType, MethodWrapperType)) and isinstance(
                 value.__self__, (*CONTAINERS, Tensor, Iterator)
             ):
@@ -343,11 +350,17 @@ class Collector:
                 inner = AccessPath(path, "attribute", "__wrapped__", _joined(path, ""), True)
                 self.visit(inner, value.__wrapped__)
 
-    def _look_at_getter(self, getter: Any) -> None:
-        """The names that it reads, as if the code did."""
-        made = getter.__reduce__()[1]
-        names = made if isinstance(getter, attrgetter) else made[:1]
-        self.names.update(part for name in names for part in name.split("."))
+    def _look_at_getter(self, path: AccessPath | Root, getter: Any) -> None:
+        """The names that it reads, as if the code did, and the arguments of the method."""
+        made, arguments = getter.__reduce__()
+        if isinstance(getter, attrgetter):
+            self.names.update(part for name in arguments for part in name.split("."))
+            return
+        self.names.add(method_of(getter))
+        by_name = made.keywords.values() if isinstance(made, functools.partial) else ()
+        held = Root((*arguments, *by_name), path.text)  # it never holds others
+        for i, value in enumerate(held.get()):
+            self.visit(AccessPath(held, "item", i, path.text, True), value)
 
     def _has_attributes(self, value: Any) -> bool:
         return instance_dict(value) is not None and not issubclass(type(value), AbstractArray)
@@ -518,13 +531,6 @@ class Collector:
 def _is_own(site: Site) -> bool:
     """Whether code belongs to eagerflow, which stays what it is."""
     return str(getattr(site.function, "__module__", "")).startswith("eagerflow.")
-
-
-def _is_plain(member: enum.Enum) -> bool:
-    """Whether nothing that a member of an enumeration holds can change."""
-    own = instance_dict(member) or {}
-    plain = _NUMBERS | _ATOMS
-    return _OF_MEMBERS.issuperset(own) and type(own.get("_value_")) in plain
 
 
 def _is_exception(value: Any) -> bool:

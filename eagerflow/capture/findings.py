@@ -11,12 +11,18 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, Generic
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary
 
+from eagerflow.capture.access_paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.library import attribute_of, home, is_library, is_library_class
-from eagerflow.capture.paths import GONE, NO_ARGUMENTS, AccessPath, Root, instance_dict
+from eagerflow.capture.library_code import (
+    attribute_of,
+    home,
+    is_bare_class,
+    is_library,
+    is_library_class,
+)
 from eagerflow.capture.reads import Finding, Reads, Site
 from eagerflow.core.tensor import Tensor
 from eagerflow.settings import config
@@ -70,7 +76,8 @@ _CONSTANT: Final = ("_thread.allocate", "builtins.", "contextlib.", "dataclasses
 #: packages of which the rules say what their functions in C do to state
 _KNOWN_IN_C: Final = sys.stdlib_module_names | {"eagerflow", "eagerflow_kernels", "numpy", "scipy"}
 #: modules of the classes whose methods the rules name
-_FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "random", "concurrent.futures._base",
+#: (a generator of random numbers itself has a state, which `unwatched` tells)
+_FOLLOWED: Final = frozenset({"logging", "_io", "ctypes", "concurrent.futures._base",
                               "concurrent.futures.thread", "concurrent.futures.process",
                               })  # fmt: skip
 
@@ -313,7 +320,8 @@ _FIXED: Final = frozenset({"_struct"})
 def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | None:
     """The finding that an object has state which cannot be compared, if it has."""
     cls = type(value)
-    if not is_library_class(cls) and not _is_iterator(cls):
+    base = next(base for base in cls.__mro__ if is_library_class(base))
+    if base in (object, Generic) and not _is_iterator(cls):
         return None
     module = cls.__module__
     top = module.partition(".")[0]
@@ -325,19 +333,26 @@ def unwatched(path: AccessPath | Root, value: Any, reads: Reads) -> Finding | No
             if isinstance(path, AccessPath) and is_handed_over(path, reads):
                 return None  # ef.print(..., file=out)
             why, hint = "is a file: a trace cannot follow it", _OUTSIDE
-    elif isinstance(value, random.Random) or module.startswith(_NUMPY_RANDOM):
+    elif _draws(cls):
         why, hint = "has a state that a trace cannot follow", _DRAW
     elif isinstance(value, _HIDDEN):
         why, hint = "has a content that a trace cannot follow", _ARGUMENT
     elif top in _FOREIGN and not callable(value) and not _is_scalar(value):
         why, hint = "is compared by identity: changes in it are not seen", (
             "pass it as an argument, or convert it with ef.asarray outside")  # fmt: skip
-    elif instance_dict(value) is None and _has_state(cls) and _calls(cls, reads):
+    elif _is_closed(value, base) and _has_state(base) and _calls(base, reads):
         why, hint = "has a state that a trace cannot follow", _ARGUMENT
     else:
         return None
     what = f"{path.text or 'the function'}: a {cls.__name__}"
     return Finding("unwatched", what, why, hint, reads.line_of(path))
+
+
+def _draws(cls: type) -> bool:
+    """Whether its objects, or those of a class that it is made from, draw random numbers."""
+    return any(
+        base is random.Random or base.__module__.startswith(_NUMPY_RANDOM) for base in cls.__mro__
+    )
 
 
 def _is_iterator(cls: type) -> bool:
@@ -348,6 +363,13 @@ def _is_scalar(value: Any) -> bool:
     if hasattr(type(value), "__dlpack__") or hasattr(type(value), "__array__"):
         return getattr(value, "shape", None) == ()
     return getattr(type(value), "__hash__", None) not in (None, object.__hash__)
+
+
+def _is_closed(value: Any, base: type) -> bool:
+    """Whether an object keeps more than attributes, in C, as its first class of a library does."""
+    if base is type(value):
+        return instance_dict(value) is None
+    return not (base.__dictoffset__ or "__slots__" in vars(base) or is_bare_class(base))
 
 
 def _has_state(cls: type) -> bool:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, final
 
+from eagerflow.capture.access_paths import Location
 from eagerflow.capture.bytecode import facts_of, nested
 from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.library import is_bare_class, is_library, is_library_class
-from eagerflow.capture.paths import Location
+from eagerflow.capture.library_code import is_bare_class, is_library, is_library_class
 from eagerflow.capture.snapshot import Held, is_memory
 from eagerflow.core.tensor import AbstractArray, Tensor
 

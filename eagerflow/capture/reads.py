@@ -12,8 +12,8 @@ from collections.abc import Container, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, final
 
+from eagerflow.capture.access_paths import AccessPath, Root
 from eagerflow.capture.bytecode import Load, facts_of
-from eagerflow.capture.paths import AccessPath, Root
 from eagerflow.source import Source
 
 
@@ -23,7 +23,7 @@ class Read(NamedTuple):
     Attributes:
         path: the access path. For ``"absent"`` that of a name to which nothing is bound.
         kind: ``"tensor"``, ``"number"`` (may differ from call to call), or how it is guarded: see
-            `eagerflow.capture.guards.kinds`.
+            `eagerflow.capture.guards.guard_kinds`.
         value: what is there; for ``"alias"`` the path or root that holds the same object, for
             ``"holding"`` and ``"lacking"`` the keys or names.
     """

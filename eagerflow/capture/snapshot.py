@@ -14,8 +14,8 @@ from contextlib import suppress
 from operator import is_
 from typing import Any, Final, final
 
+from eagerflow.capture.access_paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.capture.equality import ATOMS, same_items, same_value
-from eagerflow.capture.paths import GONE, AccessPath, Location, instance_dict, refill
 from eagerflow.core.abstract_symbols import number_now
 from eagerflow.core.tree import slots_of
 

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from weakref import ref
 
 from eagerflow.capture.equality import content_of, same_value
-from eagerflow.capture.library import is_library_class
+from eagerflow.capture.library_code import is_library_class
 from eagerflow.hardware import Device
 from eagerflow.tracing.arrays import is_numpy
 from eagerflow.types import DType

@@ -60,17 +60,9 @@ def associative_scan(
     Tensor([1.  , 1.5 , 1.75], f32[3]@cpu:0)
     """
     leaves, treedef = tree.flatten(elems)
-    xs = [tensor_of(x) for x in leaves]
-    axes = [axis_of(_WHAT, x, axis) for x in xs]
-    xs = [moveaxis(x, along, 0) if along else x for x, along in zip(xs, axes, strict=True)]
-    for x in xs:
-        if not same(x.shape[0], xs[0].shape[0]):
-            raise ShapeError(
-                f"{_WHAT}: the sizes along the axis differ",
-                given=", ".join(str(x.type) for x in xs),
-            )
-    if not xs:
+    if not leaves:
         return elems
+    xs, axes = _along_first(leaves, axis)
     if reverse:
         xs = [flip(x, 0) for x in xs]
 
@@ -84,6 +76,18 @@ def associative_scan(
     return tree.unflatten(
         treedef, [moveaxis(y, 0, to) if to else y for y, to in zip(ys, axes, strict=True)]
     )
+
+
+def _along_first(leaves: Sequence[Any], axis: int) -> tuple[list[Tensor], list[int]]:
+    """Tensors with the axis in front, as many elements along it in each, and where it was."""
+    xs = [tensor_of(x) for x in leaves]
+    axes = [axis_of(_WHAT, x, axis) for x in xs]
+    xs = [moveaxis(x, along, 0) if along else x for x, along in zip(xs, axes, strict=True)]
+    if not all(same(x.shape[0], xs[0].shape[0]) for x in xs):
+        raise ShapeError(
+            f"{_WHAT}: the sizes along the axis differ", given=", ".join(str(x.type) for x in xs)
+        )
+    return xs, axes
 
 
 def _checked(result: Any, treedef: tree.TreeDef, like: Sequence[Tensor]) -> list[Tensor]:

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from eagerflow.batching.branches import Way, merged
 from eagerflow.batching.interpreter import Vmap
-from eagerflow.control.applying import batched
+from eagerflow.control.apply import batched
 from eagerflow.control.branches import cond, switch
 from eagerflow.control.loops import scan, while_loop
 from eagerflow.control.structured import Structured

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.control.applying import apply
+from eagerflow.control.apply import apply
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (
     ResultLeaf,

@@ -15,7 +15,7 @@ from typing import Any
 from eagerflow.autodiff.backward import dense
 from eagerflow.autodiff.remat import recorded
 from eagerflow.autodiff.tape import UNKNOWN, Link
-from eagerflow.control.applying import append, mixed, of_node
+from eagerflow.control.apply import append, mixed, of_node
 from eagerflow.control.structured import Structured, is_smooth
 from eagerflow.control.subgraphs import Subgraph, join, line_of
 from eagerflow.core import interpreter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, final
 
-from eagerflow.control.applying import apply
+from eagerflow.control.apply import apply
 from eagerflow.control.carry import Carry, next_leaves, own_leaves
 from eagerflow.control.structured import Structured
 from eagerflow.control.subgraphs import (

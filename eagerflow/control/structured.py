@@ -1,7 +1,7 @@
 """`Structured`: a branch, a loop or a call with its subgraphs, a node outside any graph.
 
 Its effects, which of its results are computed from which operands, and how the names of sizes in it
-change when it moves into another trace. What puts it into a trace: `control/applying.py`.
+change when it moves into another trace. What puts it into a trace: `control/apply.py`.
 """
 
 from __future__ import annotations

@@ -8,15 +8,16 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, final
 from weakref import ref
 
 from eagerflow.autodiff.tape import Tape
+from eagerflow.capture.access_paths import AccessPath
 from eagerflow.capture.argument_containers import Apart
 from eagerflow.capture.border import CapturedInput, Output, Pattern, Store, act, fits
 from eagerflow.capture.equality import same_value
 from eagerflow.capture.guards.guards import Guards
-from eagerflow.capture.paths import AccessPath
 from eagerflow.capture.static_keys import IdentityKey
 from eagerflow.capture.undoing import undoing
 from eagerflow.control.structured import all_nodes, effects_of
@@ -32,7 +33,7 @@ from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Lane
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.placement.placing import Placement
+from eagerflow.placement.apply_rules import Placement
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
@@ -46,10 +47,12 @@ if TYPE_CHECKING:
 #: traces that a function keeps
 MOST_TRACES: Final = 128
 _FEW: Final = MOST_TRACES // 4
+#: counts the uses of traces
+uses: Final = count()
 
 
 @final
-class NothingDone(Exception):  # noqa: N818 - it tells what is so, and no user sees it
+class NothingDone(Exception):
     """A run failed before anything that it does is seen: the function itself can be called."""
 
 
@@ -82,17 +85,20 @@ class CacheEntry:
         own_rules: the names of functions with derivatives of their own, which the graph lacks.
         first: what the first run does besides, None if nothing.
         fails: whether the function ended with an exception.
+        catches: whether handlers in it may be for what the graph raises.
         rules: by which it is placed; None where the program says.
         trial: what its steps go through while automatic placement tries; else None.
         compile: when it is compiled.
+        used: when a call used it last: the greater, the later.
     """
 
     __slots__ = (
         "__weakref__", "_derivative", "_holds", "_plain", "_replay", "_run", "_single", "apart",
-        "arrays", "asks_identity", "asks_numbers", "captured", "checks", "compile", "conditions",
-        "executable", "fails", "first", "graph", "guards", "leaf_records", "leaves", "locals",
-        "made", "makes_resources", "numbers", "optimised", "outputs", "own_rules", "patterns",
-        "record", "rules", "shared", "stores", "treedef", "trial", "updates",
+        "arrays", "asks_identity", "asks_numbers", "captured", "catches", "checks",
+        "compile", "conditions", "executable", "fails", "first", "graph", "guards", "leaf_records",
+        "leaves", "locals", "made", "makes_resources", "numbers", "optimised", "outputs",
+        "own_rules", "patterns", "record", "rules", "shared", "stores", "treedef",
+        "trial", "updates", "used",
     )  # fmt: skip
 
     graph: Graph
@@ -122,9 +128,11 @@ class CacheEntry:
         self._derivative: Derivative | Literal[False] | None = False  # not tried yet
         self.first: FirstRun | None = None
         self.fails = False
+        self.catches = False
         self.rules: Rules | None = None
         self.trial: PlacementTrial | None = None
         self.compile: Mode = "off"
+        self.used = next(uses)
 
     def optimise(self, placement: Placement | None = None) -> None:
         """Make the graph that runs of the one that was traced, or of what rules made of that."""
@@ -321,8 +329,8 @@ class CacheEntry:
         return self.finish(raw, leaves, arguments)
 
     def _only_stores(self) -> bool:
-        """Whether all that a call does is done after the run, and nothing while it was traced."""
-        if not self.stores or self.record.notes:
+        """Whether the function itself may do what a run did not, as nothing was done before."""
+        if not (self.stores or self.catches) or self.record.notes:
             return False
         effects = effects_of(all_nodes(self.graph.nodes))
         return all(what == "reads" or getattr(of, "checks", False) for what, of in effects)

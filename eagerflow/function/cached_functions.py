@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from eagerflow.autograph.conversion.convert import wrappers
 from eagerflow.autograph.tracking.blocks import reach
+from eagerflow.capture.access_paths import AccessPath, Root
 from eagerflow.capture.changes import OutsideChange
 from eagerflow.capture.collect import collect
 from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.library import CACHED
-from eagerflow.capture.paths import AccessPath, Root
+from eagerflow.capture.library_code import CACHED
 from eagerflow.capture.reads import Read
 from eagerflow.capture.snapshot import is_memory
 from eagerflow.core import tree
@@ -29,7 +29,7 @@ from eagerflow.source import capture
 from eagerflow.tracing.tracer import current_tracer
 
 if TYPE_CHECKING:
-    from eagerflow.function.surroundings import Outside
+    from eagerflow.function.outside_state import Outside
 
 
 def _called_outside(function: Any) -> Callable[..., Any]:

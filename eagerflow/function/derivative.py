@@ -23,7 +23,7 @@ from eagerflow.graph.passes import optimise
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_read, kind_of
 from eagerflow.graph.value_types import NumberType
-from eagerflow.placement.placing import place
+from eagerflow.placement.apply_rules import place
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable

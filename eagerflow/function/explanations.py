@@ -1,6 +1,6 @@
 """What users see of traces: what each depends on, and what `f.explain()` prints.
 
-Why a trace is made: `function/reasons.py`.
+Why a trace is made: `function/retrace_reasons.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, final
+
+from eagerflow.formatting import escape
 
 #: notebooks put the texts of tables at the right
 _LEFT: Final = ' style="text-align: left"'
@@ -148,8 +150,6 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - notebooks have it; 1 ms of a script's first trace
-
         titles = ("", "signature", "nodes", "traced in", "why", "")
         head = "<tr>" + "".join(f"<th{_LEFT}>{title}</th>" for title in titles) + "</tr>"
         rows = []

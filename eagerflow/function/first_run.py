@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, final
 from weakref import ref
 
+from eagerflow.capture.access_paths import AccessPath
 from eagerflow.capture.border import act
-from eagerflow.capture.paths import AccessPath
 from eagerflow.core import tree
 from eagerflow.core.interpreter import current
 from eagerflow.core.tensor import Tensor
@@ -22,7 +22,7 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.runtime.replay import replay
 
 if TYPE_CHECKING:
-    from eagerflow.function.surroundings import Outside
+    from eagerflow.function.outside_state import Outside
 
 #: kind, target and value of a change
 _Edit = tuple[str, AccessPath, Any]

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from weakref import ref
 
 from eagerflow.autograph.conversion.syntax import OPERATORS
-from eagerflow.capture.paths import Location, refill
+from eagerflow.capture.access_paths import Location, refill
 from eagerflow.capture.snapshot import Held
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError

@@ -15,10 +15,10 @@ from eagerflow.capture.static_keys import static_key
 from eagerflow.errors import RetraceWarning, TraceError, TraceWarning
 from eagerflow.events import RetraceEvent, told
 from eagerflow.function.arguments import Call, Signature
-from eagerflow.function.cache import Cache, CacheEntry
+from eagerflow.function.cache import Cache, CacheEntry, uses
 from eagerflow.function.explanations import TraceRecord
 from eagerflow.function.placing.placer import Placer
-from eagerflow.function.reasons import Reason, reason_of
+from eagerflow.function.retrace_reasons import Reason, reason_of
 from eagerflow.function.tracing import TraceRequest, make_entry
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph
@@ -64,8 +64,8 @@ class Lookup:
 
     Attributes:
         signature: parses calls.
-        direct: forms of calls and their cache entries, with the defaults that the arguments leave
-            out.
+        direct: forms of calls and a few cache entries of each, with the defaults that the
+            arguments leave out.
         cache: the cache entries.
         records: of the traces that were made, the last ones.
         placer: places traces by the rules of the function, None before it had any.
@@ -76,7 +76,7 @@ class Lookup:
         self.name = name
         self.options = options
         self.signature = Signature(fn, options.static)
-        self.direct: dict[Any, tuple[CacheEntry, tuple[Any, ...]]] = {}
+        self.direct: dict[Any, tuple[tuple[CacheEntry, tuple[Any, ...]], ...]] = {}
         self.cache = Cache(self.direct)
         self.records: deque[TraceRecord] = deque(maxlen=_RECORDS)
         self.placer: Placer | None = None
@@ -112,6 +112,7 @@ class Lookup:
             if entry.takes(call) and entry.shares(call):
                 captured = entry.read()
                 if captured is not None:
+                    entry.used = next(uses)
                     if i and group is not None:
                         self.cache.prefer(group, entry)
                     return entry, captured
@@ -242,9 +243,10 @@ class Lookup:
 
     def latest(self) -> CacheEntry:
         """The trace used last."""
-        for entry in self.cache.entries():
-            return entry
-        raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        latest = max(self.cache.entries(), key=lambda entry: entry.used, default=None)
+        if latest is None:
+            raise TraceError(f"{self.name} was not traced yet", hint="call it first")
+        return latest
 
     def clear(self) -> None:
         """Forget all traces."""

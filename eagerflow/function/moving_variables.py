@@ -12,7 +12,7 @@ from eagerflow.core.interpreter import is_traced
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import DeviceError, PlacementError, hides_frames
 from eagerflow.function.lookup import forget_moved
-from eagerflow.graph.reasons import resource_text
+from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.hardware import Device, as_device, copied, devices, memory, out_of_memory
 from eagerflow.ops.state.variables import Variable
 from eagerflow.placement.constraints import holds_data
@@ -138,15 +138,21 @@ def _article(kind: str) -> str:
 
 
 def _check(held: Iterable[_Held], states: Iterable[VariableState], target: Device) -> None:
-    """Refuse to lose values, and to fill a device beyond its limit.
+    """Refuse to lose values, to take what others share, and to fill a device beyond its limit.
 
     Raises:
-        PlacementError: one of both would be.
+        PlacementError: one of these would be.
     """
     paths = {one.state: one.path for one in held}
     need = 0
     for state in states:
         need += prod(state.shape) * state.dtype.itemsize
+        if state.is_shared:
+            raise PlacementError(
+                f"move: {resource_text(state)} is in a container that other clients share",
+                given=_told(paths.get(state), state),
+                hint="assign its value to another variable",
+            )
         if holds_data(state.device) and not holds_data(target):
             raise PlacementError(
                 f"move: {target} holds no values, so {resource_text(state)} would lose its own",

@@ -10,17 +10,17 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 from weakref import ref
 
+from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.border import Output, Store
 from eagerflow.capture.equality import is_plain
-from eagerflow.capture.library import is_library_class
-from eagerflow.capture.paths import GONE, Location
+from eagerflow.capture.library_code import is_library_class
 from eagerflow.capture.snapshot import attributes_of
 from eagerflow.core import tree
 from eagerflow.core.indexed_slices import IndexedSlices
 from eagerflow.core.placeholders import holds_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import asked
+from eagerflow.dims.number_stand_ins import asked
 from eagerflow.errors import TraceError
 from eagerflow.function.arguments import Leaf
 from eagerflow.graph.ir import Graph, Node, Value
@@ -30,7 +30,7 @@ from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 
 if TYPE_CHECKING:
-    from eagerflow.function.surroundings import Outside
+    from eagerflow.function.outside_state import Outside
 
 _IMMUTABLE: Final = (bool, int, float, complex, str, bytes, type(None), type, FunctionType,
                      ModuleType, range, slice, frozenset)  # fmt: skip

@@ -25,13 +25,13 @@ from weakref import ref
 
 from eagerflow import settings
 from eagerflow.autograph.conversion.convert import call as autograph_call
-from eagerflow.capture.paths import instance_dict
+from eagerflow.capture.access_paths import instance_dict
 from eagerflow.core import interpreter
 from eagerflow.core.convert import as_tensor
 from eagerflow.core.scope_moves import scope_of_call
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import PlacementError, TraceError, TraceWarning, hide_frames, hides_frames
-from eagerflow.function.cache import CacheEntry, NothingDone
+from eagerflow.function.cache import CacheEntry, NothingDone, uses
 from eagerflow.function.explanations import Explanation, TraceRecord
 from eagerflow.function.lookup import Lookup, Options, warn
 from eagerflow.graph.ir import Graph, Node, Value
@@ -56,6 +56,8 @@ _COMPILE: Final = get_args(Mode)
 _STAGES: Final = ("graph", "python", "loops", "llvm", "asm")
 #: forms of calls whose trace is found without looking at their structure
 _DIRECT: Final = 1024
+#: traces of one form, as of answers that alternate; the one found last comes first
+_WAYS: Final = 4
 _PLAIN: Final = frozenset({bool, str, type(None)})
 _BY_IDENTITY: Final[Any] = object.__hash__
 _ARRAY: Final = as_device("cpu:0").backend.array_type
@@ -131,12 +133,11 @@ class TracedFunction(Generic[_P, _R_co]):
                 else:
                     return self._call(args, kwargs)
             key = tuple(form)
-            direct = self._direct.get(key)
-            if direct is not None:
-                entry, rest = direct
+            for entry, rest in self._direct.get(key, ()):
                 if not entry.asks_numbers or entry.agrees((*args, *rest)):
                     captured = entry.read()
                     if captured is not None:
+                        entry.used = next(uses)
                         return entry.run((*leaves, *rest) if rest else leaves, captured)
             return self._call(args, kwargs, key)
         except NothingDone as nothing_done:  # what the function does until it raises stays
@@ -178,7 +179,8 @@ class TracedFunction(Generic[_P, _R_co]):
         if form is not None and entry.lasts and entry.is_direct(call, args):
             if len(self._direct) >= _DIRECT:
                 self._direct.clear()
-            self._direct[form] = (entry, tuple(leaves[len(args) :]))
+            others = [one for one in self._direct.get(form, ()) if one[0] is not entry]
+            self._direct[form] = ((entry, tuple(leaves[len(args) :])), *others[: _WAYS - 1])
         return entry.run(leaves, captured, call.values)
 
     @overload

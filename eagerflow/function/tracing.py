@@ -1,6 +1,6 @@
 """Makes a cache entry: runs the function once with symbolic arguments, and finishes the graph.
 
-What it reads and stores outside: `function/surroundings.py`.
+What it reads and stores outside: `function/outside_state.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from eagerflow.autograph.conversion.convert import call
 from eagerflow.autograph.flow.loops import LARGE, loops, unrolled_loops
 from eagerflow.autograph.operators import run
 from eagerflow.autograph.values.lists import note_lists
+from eagerflow.capture.access_paths import AccessPath
 from eagerflow.capture.argument_containers import (
     Apart,
     ArgumentContainers,
@@ -23,7 +24,6 @@ from eagerflow.capture.argument_containers import (
     is_container,
 )
 from eagerflow.capture.border import Output, Pattern, Store
-from eagerflow.capture.paths import AccessPath
 from eagerflow.control.structured import effects_of
 from eagerflow.core import tree
 from eagerflow.core.tensor import Tensor, type_of
@@ -35,13 +35,13 @@ from eagerflow.function.first_run import Aftermath, FirstRun
 from eagerflow.function.leftover_handles import Remains
 from eagerflow.function.local_names import LocalNames
 from eagerflow.function.outputs import Outputs
+from eagerflow.function.outside_state import Outside, identifier, kept_lists
 from eagerflow.function.referrers import Holders
-from eagerflow.function.surroundings import Outside, identifier, kept_lists
 from eagerflow.graph.edit import substitute_sizes
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.scopes import belonging, current_forward, current_scope
 from eagerflow.graph.verify import verify
-from eagerflow.placement.placing import Placement
+from eagerflow.placement.apply_rules import Placement
 from eagerflow.placement.rules import Rules
 from eagerflow.runtime.compiling import Mode
 from eagerflow.source import Source
@@ -392,7 +392,7 @@ class _Maker:
         entry.captured = tuple([one for _, one in captured])
         entry.shared = tuple(outside.shared)
         constants = [*[(r.value, r.number) for r in static.values()], *constants]
-        graph.nodes[:0] = [_constant_node(graph, value, item) for value, item in constants]
+        graph.nodes[:0] = [_constant_node(value, item) for value, item in constants]
         graph.inputs = inputs
         for i, value in enumerate(inputs):
             value.index = i
@@ -404,7 +404,9 @@ class _Maker:
             for leaf, before in zip(self.leaves, self.before, strict=True)
             if leaf.kind == "tensor"
         ])  # fmt: skip
-        entry.record = self._record(entry, static, outside)
+        entry.record = self._record(static, outside)
+        assert self.tracer.decisions is not None
+        entry.catches = self.tracer.decisions.catches
         entry.record.static += [f"{one.described} is {one.result}" for one in conditions]
         entry.leaf_records = tuple(
             [LeafRecord(leaf.name, str(leaf), leaf.token) for leaf in self.leaves]
@@ -435,7 +437,7 @@ class _Maker:
         assert self.tracer.decisions is not None
         return list(self.tracer.decisions.conditions(source_of, name_of))
 
-    def _record(self, entry: CacheEntry, static: dict[int, Any], outside: Outside) -> TraceRecord:
+    def _record(self, static: dict[int, Any], outside: Outside) -> TraceRecord:
         types = []
         for leaf, before in zip(self.leaves, self.before, strict=True):
             text = str(leaf)
@@ -474,7 +476,7 @@ def _pattern(shape: Any, sizes: dict[str, int]) -> Pattern:
     return tuple([d if type(d) is int else sizes.get(str(d)) for d in shape])
 
 
-def _constant_node(graph: Any, value: Value, item: Any) -> Node:
+def _constant_node(value: Value, item: Any) -> Node:
     """The node that makes ``value``, which was an input, a constant."""
     node = Node("constant", value.label, (), {"value": item}, (value,), device=value.device)
     value.node, value.index, value.stated = node, 0, None

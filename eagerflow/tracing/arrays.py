@@ -342,7 +342,7 @@ class TracedArray(AbstractArrayOperators):
         return dtype
 
     @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
+    def T(self) -> Any:
         """The axes in the opposite order."""
         return self.elements(".T").T if self.is_known else self._method("transpose")
 

@@ -63,9 +63,16 @@ class Condition(NamedTuple):
 
 @final
 class Decisions:
-    """Those of one trace."""
+    """Those of one trace.
+
+    Attributes:
+        handlers: how many blocks of `try` are under way, whose handlers decide by errors.
+        catches: whether there was one.
+    """
 
     def __init__(self) -> None:
+        self.handlers = 0
+        self.catches = False
         self._known: dict[tuple[Any, ...], Answer] = {}
         self._counts: dict[int, int] = {}  # by id of the number
 

@@ -14,7 +14,7 @@ from eagerflow.tracing.tracer import Tracer, current_tracer
 
 
 @final
-class control_dependencies:  # noqa: N801 - used like a function
+class control_dependencies:
     """Make the nodes traced within a ``with`` block wait for values.
 
     Reads and assignments of a variable are in the order of the program anyway; this is for what

@@ -91,7 +91,7 @@ class EffectOrder:
 
 
 @final
-class unordered:  # noqa: N801 - used like a function
+class unordered:
     """Within a ``with`` block, printing, queues and calls of Python do not wait for other effects.
 
     Reads and assignments of one variable keep their order in any case.

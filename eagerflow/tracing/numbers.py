@@ -24,7 +24,7 @@ from weakref import ref
 from eagerflow.core.abstract_symbols import AbstractNumber
 from eagerflow.core.convert import scalar
 from eagerflow.dims import Dim, number_of
-from eagerflow.dims.asked import has_a_say
+from eagerflow.dims.number_stand_ins import has_a_say
 from eagerflow.errors import TraceError
 from eagerflow.graph.number_ops import NUMBER_OPS, NumberOp
 from eagerflow.source import Source
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 #: branch
 VARIES: Final = "of a number that is known only when the graph runs"
 _KINDS: Final = frozenset({int, float, complex, bool})
+_DIVIDING: Final = frozenset({"/", "//", "%"})
 
 
 @dataclass(slots=True, eq=False)
@@ -264,6 +265,8 @@ class TracedNumber(AbstractNumber):
             return NotImplemented
         if not known or self.elsewhere or (op.widens and not _keeps_kind(a, b)):
             return self._plainly(sign, function, a, b)
+        if not self._settle(op, b):
+            return self._plainly(sign, function, a, b)
         try:
             result = function(_number(a), _number(b))
         except ArithmeticError:  # of a number that is another one when the graph runs?
@@ -271,6 +274,15 @@ class TracedNumber(AbstractNumber):
                 return self._plainly(sign, function, a, b)
             result = function(type(_number(a))(1), type(_number(b))(1))
         return self.innermost.number(op.name, result, a, b)
+
+    def _settle(self, op: NumberOp, b: Any) -> bool:
+        """Decide in a `try` what a handler may be for; False if that takes the numbers."""
+        decisions = self.tracer.root.decisions
+        if decisions is None or not decisions.handlers or self.varies or _varies(b):
+            return True
+        if op.sign in _DIVIDING:
+            bool(b)  # whether it is zero is a condition
+        return op.sign != "**"
 
     def _decide(self, op: NumberOp | None, *operands: Any) -> bool | None:
         """What Python decides by it, if the trace can keep that as a condition."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eagerflow.capture.paths import GONE, AccessPath, Root, instance_dict
+from eagerflow.capture.access_paths import GONE, AccessPath, Root, instance_dict
 
 scale = 2.0
 

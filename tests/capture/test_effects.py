@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eagerflow as ef
+from eagerflow.capture.access_paths import GONE
 from eagerflow.capture.changes import OutsideChange, Watch, substituted
 from eagerflow.capture.collect import collect
 from eagerflow.capture.guards.guards import Guards
-from eagerflow.capture.paths import GONE
 from tests.capture import settings_module
 from tests.capture.watching import watching
 from tests.messages import says

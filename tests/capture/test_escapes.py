@@ -60,7 +60,7 @@ def test_all_that_is_compared_or_formatted_counts(function: Callable[..., Any]) 
     "function",
     [
         lambda x: x * len(json.dumps(space)),
-        lambda x: x * len(dataclasses.asdict(space)),  # type: ignore[call-overload]
+        lambda x: x * len(dataclasses.asdict(space)),
         lambda x: x * len(json.dumps([space])),
     ],
 )
@@ -121,7 +121,7 @@ def test_objects_that_become_one_are_told() -> None:
 
 def test_what_the_bytecode_says() -> None:
     def f(x):
-        return a == b, c is d, e.index(g), h(), x == 1, i[x]  # type: ignore[name-defined] # noqa: F821
+        return a == b, c is d, e.index(g), h(), x == 1, i[x]  # noqa: F821
 
     facts = facts_of(f.__code__)
     assert facts.inspected == {("global", "a"), ("global", "b"), ("", "")}

@@ -14,7 +14,7 @@ from eagerflow.errors import GraphError
 from eagerflow.graph.lowering import lower
 from eagerflow.graph.signatures import kind_of
 from eagerflow.graph.verify import verify
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.control.test_programs import close, same
 
 
@@ -181,7 +181,7 @@ def test_python_code_over_two_devices() -> None:
     def f(x):
         total = there(x) * 0
         while x.sum() > 0.1:
-            if x.sum() > 1.0:  # noqa: SIM108 - a branch of statements
+            if x.sum() > 1.0:
                 total = total + ef.sin(there(x))
             else:
                 total = total * ef.exp(there(x))

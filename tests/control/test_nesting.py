@@ -107,7 +107,7 @@ def test_remat(traced: bool) -> None:
     x, w = ef.sin(ef.arange(3.0)), ef.arange(3.0) + 0.5
 
     def slope(f: Any) -> Any:
-        grad = lambda x, w: ef.grad(lambda x, w: (f(x, w) ** 2).sum(), (0, 1))(x, w)  # noqa: E731 - one line
+        grad = lambda x, w: ef.grad(lambda x, w: (f(x, w) ** 2).sum(), (0, 1))(x, w)
         return (ef.trace(grad) if traced else grad)(x, w)
 
     for a, b in zip(slope(ef.remat(loop)), slope(loop), strict=True):

@@ -52,6 +52,26 @@ def test_100_floats_are_one_trace() -> None:
     assert len(f.traces) == 1
 
 
+def test_answers_that_alternate_are_found_without_parsing_the_call() -> None:
+    @ef.trace
+    def f(x, step):
+        h = x * 2 if step % 3 == 0 else x + step
+        return h.reshape(2)
+
+    x = ef.tensor([1.0, 2.0])
+    for step in range(6):
+        f(x, step)
+    parsed: list[Any] = []
+    parse = f._lookup.signature.parse
+    f._lookup.signature.parse = lambda *call: parsed.append(call) or parse(*call)
+    for step in range(6):
+        assert f(x, step).tolist() == ([2.0, 4.0] if step % 3 == 0 else [1.0 + step, 2.0 + step])
+        assert f.value("h").node.op == ("multiply" if step % 3 == 0 else "add")
+    assert parsed == []
+    f(x, step=1)
+    assert len(parsed) == 1
+
+
 def test_a_full_cache_drops_what_was_used_longest_ago() -> None:
     kept = cache.Cache({})
     for i in range(cache.MOST_TRACES):

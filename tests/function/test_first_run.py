@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.paths import AccessPath
+from eagerflow.capture.access_paths import AccessPath
 from eagerflow.errors import TraceError, TraceWarning
 
 

@@ -68,7 +68,7 @@ def _made(kind: str, x: Any) -> Any:
         "instance": lambda: Thing(x),
         "slots": lambda: Slotted(x),
         "namespace": lambda: SimpleNamespace(x=x),
-        "closure": lambda: (lambda: x).__closure__[0],  # type: ignore[index]
+        "closure": lambda: (lambda: x).__closure__[0],
         "iterator": lambda: iter([x]).__reduce__()[1][0],
         "exception": lambda: ValueError(x).args,
         "default": lambda: (lambda y=x: y).__defaults__,

@@ -249,7 +249,7 @@ def test_what_another_thread_reads_in_the_middle_of_a_trace() -> None:
     @ef.trace
     def f(x):
         y = x * RATE + CONFIG.rate + CONFIG.table["rates"][0]
-        meeting.now  # noqa: B018 - meets the other thread
+        meeting.now
         return y
 
     def look() -> tuple[Any, ...]:
@@ -271,7 +271,7 @@ def test_a_method_that_another_thread_is_about_to_call_is_no_place_for_a_number(
     @ef.trace
     def f(x):
         y = x * RATE
-        meeting.now  # noqa: B018 - meets the other thread
+        meeting.now
         return y
 
     found = []
@@ -311,7 +311,7 @@ def test_what_another_thread_is_about_to_use_when_a_trace_ends() -> None:
     @ef.trace
     def f(x):
         y = x * RATE
-        meeting.now  # noqa: B018 - meets the other thread
+        meeting.now
         return y
 
     def call() -> Any:
@@ -338,7 +338,7 @@ def test_what_another_thread_sets_in_the_middle_of_a_trace_stays() -> None:
     @ef.trace
     def f(x):
         y = x * RATE + CONFIG.rate + CONFIG.table["rate"] + CONFIG.table["rates"][0]
-        meeting.now  # noqa: B018 - meets the other thread
+        meeting.now
         return y
 
     def change() -> None:
@@ -361,7 +361,7 @@ def test_what_another_thread_assigns_to_a_variable_in_the_middle_of_a_trace() ->
     @ef.trace
     def f(x):
         y = v.assign_add(x)
-        meeting.now  # noqa: B018 - meets the other thread
+        meeting.now
         return y
 
     y, _ = meeting.call(f, ef.tensor(1.0), meanwhile=lambda: v.assign(10.0))

@@ -15,11 +15,11 @@ from eagerflow.function import cache, derivative
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.passes import DEFAULT, Pass, optimise
 from eagerflow.graph.verify import verify
-from eagerflow.placement.placing import place
+from eagerflow.placement.apply_rules import place
 from eagerflow.runtime import executable
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.scheduled import step
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.fakes.transport import FakeNetwork, FakeTransport
 from tests.placement.scattered import CPUS, by_scheduler, nothing_left, scattered
 
@@ -182,7 +182,7 @@ class Quantity(NamedTuple):
 
 
 def _slope(f: Function) -> Function:
-    return ef.grad(f)  # type: ignore[no-any-return]
+    return ef.grad(f)
 
 
 def _push(f: Function) -> Function:

@@ -22,7 +22,7 @@ from tests.programs.source import function_of, indented
 __all__ = ["CHANGES", "READS", "WRITES", "World", "function_on", "portrait"]
 
 
-class AttributeDict(dict):  # type: ignore[type-arg]  # the usual shape of a config
+class AttributeDict(dict):
     """A dict whose items are attributes as well."""
 
     __getattr__ = dict.__getitem__

@@ -24,8 +24,8 @@ from eagerflow.autograph.conversion.rewrite import LATER, rewrite
 from eagerflow.autograph.conversion.source_code import NotConvertible, compiled, definition
 from eagerflow.autograph.conversion.syntax import OPERATORS
 from eagerflow.capture.bytecode import facts_of, nested
-from eagerflow.capture.library import EXAMPLES, is_library, may_look_at_types
-from eagerflow.dims.asked import AbstractAsked, asked
+from eagerflow.capture.library_code import EXAMPLES, is_library, may_look_at_types
+from eagerflow.dims.number_stand_ins import AbstractAsked, asked
 
 #: the operators that converted code calls; the modules that define them put them here
 operators: Final = SimpleNamespace()

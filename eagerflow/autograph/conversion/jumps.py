@@ -109,7 +109,7 @@ class _Jumps:
     def _statement(self, node: Any, brk: str, cont: str) -> list[ast.stmt]:
         if isinstance(node, LOOPS):
             return self._loop(node, brk, cont)
-        if not isinstance(node, (ast.If, ast.With, ast.Match, ast.Try)):
+        if not isinstance(node, (ast.If, ast.With, ast.Match, ast.Try, ast.TryStar)):
             if self._flags(node, brk, cont):
                 raise NotConvertible(f"it jumps out of the statement at line {node.lineno}")
             return [node]
@@ -120,7 +120,7 @@ class _Jumps:
             for name in ("body", "orelse", "finalbody"):
                 if hasattr(part, name):
                     setattr(part, name, self.block(getattr(part, name), brk, cont))
-        if isinstance(node, ast.Try) and node.orelse and flags:
+        if isinstance(node, (ast.Try, ast.TryStar)) and node.orelse and flags:
             node.orelse = [self._guarded(node.orelse, sorted(flags), node)]
         if isinstance(node, ast.If) and not node.body:
             node.body = [located(ast.Pass(), node)]

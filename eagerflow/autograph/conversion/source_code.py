@@ -32,7 +32,7 @@ Definition = ast.FunctionDef | ast.Lambda
 
 
 @final
-class NotConvertible(Exception):  # noqa: N818 - an answer, which no user meets
+class NotConvertible(Exception):
     """A function cannot be converted; the text says why."""
 
 

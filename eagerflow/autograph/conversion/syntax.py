@@ -158,7 +158,7 @@ class Liveness:
                 return taken | _reads(node.test)
             case ast.While() | ast.For():
                 return self._loop(node, after)
-            case ast.Try() | ast.With() | ast.Match():
+            case ast.Try() | ast.TryStar() | ast.With() | ast.Match():
                 return self._compound(node, after)
             case ast.Return() | ast.Raise():
                 return _reads(node) | self._always

@@ -78,7 +78,7 @@ missed: Final[WeakKeyDictionary[Tracer, list[str]]] = WeakKeyDictionary()
 
 @operator
 @final
-class catching:  # noqa: N801 - converted code calls it as an operator
+class catching:
     """The block of a `try`.
 
     Args:
@@ -90,11 +90,18 @@ class catching:  # noqa: N801 - converted code calls it as an operator
 
     def __enter__(self) -> None:
         _open.handlers.append(self)
+        tracer = current_tracer()
+        self._decisions = None if tracer is None else tracer.root.decisions
+        if self._decisions is not None:
+            self._decisions.handlers += 1
+            self._decisions.catches = True
         self._nodes = _nodes_here()
         self._before = len(self._nodes)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         _open.handlers.pop()
+        if self._decisions is not None:
+            self._decisions.handlers -= 1
         if isinstance(error, TraceError) and self.catches(error):
             raise Escaped(error) from None
         if error is None:
@@ -175,7 +182,7 @@ def refuse_caught(error: BaseException) -> None:
 
 @operator
 @final
-class leaving:  # noqa: N801 - converted code calls it as an operator
+class leaving:
     """A statement with a block and an end that runs whatever happens in the block.
 
     Args:

@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from eagerflow.autograph.tracking.blocks import tracer_here
 from eagerflow.autograph.values.formatting import is_symbolic
-from eagerflow.capture.library import is_library
+from eagerflow.capture.library_code import is_library
 from eagerflow.errors import EagerflowError
 from eagerflow.ops.state import callbacks
 from eagerflow.source import is_framework_frame, user_line

@@ -6,8 +6,8 @@ import re
 from types import TracebackType
 from typing import Final
 
-from eagerflow.capture.library import is_library
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.capture.library_code import is_library
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import EagerflowError, TraceError
 from eagerflow.source import Source, is_framework_frame, variables_of
 

@@ -26,9 +26,9 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_new, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import NeedsArray
-from eagerflow.capture.paths import GONE, Location
+from eagerflow.autograph.values.value_kinds import are_alike, kind_text, zeros_as
+from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.reachable import cells_of, handle_location
 from eagerflow.control.branches import NO_TEXT, cond
 from eagerflow.core import interpreter

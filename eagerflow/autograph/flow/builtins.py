@@ -30,7 +30,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, maximum, minimum, spelled
-from eagerflow.dims.asked import AbstractAsked, asked
+from eagerflow.dims.number_stand_ins import AbstractAsked, asked
 from eagerflow.errors import ShapeError, TraceError
 from eagerflow.graph.ir import Node
 from eagerflow.graph.passes.rewrite import effect_of

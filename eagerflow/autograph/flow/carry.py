@@ -24,9 +24,9 @@ from eagerflow.autograph.tracking.blocks import (
 )
 from eagerflow.autograph.tracking.unbound import forget_name
 from eagerflow.autograph.values.in_place import is_from_outside, is_pinned, is_shared, pin_choice
-from eagerflow.autograph.values.kinds import are_alike, kind_text, zeros_as
 from eagerflow.autograph.values.lists import Appended, NeedsArray, grow, is_outside, one_each
-from eagerflow.capture.paths import GONE, Location
+from eagerflow.autograph.values.value_kinds import are_alike, kind_text, zeros_as
+from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.capture.reachable import cells_of
 from eagerflow.control.loops import scan, trace_while_loop
 from eagerflow.control.subgraphs import own_handles

@@ -18,7 +18,7 @@ from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.convert import tensor_of
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, same
-from eagerflow.dims.asked import asked
+from eagerflow.dims.number_stand_ins import asked
 from eagerflow.errors import TraceError
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, NoReturn, final
 
 from eagerflow.autograph.conversion.source_code import first_line, line_text
 from eagerflow.autograph.tracking.unbound import early_read, unbound_reason
-from eagerflow.capture.paths import Location
+from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import Reachable, handle_location
 from eagerflow.core import interpreter, tree
 from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol

@@ -10,7 +10,7 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from eagerflow.autograph.conversion.source_code import line_text
-from eagerflow.capture.paths import GONE, Location
+from eagerflow.capture.access_paths import GONE, Location
 from eagerflow.errors import TraceError
 from eagerflow.tracing.tracer import Tracer
 

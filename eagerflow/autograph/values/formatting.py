@@ -16,7 +16,7 @@ from eagerflow.core.abstract_symbols import AbstractNumber, AbstractSymbol
 from eagerflow.core.placeholders import holds_placeholder, joined
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import Dim, spelled
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.errors import TraceError
 
 #: modules whose functions take paths

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from eagerflow.autograph.conversion.jumps import RESULT
 from eagerflow.autograph.tracking.blocks import held, references_of_blocks, tracer_here
-from eagerflow.capture.paths import Location
+from eagerflow.capture.access_paths import Location
 from eagerflow.core.tensor import Tensor
 from eagerflow.errors import TraceError
 from eagerflow.source import capture, users_variables

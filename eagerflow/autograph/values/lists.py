@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from eagerflow.autograph.conversion.convert import replacements
 from eagerflow.autograph.conversion.source_code import line_text
 from eagerflow.autograph.tracking.blocks import is_reached, tracer_here
-from eagerflow.capture.paths import Location
+from eagerflow.capture.access_paths import Location
 from eagerflow.capture.reachable import AbstractStandIn, Reachable
 from eagerflow.control.tensor_array import TensorArray
 from eagerflow.core import tree

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Sequence
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, final
 
-from eagerflow.capture.guards.kinds import Guard
+from eagerflow.capture.access_paths import AccessPath
+from eagerflow.capture.guards.guard_kinds import Guard
 from eagerflow.capture.guards.writer import Writer
-from eagerflow.capture.library import is_settled
-from eagerflow.capture.paths import AccessPath
+from eagerflow.capture.library_code import is_settled
 from eagerflow.capture.reads import Read, Reads
 from eagerflow.core.tensor import AbstractArray, Tensor
 
 if TYPE_CHECKING:
     from eagerflow.capture.border import Store
-    from eagerflow.capture.modules.structure import Structures
+    from eagerflow.capture.modules.walk_assumptions import Structures
 
 
 #: kinds that say more than ``"number"``, ``"tensor"`` and ``"array"`` do

@@ -11,9 +11,10 @@ from operator import is_
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, final
 
+from eagerflow.capture.access_paths import AccessPath, Root, instance_dict, read_item
 from eagerflow.capture.equality import content_of, same_items, same_value
-from eagerflow.capture.guards.kinds import KINDS, Guard, flat, same_code
-from eagerflow.capture.paths import AccessPath, Root, instance_dict, read_item
+from eagerflow.capture.guards.guard_kinds import KINDS, Guard, flat, same_code
+from eagerflow.capture.snapshot import attributes_of
 
 #: how an access path is read, given the name of the variable that holds its owner
 _READ: Final = {
@@ -36,7 +37,8 @@ class Writer:
         self.names: dict[str, Any] = {
             "own": instance_dict, "item": read_item, "bound": _bound, "same": _same, "flat": flat,
             "same_value": same_value, "same_items": same_items, "same_code": same_code,
-            "content_of": content_of, "tuple_item": tuple.__getitem__,
+            "content_of": content_of, "attributes_of": attributes_of,
+            "tuple_item": tuple.__getitem__,
         }  # fmt: skip
         self.variables: dict[AccessPath | Root, str] = {}
 
@@ -149,6 +151,8 @@ class Writer:
             key = guard.path.key
             if guard.path.how == "cell":
                 there = f"bound({self._variable(guard.path.parent)}.__closure__[{key}])"
+            elif guard.path.how == "attribute":
+                there = f"{key!r} in attributes_of({self._variable(guard.path.parent)})"
             else:
                 there = f"{key!r} in {self._namespace(guard.path)}"
             self.lines.append(f"if {there}: {fails}")

@@ -9,49 +9,45 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final, Protocol, final
 
-from eagerflow import events
-from eagerflow.events import AbstractEvent, NodeEvent, TransferEvent
+from eagerflow.formatting import seconds_text
+from eagerflow.function.placing.watched_steps import Seen, StepWatcher
 from eagerflow.graph.edit import size_places
 from eagerflow.graph.ir import Graph, Value
 from eagerflow.graph.passes import optimise
-from eagerflow.hardware import Device, as_device
+from eagerflow.hardware import as_device, wait_for_data
+from eagerflow.placement.apply_rules import Placement, place
 from eagerflow.placement.automatic.cost_model import (
     CostModel,
     CostTable,
     ObservedTimes,
-    duration,
 )
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits
 from eagerflow.placement.automatic.planning import GAIN, PlacementPlan, Request, plan
 from eagerflow.placement.automatic.rates import MachineRates, load
-from eagerflow.placement.placing import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.profiling.nodes import median
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.compiling import Mode
 from eagerflow.runtime.executable import Executable
+from eagerflow.runtime.scheduled.node_regions import find_regions
 from eagerflow.runtime.scheduled.node_seconds import (
     HEAVY_SECONDS,
     node_seconds,
     op_threads,
     worker_count,
 )
-from eagerflow.runtime.scheduled.regions import find_regions
 
 #: steps of either placement that are timed; before them are one that compiles, and watched ones
 _RUNS: Final = 9
 _WATCHED: Final = 3
 #: how often a placement is planned
 _ROUNDS: Final = 2
-#: times of a node or a move that a median is taken of
-_KEPT: Final = 9
 
 
 class PlacedTrace(Protocol):
@@ -192,7 +188,7 @@ class PlacementTrial:
         watched = 0 < before <= _WATCHED
         graph = self._entry.graph
         wait_for(graph.inputs, inputs, graph)
-        with StepWatcher(executable.number, self._plan.seen) if watched else nullcontext():
+        with StepWatcher(executable, self._plan.seen) if watched else nullcontext():
             start = perf_counter()
             results = executable(*inputs)
             wait_for(graph.outputs, results, graph)
@@ -240,7 +236,8 @@ class PlacementTrial:
         result = "is kept" if kept else "is not faster and was given up"
         again.verdict = (
             f"tried in {sum(map(len, self._seconds))} steps: {made.chosen.name} {result}: "
-            f"{duration(planned)}, where the program says {duration(own)}"
+            f"{seconds_text(planned, precise=True)}, "
+            f"where the program says {seconds_text(own, precise=True)}"
         )
         owner.begin(entry, again.rules(owner.request.source))
 
@@ -255,83 +252,4 @@ def wait_for(values: Sequence[Value], arrays: Sequence[Any], graph: Graph) -> No
     pairs = [(as_device(v.device), x) for v, x in zip(values, arrays, strict=True) if v.device]
     pairs += [(s.device, s.read()) for s in states if not s.device.is_ready_at_once]
     for device, data in pairs:
-        if not device.is_ready_at_once and device.holds_data:
-            _wait_for(data, device)
-
-
-def _wait_for(data: Any, device: Device) -> None:
-    there = threading.Event()
-    work = device.backend.when_ready(data, lambda _: there.set())
-    while work is not None and not there.is_set():
-        work()
-    there.wait()
-
-
-@final
-class Seen:
-    """The times of nodes and moves in steps that were watched.
-
-    Attributes:
-        nodes: of each step the seconds, by path and kind of device.
-        links: the seconds of moves, by kinds of devices and bytes.
-    """
-
-    def __init__(self) -> None:
-        self.nodes: defaultdict[tuple[str, str], deque[float]] = defaultdict(_few)
-        self.links: defaultdict[tuple[str, str, int], deque[float]] = defaultdict(_few)
-
-    def observed(self) -> ObservedTimes:
-        """The medians."""
-        return ObservedTimes(
-            {node: median(times) for node, times in self.nodes.items()},
-            {link: median(times) for link, times in self.links.items()},
-        )
-
-
-def _few() -> deque[float]:
-    return deque(maxlen=_KEPT)
-
-
-@final
-class StepWatcher:
-    """Sees how long nodes and moves of an executable take, within a ``with`` block.
-
-    Args:
-        number: of the executable.
-        seen: where the times of the step are noted at the end of the block.
-    """
-
-    kinds: Final = frozenset({NodeEvent, TransferEvent})
-
-    def __init__(self, number: int, seen: Seen) -> None:
-        self._number = number
-        self._seen = seen
-        self._nodes: defaultdict[tuple[str, str], float] = defaultdict(float)
-        self._lock = threading.Lock()
-
-    def __enter__(self) -> StepWatcher:
-        events.add_instrument(self)
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        events.remove_instrument(self)
-        with self._lock:
-            for node, seconds in self._nodes.items():
-                self._seen.nodes[node].append(seconds)
-
-    def begin(self, event: AbstractEvent, /) -> None:
-        """Nodes and moves are told at their end."""
-
-    def end(self, event: AbstractEvent, /) -> None:
-        """Note a node, or a move."""
-        if isinstance(event, TransferEvent):
-            if event.executable == self._number and event.nbytes is not None:
-                kinds = as_device(event.origin).kind, as_device(event.device).kind
-                with self._lock:
-                    self._seen.links[(*kinds, event.nbytes)].append(event.seconds)
-        elif isinstance(event, NodeEvent) and event.executable == self._number:
-            device = as_device(event.device or None)
-            if device.is_ready_at_once:  # else it was issued, and nobody knows how long it took
-                path = f"{event.scope}/{event.node}" if event.scope else event.node
-                with self._lock:
-                    self._nodes[path, device.kind] += event.seconds
+        wait_for_data(data, device)

@@ -9,7 +9,7 @@ from eagerflow.core.scope_moves import tell_of_crossing
 from eagerflow.errors import PlacementWarning
 from eagerflow.function.cache import CacheEntry
 from eagerflow.graph.ir import Graph
-from eagerflow.placement.placing import Placement, place
+from eagerflow.placement.apply_rules import Placement, place
 from eagerflow.placement.rules import Rules
 from eagerflow.source import warn
 

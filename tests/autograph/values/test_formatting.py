@@ -443,7 +443,7 @@ def test_nothing_is_left_of_a_trace() -> None:
         big = Big()
 
         def f(x):
-            big  # noqa: B018 - it is in a cell
+            big
             if x > 0:
                 raise ValueError(f"{x} {x:.2f}")
             return x

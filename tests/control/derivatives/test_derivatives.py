@@ -216,7 +216,7 @@ scaled.defvjp(lambda x, s: (x * s, s), lambda s, g: (g * s * 3, None))
 
 
 def rule_in_a_loop(x, w):
-    body = lambda y, i: (rounded(y * 3) * w + ef.sin(y), i + 1)  # noqa: E731 - one line
+    body = lambda y, i: (rounded(y * 3) * w + ef.sin(y), i + 1)
     return ef.while_loop(lambda y, i: i < 2, body, (x, 0))[0].sum()
 
 
@@ -229,7 +229,7 @@ def rule_in_a_scan(x, w):
 
 
 def rule_with_a_number_of_iterations(x, w):
-    body = lambda y, i: (scaled(y, i * 0.5 + 1), i + 1)  # noqa: E731 - one line
+    body = lambda y, i: (scaled(y, i * 0.5 + 1), i + 1)
     return ef.while_loop(lambda y, i: i < 3, body, (x, 0))[0].sum() + w.sum()
 
 

@@ -7,6 +7,7 @@ from tests.function.expectations import (
     arrays,
     captured,
     changes,
+    classes,
     decisions,
     errors,
     escaping,
@@ -30,8 +31,8 @@ from tests.function.expectations import (
 from tests.function.expectations.program import PROGRAMS
 
 __all__ = [
-    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "decisions",
-    "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity", "indices",
-    "instances", "keys", "language", "lengths", "namespaces", "numbers", "objects", "remains",
-    "sizes", "state", "texts",
+    "PROGRAMS", "aftermath", "aliases", "arguments", "arrays", "captured", "changes", "classes",
+    "decisions", "errors", "escaping", "exact_numbers", "gradients", "hidden", "identity",
+    "indices", "instances", "keys", "language", "lengths", "namespaces", "numbers", "objects",
+    "remains", "sizes", "state", "texts",
 ]  # fmt: skip

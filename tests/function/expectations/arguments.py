@@ -380,7 +380,7 @@ def lambda_argument_with_a_number(trace: Trace) -> Steps:
         return fn(x)
 
     scale = 2.0
-    double = lambda x: x * scale  # noqa: E731 - an argument that has a name
+    double = lambda x: x * scale
     yield f(double, x)
     scale = 5.0
     yield f(double, x)

@@ -32,7 +32,7 @@ def _matrix() -> np.ndarray:
 
 
 def _branch(b):
-    if b.sum() > 3:  # noqa: SIM108 - a branch
+    if b.sum() > 3:
         c = b * 2
     else:
         c = b / 2
@@ -238,7 +238,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
     "hash": lambda b: hash(b[0]),
     "set": lambda b: set(b),
     "ufunc_with_a_tensor": lambda b: np.add(b, x),
-    "none": lambda b: b == None,  # noqa: E711 - what users write
+    "none": lambda b: b == None,
     "text": lambda b: b == "x",
 }
 
@@ -268,7 +268,7 @@ def numpy_array_of_another_machine(trace: Trace) -> Steps:
 @program(traces=0, error=TraceError, words=("an array of NumPy of float64", "f64[3]"))
 def numpy_array_in_one_branch_only(trace: Trace) -> Steps:
     def f(b):
-        if b.sum() > 3:  # noqa: SIM108 - likewise
+        if b.sum() > 3:
             c = b * 2
         else:
             c = ef.asarray(b)

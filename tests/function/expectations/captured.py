@@ -153,7 +153,7 @@ def helper_in_a_global_redefined(trace: Trace) -> Steps:
         return helper(x)
 
     yield f(x)
-    helper = lambda x: x * 10  # noqa: E731 - as people do it in a cell
+    helper = lambda x: x * 10
     yield f(x)
     helper = before
     yield f(x)

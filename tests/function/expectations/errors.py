@@ -216,11 +216,11 @@ def numpy_random_generator(trace: Trace) -> Steps:
 
 @program(traces=1, reports=("np.random.rand",), frozen=(1,))
 def numpy_random(trace: Trace) -> Steps:
-    np.random.seed(0)  # noqa: NPY002 - what users write
+    np.random.seed(0)
 
     @trace
     def f(x):
-        return x * float(np.random.rand())  # noqa: NPY002 - what users write
+        return x * float(np.random.rand())
 
     yield f(x)
     yield f(x)
@@ -352,3 +352,33 @@ def python_errors_as_they_are(trace: Trace) -> Steps:
 
     yield f(x, 1.0)
     yield f(x, 0.0)
+
+
+@program(traces=2)
+def division_by_zero_that_a_handler_is_for(trace: Trace) -> Steps:
+    state = {"count": 2, "total": 6.0}
+
+    @trace
+    def f(x):
+        try:
+            mean = state["total"] / state["count"] % 4
+        except ZeroDivisionError:
+            mean = -1.0
+        state["count"] -= 1
+        return x * mean
+
+    for _ in range(5):
+        yield f(x), state
+
+
+@program(traces=2, reports=("and the function itself did not",))
+def division_by_a_size_that_a_handler_is_for(trace: Trace) -> Steps:
+    @trace
+    def f(x):
+        try:
+            return x.sum() + 10 // len(x)
+        except ZeroDivisionError:
+            return x.sum() - 1
+
+    for size in (2, 3, 0, 4):
+        yield f(ef.ones(size))

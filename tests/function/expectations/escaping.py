@@ -273,10 +273,10 @@ def attribute_of_a_member_of_an_enumeration(trace: Trace) -> Steps:
     class Mode(enum.Enum):
         FAST = "fast"
 
-    Mode.FAST.rate = 2.0  # type: ignore[attr-defined]
+    Mode.FAST.rate = 2.0
     f = trace(lambda x: x * Mode.FAST.rate)
     yield f(x)
-    Mode.FAST.rate = 5.0  # type: ignore[attr-defined]
+    Mode.FAST.rate = 5.0
     yield f(x)
 
 

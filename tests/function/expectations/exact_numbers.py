@@ -180,8 +180,8 @@ def texts_that_libraries_make_of_numbers(trace: Trace) -> Steps:
 def modules_imported_in_the_function(trace: Trace) -> Steps:
     @trace
     def f(x, k):
-        import json as j  # noqa: PLC0415 - this is what the row is about
-        from decimal import Decimal  # noqa: PLC0415
+        import json as j
+        from decimal import Decimal
 
         return x, j.dumps([k], default=str), str(Decimal(k))
 

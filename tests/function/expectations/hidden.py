@@ -88,7 +88,7 @@ def patched_text_of_a_library(trace: Trace) -> Steps:
 def patched_function_that_is_imported_inside(trace: Trace) -> Steps:
     @trace
     def f(x):
-        from math import sqrt  # noqa: PLC0415 - the case
+        from math import sqrt
 
         return x * sqrt(4.0)
 
@@ -117,7 +117,7 @@ def list_of_a_library(trace: Trace) -> Steps:
 def settings_of_a_library(trace: Trace) -> Steps:
     options = types.SimpleNamespace(rates={"a": [2.0]})
     with patch.object(string, "options", options, create=True):
-        f = trace(lambda x: x * string.options.rates["a"][0])  # type: ignore[attr-defined]
+        f = trace(lambda x: x * string.options.rates["a"][0])
         yield f(x)
         options.rates["a"][0] = 5.0
         yield f(x)
@@ -125,7 +125,7 @@ def settings_of_a_library(trace: Trace) -> Steps:
 
 @program(traces=2)
 def patched_constant_by_name(trace: Trace) -> Steps:
-    f = trace(lambda x: x * getattr(math, "pi"))  # noqa: B009 - the case
+    f = trace(lambda x: x * getattr(math, "pi"))
     yield f(x)
     with patch.object(math, "pi", 3.0):
         yield f(x)
@@ -211,7 +211,7 @@ def methods_of_a_metaclass(trace: Trace) -> Steps:
 def attributes_that_a_module_computes(trace: Trace) -> Steps:
     module = types.ModuleType("computing")
     exec("def __getattr__(name): return state['rate']", vars(module))
-    module.state = {"rate": 2.0}  # type: ignore[attr-defined]
+    module.state = {"rate": 2.0}
     f = trace(lambda x: x * module.rate)
     yield f(x)
     module.state["rate"] = 5.0
@@ -224,7 +224,7 @@ def attribute_that_a_module_computed(trace: Trace) -> Steps:
     exec("def __getattr__(name): return 2.0", vars(module))
     f = trace(lambda x: x * module.rate)
     yield f(x)
-    module.rate = 5.0  # type: ignore[attr-defined]
+    module.rate = 5.0
     yield f(x)
 
 

@@ -414,7 +414,7 @@ def dtype_decides(trace: Trace) -> Steps:
 def import_inside(trace: Trace) -> Steps:
     @trace
     def f(x):
-        import math  # noqa: PLC0415 - what users write
+        import math
 
         return x * math.pi
 

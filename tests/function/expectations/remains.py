@@ -167,7 +167,7 @@ def appended_before_an_op_fails(trace: Trace) -> Steps:
     @trace
     def f(x):
         log.append(x * 2)
-        return x[0] / log.missing  # type: ignore[attr-defined]
+        return x[0] / log.missing
 
     for k in range(2):
         yield attempt(f, x * k)[0], log

@@ -199,14 +199,15 @@ def test_costs_are_told_with_what_was_measured() -> None:
     assert all(row.measured is None for row in f.explain("costs").rows)
 
 
-def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> None:
-    w = ef.Variable(ef.ones((16, 16), device="async:0"))
+def training_step(layers: int, device: str) -> Any:
+    """A step that keeps the results of all layers for the gradient."""
+    w = ef.Variable(ef.ones((16, 16), device=device))
 
     @ef.trace
     def step(x: Any) -> Any:
         def loss(w: Any) -> Any:
             h = x
-            for _ in range(6):
+            for _ in range(layers):
                 h = ef.tanh(h @ w)
             return h.sum()
 
@@ -214,7 +215,40 @@ def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> Non
         w.assign_sub(g * 0.01)
         return g.sum()
 
-    x = ef.ones((256, 16), device="async:0")
+    return step
+
+
+@pytest.fixture
+def many() -> Iterator[list[str]]:
+    register_backend(AsyncBackend("many", devices=3))
+    names = [f"many:{i}" for i in range(3)]
+    yield names
+    registry._backends.pop("many")
+    for name in names:
+        registry._devices.pop(name, None)
+
+
+def test_a_step_that_needs_twice_the_limit_is_split_over_devices(many: list[str]) -> None:
+    x = ef.ones((256, 16), device="many:0")
+    step, other = training_step(12, "many:0"), training_step(12, "many:0")
+    want = other(x).item()
+    step.place("auto", memory=10**9, devices=many)
+    step.graph(x)
+    need = step.latest().rules.plan.own.peaks[ef.hardware.as_device("many:0")].bytes
+    step.place("auto", memory=need // 2, devices=many)
+    plan = step.latest().rules.plan
+    assert plan.own.too_much
+    assert {str(d) for d in plan.choice.values()} == {*many}
+    assert all(peak.bytes <= need // 2 for peak in plan.chosen.peaks.values())
+    assert step(x).item() == want
+    with pytest.raises(PlacementError, check=says("may hold .* and needs")) as caught:
+        step.place("auto", memory=need // 2, devices=many[:2])
+    assert f"would hold {need:,}" not in str(caught.value)  # but the one that is nearest
+    assert "bytes: f32[256,16]@many:0" in str(caught.value)
+
+
+def test_a_step_that_needs_more_than_the_limit_is_split_or_refused() -> None:
+    step, x = training_step(6, "async:0"), ef.ones((256, 16), device="async:0")
     step.graph(x)
     step.place("auto", memory=10**9, devices=["async:0", "async:1"])
     need = step.latest().rules.plan.own.peaks[ef.hardware.as_device("async:0")].bytes
@@ -228,6 +262,28 @@ def test_a_training_step_that_needs_twice_the_limit_is_split_or_refused() -> Non
         step.place("auto", memory=need // 2, devices=["async:0"])
     assert "bytes: f32[256,16]@async:0" in str(caught.value)
     assert "h = ef.tanh(h @ w)" in str(caught.value)
+
+
+def test_nodes_stay_on_devices_of_their_kind_unless_asked() -> None:
+    @ef.trace
+    def f(x: Any) -> Any:
+        y = ef.exp(x) * 2.0 + 1.0
+        with ef.device("async:0"):
+            z = ef.sin(y) + y
+        with ef.device("cpu:1"):
+            return (z * x).sum()
+
+    x = ef.ones(20)
+    f(x)
+    f.place("auto")
+    plan = f.latest().rules.plan
+    assert {d.kind for d in plan.devices} == {"cpu"}
+    for one in plan.alternatives:
+        assert {n.op for n in plan.choices(one.assignment)} == {"exp", "multiply", "add", "sum"}
+    graph = f.graph(x)
+    assert [str(n.device) for n in graph.nodes if n.op == "sin"] == ["async:0"]
+    f.place("auto", devices=["cpu:0"])
+    assert [str(n.device) for n in f.graph(x).nodes if n.op == "sin"] == ["cpu:0"]
 
 
 def test_budgets_and_devices_are_for_automatic_placement() -> None:

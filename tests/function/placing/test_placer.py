@@ -12,7 +12,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import MoveWarning, PlacementError, TraceError
 from eagerflow.function.placing import placer
-from eagerflow.runtime.scheduled import tier
+from eagerflow.runtime.scheduled import scheduled_tier
 
 X = ef.ones((4, 2))
 
@@ -36,7 +36,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return count
 
     monkeypatch.setattr(placer, "place", counted("placed", placer.place))
-    monkeypatch.setattr(tier, "cut", counted("cut", tier.cut))
+    monkeypatch.setattr(scheduled_tier, "cut", counted("cut", scheduled_tier.cut))
     return counts
 
 
@@ -324,7 +324,7 @@ def test_an_explanation_without_rules() -> None:
     assert str(told).startswith("layers: 2 nodes on cpu:0, where the program says\n")
     assert told.crossings == []
     with pytest.raises(TraceError, match="no 'devices' to explain"):
-        f.explain("devices")  # type: ignore[call-overload]  # what is refused
+        f.explain("devices")
 
 
 def test_what_crosses_in_loops_says_so() -> None:

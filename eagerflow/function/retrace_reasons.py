@@ -40,7 +40,7 @@ def reason_of(call: Call, cache: Cache) -> Reason:
     """Why a call, not the first one, cannot use a trace of a cache."""
     group = cache.group(call)
     if group is not None and group.entries:
-        return _entry_differs(group.entries[0], call)
+        return _entry_differs(max(group.entries, key=lambda entry: entry.used), call)
     scope = _other_scope(call, cache)
     if scope is not None:
         now, before = call.scope or "none", scope or "none"

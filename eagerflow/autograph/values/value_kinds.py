@@ -10,7 +10,7 @@ from eagerflow.core.convert import tensor_of
 from eagerflow.core.placeholders import has_placeholder
 from eagerflow.core.tensor import AbstractArray, Tensor
 from eagerflow.dims import symbols
-from eagerflow.dims.asked import AbstractAsked
+from eagerflow.dims.number_stand_ins import AbstractAsked
 from eagerflow.ops.creation.arrays import zeros
 from eagerflow.tracing.arrays import TracedArray
 

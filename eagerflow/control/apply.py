@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from eagerflow.control.derivatives.entry import differentiate
+from eagerflow.control.derivatives.differentiate import differentiate
 from eagerflow.control.derivatives.forward_mode import push
 from eagerflow.control.structured import OperandNumbers, Structured
 from eagerflow.core import interpreter

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import eagerflow as ef
-from eagerflow.capture.library import may_look_at_types
+from eagerflow.capture.library_code import may_look_at_types
 
 EXACT: list[Any] = [
     json, json.dumps, json.JSONEncoder().encode.__func__, decimal.Decimal, datetime.timedelta,

@@ -20,7 +20,7 @@ A guard is an access path, a kind and what is expected there:
 ``keys``        a dict with these keys, in this order
 ``items``       a container with equal items
 ``content``     an array with equal elements
-``absent``      no such global name, or an enclosing name that is not bound
+``absent``      no such global name, an enclosing name that is not bound, or an empty slot
 ``decided``     numbers by which a question of Python has the same answer
 ``holding``     a dict with these keys among others
 ``lacking``     a dict, or the names of an instance, without these keys
@@ -35,8 +35,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType,
 from typing import Any, Final, NamedTuple, final
 from weakref import ref
 
+from eagerflow.capture.access_paths import GONE
 from eagerflow.capture.equality import content_of
-from eagerflow.capture.paths import GONE
 from eagerflow.capture.reads import Read
 from eagerflow.capture.static_keys import describe
 from eagerflow.core.tensor import AbstractArray

@@ -18,6 +18,7 @@ from eagerflow.autograph.conversion.convert import why_not
 from eagerflow.autograph.failures.handlers import missed
 from eagerflow.autograph.flow.builtins import printed
 from eagerflow.autograph.values.lists import as_lists, note_lists
+from eagerflow.capture.access_paths import AccessPath, Location, Root, instance_dict
 from eagerflow.capture.argument_containers import ask_in_keys, classes_in, is_container
 from eagerflow.capture.border import CapturedInput, Output, Store
 from eagerflow.capture.bytecode import facts_of
@@ -25,8 +26,7 @@ from eagerflow.capture.changes import OutsideChange, Watch, substituted
 from eagerflow.capture.collect import collect
 from eagerflow.capture.findings import is_operand
 from eagerflow.capture.guards.guards import Guards
-from eagerflow.capture.library import may_look_at_types
-from eagerflow.capture.paths import AccessPath, Location, Root, instance_dict
+from eagerflow.capture.library_code import may_look_at_types
 from eagerflow.capture.reads import Finding, Holder, Read
 from eagerflow.capture.snapshot import Held
 from eagerflow.core import tree

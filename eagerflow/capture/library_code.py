@@ -18,16 +18,16 @@ from types import (
 )
 from typing import Any, Final
 
+from eagerflow.capture.access_paths import GONE, AccessPath, Root, joined
 from eagerflow.capture.equality import ATOMS
-from eagerflow.capture.paths import GONE, AccessPath, Root, joined
 
 _OWN: Final = ("eagerflow", "eagerflow_kernels", "eagerflow_widgets")
 #: parts of eagerflow that are written like user code
 EXAMPLES: Final = "eagerflow.demo"
 #: parts of eagerflow with classes whose attributes users set, as in their own classes
 _LIKE_USERS: Final = (
-    "eagerflow.nn.layers", "eagerflow.nn.metrics", "eagerflow.nn.module",
-    "eagerflow.optim", "eagerflow.data", EXAMPLES,
+    "eagerflow.nn.layers.", "eagerflow.nn.metrics.", "eagerflow.nn.module.",
+    "eagerflow.optim.", "eagerflow.data.", f"{EXAMPLES}.",
 )  # fmt: skip
 #: among them, those with objects that never change
 _FIXED: Final = ("eagerflow.optim.parameters",)
@@ -71,7 +71,7 @@ def is_library(namespace: Mapping[str, Any]) -> bool:
     file = file if isinstance(file, str) else ""
     top = name.partition(".")[0]
     if top in _OWN:
-        return not name.startswith(_LIKE_USERS) or name in _FIXED
+        return not f"{name}.".startswith(_LIKE_USERS) or name in _FIXED
     if top in _STANDARD and (not file or file.startswith(_STANDARD_FOLDERS)):
         return True
     if "site-packages" not in file and "dist-packages" not in file and not _is_binary(file):
