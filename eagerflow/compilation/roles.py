@@ -13,8 +13,8 @@ from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import TensorType
-from eagerflow_kernels.native.form import FLOATS, INTEGERS, Kind
-from eagerflow_kernels.native.library import OPS, NativeOp
+from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind
+from eagerflow_kernels.native.op_rules import OPS, NativeOp
 
 #: dtypes that kernels have
 KINDS: Final[Mapping[str, Kind]] = {

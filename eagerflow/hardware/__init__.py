@@ -14,6 +14,7 @@ from eagerflow.hardware.memory import memory as memory
 from eagerflow.hardware.memory import out_of_memory as out_of_memory
 from eagerflow.hardware.memory import release as release
 from eagerflow.hardware.memory import synchronize as synchronize
+from eagerflow.hardware.memory import wait_for_data as wait_for_data
 from eagerflow.hardware.null import NullArray as NullArray
 from eagerflow.hardware.null import NullBackend as NullBackend
 from eagerflow.hardware.registry import Device as Device

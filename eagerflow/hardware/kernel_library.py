@@ -65,7 +65,7 @@ def described() -> str:
 
 def has_compiler() -> bool:
     """Whether graphs can be compiled to native kernels."""
-    return bool(import_module("eagerflow_kernels.native.shipped").has_compiler())
+    return bool(import_module("eagerflow_kernels.native.shipped_kernels").has_compiler())
 
 
 def _target() -> str:
@@ -74,14 +74,14 @@ def _target() -> str:
     Raises:
         ImportError: there are none here.
     """
-    target: str = import_module("eagerflow_kernels.native.shipped").library_target()
+    target: str = import_module("eagerflow_kernels.native.shipped_kernels").library_target()
     return target
 
 
 @cache
 def _calls() -> Any:
     """The native kernels; most programs do without them."""
-    calls = import_module("eagerflow_kernels.native.calls")
+    calls = import_module("eagerflow_kernels.native.callable_ops")
     _limit(calls, settings.current().threads)
     return calls
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import threading
+from typing import Any, Final
 
 from eagerflow import settings
 from eagerflow.errors import DeviceError, OutOfMemoryError
@@ -81,6 +82,22 @@ def synchronize(device: Device | str | None = None) -> None:
     """
     target = as_device(device)
     target.backend.synchronize(target.index)
+
+
+def wait_for_data(data: Any, device: Device) -> None:
+    """Wait until a raw array is there. If it failed it is, too: whoever reads it gets the error.
+
+    Args:
+        data: the array.
+        device: its device.
+    """
+    if device.is_ready_at_once or not device.holds_data:
+        return
+    there = threading.Event()
+    work = device.backend.when_ready(data, lambda _: there.set())
+    while work is not None and not there.is_set():
+        work()
+    there.wait()
 
 
 def out_of_memory(

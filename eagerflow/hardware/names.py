@@ -75,7 +75,9 @@ def parse(name: object) -> DeviceName:
     match = isinstance(name, str) and name and (_SHORT.fullmatch(name) or _LONG.fullmatch(name))
     if not match:
         raise DeviceError(
-            f"{name!r} is not a device name", expected="kind:index, such as 'cpu:0' or 'gpu:1'"
+            f"{name!r} is not a device name",
+            expected="kind:index, such as 'cpu:0' or 'gpu:1'",
+            hint="x.astype(dtype) converts" if hasattr(name, "itemsize") else None,
         )
     kind = match["kind"]
     return DeviceName(

@@ -377,7 +377,7 @@ class AbstractScopeBlock(ABC):
 
 
 @final
-class device(AbstractScopeBlock):  # noqa: N801 - used like a function
+class device(AbstractScopeBlock):
     """Run ops on a device within a ``with`` block: new tensors are made there, operands move there.
 
     The innermost block wins. Operands are moved once for each block; ``.to()`` and ``device=`` win
@@ -431,7 +431,7 @@ def _asked(name: Device | str) -> DeviceScope:
 
 
 @final
-class colocate(AbstractScopeBlock):  # noqa: N801 - used like a function
+class colocate(AbstractScopeBlock):
     """Run ops where a value is, within a ``with`` block: a scope for the device of ``x``.
 
     Args:

@@ -1,6 +1,6 @@
 """Placement: where the nodes of a graph run, and the graph of each device.
 
-- `rules`, `placing`: what ``f.place`` asks for, applied to a graph;
+- `rules`, `apply_rules`: what ``f.place`` asks for, applied to a graph;
 - `automatic`: what ``f.place("auto")`` decides by itself;
 - `homes`: at which device each node of a lowered graph is, and which nodes may be copied;
 - `demand`: what each partition needs besides its own nodes, and so what is sent;

@@ -77,18 +77,23 @@ class Constraints:
 
     def _no_kernel(self, node: Node, device: Device) -> Obstacle | None:
         types = [v.type for v in node.inputs if isinstance(v.type, TensorType)]
-        given = [*types, *[v.type for v in node.outputs if isinstance(v.type, TensorType)]]
-        if any(t.dtype is BYTES for t in given) and not device.backend.holds_bytes:
-            return Obstacle(f"devices of kind {device.kind} hold no bytes")
-        key = (node.op, tuple([t.dtype for t in types]), device)
+        dtypes = tuple([t.dtype for t in types])
+        made = tuple([v.type.dtype for v in node.outputs if isinstance(v.type, TensorType)])
+        key = (node.op, dtypes, made, device)
         if key not in self._kernels:
-            self._kernels[key] = _missing_kernel(get_op(node.op), node, types, device)
+            if BYTES in (*dtypes, *made) and not device.backend.holds_bytes:
+                obstacle: Obstacle | None = Obstacle(f"devices of kind {device.kind} hold no bytes")
+            else:
+                obstacle = _missing_kernel(get_op(node.op), node, types, device)
+            self._kernels[key] = obstacle
         return self._kernels[key]
 
     def _no_memory(self, node: Node, device: Device) -> Obstacle | None:
         limit = self.limit(device)
+        if limit is None:
+            return None
         need = nbytes([*dict.fromkeys(node.inputs), *node.outputs])
-        if limit is None or need is None or need <= limit:
+        if need is None or need <= limit:
             return None
         return Obstacle(
             f"operands and results take {need:,} bytes, and {device} may hold {limit:,}",

@@ -15,13 +15,13 @@ from typing import Any, Final, final
 
 from eagerflow.graph.edit import copy_node
 from eagerflow.graph.ir import Graph, Node, Value
+from eagerflow.graph.lowering.cut_levels import Levels, has_level
 from eagerflow.graph.lowering.frame_paths import (
     FramePath,
     FramePaths,
     find_size_values,
     loop_of,
 )
-from eagerflow.graph.lowering.levels import Levels, has_level
 from eagerflow.graph.signatures import lead_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device, as_device
@@ -120,11 +120,12 @@ class _Cutter:
         self.paths = FramePaths(graph)
         self.homes = Homes(graph, self.paths, usual)
         self.demand = Demand(graph, self.paths, self.homes)
-        switches = (n for n in graph.nodes if lead_of(n.op) == "branch")
+        leading = self.homes.leading
+        switches = (n for n in leading if lead_of(n.op) == "branch")
         #: between how many branches a predicate decides
         self.widths = {n.inputs[1]: len(n.outputs) for n in switches}
         #: by the name of a frame one of the nodes that open it
-        self.enters = {n.attrs["frame"]: n for n in graph.nodes if lead_of(n.op) == "enter"}
+        self.enters = {n.attrs["frame"]: n for n in leading if lead_of(n.op) == "enter"}
         self.partitions: dict[Device, Partition] = {}
         #: what stands for a value in a partition
         self.values: dict[tuple[Value, Device], Value] = {}
@@ -139,15 +140,17 @@ class _Cutter:
         self.order: list[Node] = []
 
     def run(self) -> Cut:
+        sends = self.demand.sends
         for value in self.graph.inputs:
             self.send(value)
         for node in self.graph.nodes:
-            self.begin_iterations(node)
+            if node in self.homes.steers:
+                self.begin_iterations(node)
             for device in self.demand.runs.get(node, ()):
                 self.node(node, device)
-            for value in node.outputs:
-                self.send(value)
-            self.send(node)
+            for what in (*node.outputs, node):
+                if what in sends:
+                    self.send(what)
         outputs = []
         for value in self.graph.outputs:
             device = self.demand.place_of(value)
@@ -184,16 +187,14 @@ class _Cutter:
                 self.value(teller, device)
         inputs = [self.value(v, device) for v in node.inputs]
         before = [self.before(n, node, device) for n in waits_of(node)]
-        attrs = dict(node.attrs)
-        changes: dict[str, Any] = {"attrs": attrs}
-        if self.homes.is_copied(node) or self.homes.of(node) is not device:
-            changes |= {"device": device, "devices": [None] * len(node.outputs)}
-        waits = tuple(dict.fromkeys(n for n in before if n is not None))
+        waits = tuple(dict.fromkeys([n for n in before if n is not None])) if before else ()
+        elsewhere = self.homes.is_copied(node) or self.homes.of(node) is not device
         graph = self.partition(device).graph
-        made = copy_node(graph, node, inputs, control_inputs=waits, **changes)
+        made = copy_node(graph, node, inputs, waits, device if elsewhere else None)
         self.order.append(made)
         self.nodes[node, device] = made
-        self.values.update(zip([(v, device) for v in node.outputs], made.outputs, strict=True))
+        for value, here in zip(node.outputs, made.outputs, strict=True):
+            self.values[value, device] = here
         if is_loop_merge(node):
             self.back.setdefault((node.attrs["back"], device), []).append(made)
         elif lead_of(node.op) == "repeat":
@@ -351,8 +352,6 @@ class _Cutter:
 
     def begin_iterations(self, node: Node) -> None:
         """Where a loop asks for another iteration, let the partitions ask that have tokens only."""
-        if node not in self.homes.steers:
-            return
         path = loop_of(self.paths.nodes[node])
         (_, frame) = path[-1]
         for device in self.demand.followers[frame]:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, final
 
-from eagerflow.graph.edit import lone_names, sizes_named_by
+from eagerflow.graph.edit import lone_names, sizes_named_by, tells_size
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering import is_steering
 from eagerflow.graph.lowering.frame_paths import (
@@ -270,7 +270,7 @@ class Demand:
     def _find_tellers(self) -> dict[str, list[Value]]:
         """By name the values that tell a size."""
         tellers: dict[str, list[Value]] = {}
-        for value in self.graph.values():
+        for value in filter(_tells_size, self.graph.values()):
             node = value.node
             if node is None or not (
                 node.op == "constant" or is_transfer(node.op) or is_for_first_iteration(node)
@@ -278,3 +278,7 @@ class Demand:
                 for name in lone_names(value.type):
                     tellers.setdefault(name, []).append(value)
         return tellers
+
+
+def _tells_size(value: Value) -> bool:
+    return tells_size(value.type)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from eagerflow.core.op import find_op
+from eagerflow.formatting import escape
 from eagerflow.graph.devices import bindings
 from eagerflow.graph.edit import inner_graphs, nbytes
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.reasons import general_reason, reason_of
+from eagerflow.graph.placement_reasons import general_reason, reason_of
 from eagerflow.graph.signatures import (
     is_control,
     is_number,
@@ -200,8 +201,6 @@ class PlacementExplanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape  # noqa: PLC0415 - notebooks have it
-
         def table(head: Sequence[str], rows: Sequence[Placed | Crossing]) -> str:
             cells = [row.cells() for row in rows[:_ROWS]]
             cells += [[_more(rows)]] if len(rows) > _ROWS else []

@@ -9,7 +9,7 @@ from eagerflow.core.op import find_op, infer_devices
 from eagerflow.graph.edit import devices_in
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePaths, is_pivot, loop_of
-from eagerflow.graph.signatures import is_number, is_structured, is_transfer, lead_of
+from eagerflow.graph.signatures import is_structured, is_transfer, kind_of, lead_of
 from eagerflow.graph.value_types import NumberType
 from eagerflow.hardware import Device
 from eagerflow.types import TensorType
@@ -23,10 +23,21 @@ def check_operands(graph: Graph) -> None:
     """
     for node in graph.nodes:
         devices = [v.device for v in node.inputs]
-        op = find_op(node.op) if len({d for d in devices if d is not None}) > 1 else None
+        op = None if _is_one(devices) else find_op(node.op)
         if op is not None:
             types = [v.type for v in node.inputs if isinstance(v.type, TensorType)]
             infer_devices(op, devices, node.attrs, types)
+
+
+def _is_one(devices: Iterable[Any]) -> bool:
+    """Whether no two devices that are known differ."""
+    first = None
+    for device in devices:
+        if device is not None and device is not first:
+            if first is not None and device != first:
+                return False
+            first = device
+    return True
 
 
 @final
@@ -47,12 +58,14 @@ class Homes:
         self.graph = graph
         self.paths = paths
         self.usual = usual
+        #: the nodes that lead what passes them into branches and loops, and out of them
+        self.leading = [n for n in graph.nodes if lead_of(n.op)]
         #: what goes back to a loop's ``Merge``, by its name
-        self.back = {n.name: n for n in graph.nodes if lead_of(n.op) == "repeat"}
+        self.back = {n.name: n for n in self.leading if lead_of(n.op) == "repeat"}
         #: the nodes at which loop-carried values stay in their loop, or leave it
         self.steers = {
             v.node
-            for n in graph.nodes if lead_of(n.op) == "leave"
+            for n in self.leading if lead_of(n.op) == "leave"
             for v in n.inputs if v.node is not None
         }  # fmt: skip
         #: by the name of a frame the value that decides whether there is another iteration
@@ -151,7 +164,7 @@ def as_known(device: Any) -> Device | None:
 
 def is_loop_merge(node: Node) -> bool:
     """Whether a node gives a loop-carried value."""
-    return lead_of(node.op) == "join" and "back" in node.attrs
+    return "back" in node.attrs and lead_of(node.op) == "join"
 
 
 def is_gate(node: Node) -> bool:
@@ -184,6 +197,9 @@ def _is_about_numbers(node: Node) -> bool:
 
 def _computes_numbers(node: Node) -> bool:
     """Whether a node gives what can be had anywhere, if its operands can."""
-    if lead_of(node.op) in ("branch", "enter", "repeat") or is_loop_merge(node):
+    kind = kind_of(node.op)
+    if kind == "steering" and (
+        lead_of(node.op) in ("branch", "enter", "repeat") or is_loop_merge(node)
+    ):
         return _is_about_numbers(node)
-    return is_number(node.op) and all(isinstance(v.type, NumberType) for v in node.inputs)
+    return kind == "number" and all(isinstance(v.type, NumberType) for v in node.inputs)

@@ -15,7 +15,7 @@ from eagerflow.graph.ir import Node, Value
 from eagerflow.graph.signatures import is_transfer
 from eagerflow.hardware import Device, as_device, devices
 from eagerflow.placement.patterns import Patterns, parts_of, rank_of
-from eagerflow.placement.placed import is_movable
+from eagerflow.placement.placed_graph import is_movable
 from eagerflow.source import Source
 
 _SHOWN: Final = 8  # devices in one message
@@ -192,6 +192,7 @@ class Wishes:
         self._patterns = Patterns(rules.targets)
         self._ranks = {pattern: rank_of(pattern) for pattern in rules.targets}
         self._known: dict[Node, Wish | None] = {}
+        self._by_patterns: dict[tuple[str, ...], Wish | None] = {}  # by all that match a node
 
     def of(self, node: Node) -> Wish | None:
         """Where rules want a node; None if they say nothing of it.
@@ -226,8 +227,12 @@ class Wishes:
         if self.rules.function is not None:
             return self._asked(self.rules.function, node)
         patterns = self._patterns.of(node)
-        if not patterns:
-            return None
+        if patterns not in self._by_patterns:
+            self._by_patterns[patterns] = self._best(patterns, node) if patterns else None
+        return self._by_patterns[patterns]
+
+    def _best(self, patterns: tuple[str, ...], node: Node) -> Wish:
+        """What the most specific of the patterns that match a node asks for."""
         best = max(self._ranks[pattern] for pattern in patterns)
         first, *others = [pattern for pattern in patterns if self._ranks[pattern] == best]
         target = self.rules.targets[first]

@@ -25,9 +25,9 @@ from eagerflow.events import (
     StepEvent,
     TransferEvent,
 )
+from eagerflow.formatting import table_html, table_lines
 from eagerflow.profiling.chrome import to_chrome
 from eagerflow.profiling.nodes import median
-from eagerflow.text_tables import table_html, table_lines
 
 
 @final

@@ -13,9 +13,9 @@ from weakref import ref
 
 from eagerflow.errors import CompileWarning
 from eagerflow.hardware.kernel_library import has_compiler, in_force
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.kernel_trial import KernelTrial
-from eagerflow.runtime.generated.native import NativeProgram
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.native_kernels import NativeProgram
 from eagerflow.runtime.threads.workers import Workers
 
 #: when a graph is compiled: beside its first steps, before them, never
@@ -35,8 +35,8 @@ os.register_at_fork(
 def _load() -> None:
     """Load what compiles; most programs do without it."""
     with _loading:
-        import_module("eagerflow.compilation.regions")
-        import_module("eagerflow_kernels.native.regions")
+        import_module("eagerflow.compilation.native_regions")
+        import_module("eagerflow_kernels.native.fusion")
         import_module("eagerflow_kernels.native.processors").best_target()
 
 
@@ -91,8 +91,8 @@ class Compilation:
 
         try:
             _load()
-            pace = import_module("eagerflow_kernels.native.pace")
-            with pace.in_slices() if slices else nullcontext():
+            compiler_slices = import_module("eagerflow_kernels.native.compiler_slices")
+            with compiler_slices.in_slices() if slices else nullcontext():
                 for region in self._regions:
                     region.compile(call)
         except Exception as error:  # a graph that does not compile runs as it did
@@ -188,7 +188,7 @@ def _alone(native: NativeProgram) -> list[str]:
 def _written(loops: Any, stage: str) -> str:
     """Loops as text."""
     if stage == "loops":
-        text: str = import_module("eagerflow_kernels.native.text").show(loops)
+        text: str = import_module("eagerflow_kernels.native.loop_text").show(loops)
         return text
     compiler = import_module("eagerflow_kernels.native.llvm.compiler")
     target = import_module("eagerflow_kernels.native.processors").best_target()

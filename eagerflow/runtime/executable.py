@@ -17,20 +17,20 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.signatures import kind_of, late_reads, reads_late
 from eagerflow.hardware import Device, Lane, as_device
 from eagerflow.hardware.kernel_library import in_force
-from eagerflow.runtime.choice import Choice, Trial
 from eagerflow.runtime.compiling import Compilation, Mode
 from eagerflow.runtime.generated.codegen import Code
-from eagerflow.runtime.generated.failures import failure
+from eagerflow.runtime.generated.failures import failure, note_written
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
+from eagerflow.runtime.generated.generated_tier import GeneratedTier, RegionCode
 from eagerflow.runtime.generated.instructions import lane_of
-from eagerflow.runtime.generated.tier import GeneratedTier, RegionCode
-from eagerflow.runtime.observation import Observation
+from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.scheduled import transfers as _transfers  # noqa: F401 - Send and Recv
 from eagerflow.runtime.scheduled.detached import Result
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.waits import has_free_waits
 from eagerflow.runtime.threads import deadline
 from eagerflow.runtime.threads.deadline import blocks
+from eagerflow.runtime.tier_choice import Choice, Trial
 from eagerflow.types import TensorType
 from eagerflow_kernels import table
 
@@ -105,7 +105,7 @@ class Executable:
 
     What runs a step is a *tier*. By itself an executable takes generated code. Parts of the graph
     that take at least 200 us each and do not need each other run at once, in threads, where that
-    turns out to be faster (see `eagerflow.runtime.choice`); whether there may be such parts is
+    turns out to be faster (see `eagerflow.runtime.tier_choice`); whether there may be such parts is
     decided by the sizes of the first call. Where ops wait that must not keep each other waiting, or
     under a deadline for a device whose work is done later, it takes the scheduler, as for steps
     that no caller waits for, unless the tier runs those.
@@ -204,6 +204,9 @@ class Executable:
             return code.run(*inputs)
         except Exception as error:
             failed = failure(code, error)
+        except KeyboardInterrupt as error:
+            note_written(code, error)
+            raise
         finally:
             error_state.reset(token)
             if note is not None:
@@ -265,13 +268,18 @@ class Executable:
 
         return noted
 
-    def observe(self, observation: Observation | None) -> None:
+    def observe(self, observation: Observation | None) -> Observation | None:
         """Observe the next step that begins while an instrument hears of steps in brief.
 
         Args:
             observation: takes what is seen; it is used once. None if none is wanted any more.
+
+        Returns:
+            The one that it takes the place of, which was to be made and now is not.
         """
-        self._wanted = observation
+        with _lock:
+            before, self._wanted = self._wanted, observation
+        return before
 
     def _take_observation(self) -> Observation | None:
         with _lock:

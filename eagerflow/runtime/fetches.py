@@ -15,7 +15,7 @@ from eagerflow.errors import DTypeError, GraphError, PlacementError, ShapeError
 from eagerflow.graph.devices import located
 from eagerflow.graph.edit import copy_node, inner_graphs, named_axes, needed
 from eagerflow.graph.ir import Graph, Node, Value
-from eagerflow.graph.reasons import resource_text
+from eagerflow.graph.placement_reasons import resource_text
 from eagerflow.graph.signatures import is_read
 from eagerflow.graph.value_types import NumberType
 from eagerflow.graph.verify import check_nodes

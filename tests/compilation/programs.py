@@ -16,7 +16,7 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.runtime.generated.codegen import generate
 from eagerflow.runtime.generated.instructions import flatten
-from eagerflow.runtime.generated.native import NativeProgram
+from eagerflow.runtime.generated.native_kernels import NativeProgram
 from tests.kernels.native.compiling import same
 
 _UNARY = ("exp", "tanh", "sigmoid", "negative", "abs", "square", "sqrt", "reciprocal", "log",

@@ -24,7 +24,7 @@ def device_by_hand(*, threads: bool = False, answers: bool = True) -> Iterator[A
     made = AsyncBackend(f"byhand{next(_kinds)}", threads=threads)
     if not answers:
         when_ready = made.when_ready
-        made.when_ready = lambda *given: when_ready(*given) and None  # type: ignore[method-assign]
+        made.when_ready = lambda *given: when_ready(*given) and None
     ef.hardware.register_backend(made)
     try:
         yield made

@@ -13,12 +13,12 @@ from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node
 from eagerflow.graph.lowering import lower
 from eagerflow.hardware import Device, as_device
-from eagerflow.placement.check import verify_cut
 from eagerflow.placement.cut import Cut, cut
-from eagerflow.placement.placed import Choice, is_movable, placed
+from eagerflow.placement.partition_check import verify_cut
+from eagerflow.placement.placed_graph import Choice, is_movable, placed
 from eagerflow.runtime.executable import spans_devices
 from eagerflow.runtime.rendezvous.rendezvous import Left
-from eagerflow.runtime.scheduled import tier
+from eagerflow.runtime.scheduled import scheduled_tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.strands.strands import Strands
 from eagerflow.types import BYTES
@@ -72,7 +72,7 @@ def cut_text(text: str, **resources: Any) -> Cut:
 @contextmanager
 def by_scheduler() -> Iterator[None]:
     """Executables that are made within leave all partitions to the scheduler."""
-    with patch.object(tier, "strands_of", lambda *given: None):
+    with patch.object(scheduled_tier, "strands_of", lambda *given: None):
         yield
 
 

@@ -26,11 +26,11 @@ from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.lowering.frame_paths import FramePath, FramePaths, is_pivot, loop_of
 from eagerflow.graph.signatures import is_number
 from eagerflow.graph.value_types import NumberType
-from eagerflow.placement.check import verify_cut
 from eagerflow.placement.demand import Demand
+from eagerflow.placement.partition_check import verify_cut
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
-from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from eagerflow.runtime.strands import strands
 from eagerflow.runtime.strands.edges import EdgeQueue, RouteCount
 from eagerflow.types import LIST
@@ -229,7 +229,7 @@ def sent(graph: Graph, whole: Whole, inputs: Sequence[Any], *, scheduled: bool) 
 
     names = iter(tier.cut.pairs)
 
-    class Counted(EdgeQueue):  # type: ignore[misc]  # final for others
+    class Counted(EdgeQueue):
         def __init__(self, route: RouteCount) -> None:
             super().__init__(route)
             self.name = next(names)

@@ -13,7 +13,7 @@ from eagerflow.graph.ir import Graph
 from eagerflow.graph.lowering import lower
 from eagerflow.placement.cut import Cut, cut
 from eagerflow.runtime import Executable
-from eagerflow.runtime.scheduled import tier
+from eagerflow.runtime.scheduled import scheduled_tier
 from tests.placement.scattered import cut_text, partition
 
 
@@ -215,7 +215,11 @@ def test_effects_wait_for_each_other_over_devices() -> None:
 
 def test_the_second_step_cuts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(tier, "cut", lambda graph, cut=tier.cut: made.append(graph) or cut(graph))
+    monkeypatch.setattr(
+        scheduled_tier,
+        "cut",
+        lambda graph, cut=scheduled_tier.cut: made.append(graph) or cut(graph),
+    )
     with ef.config(cpu_devices=2):
         f = ef.trace(lambda x: ef.exp(x.to("cpu:1")).sum())
         for _ in range(3):

@@ -11,7 +11,7 @@ import pytest
 import eagerflow as ef
 from eagerflow.errors import PlacementWarning
 from eagerflow.graph.ir import Graph, Node
-from eagerflow.placement.placing import place
+from eagerflow.placement.apply_rules import place
 from eagerflow.placement.rules import as_rules
 from tests.placement.kinds import small_devices
 

@@ -28,7 +28,7 @@ def rules_of(given: Any) -> Rules:
 
 def graph_of(f: Any, *args: Any) -> Graph:
     graph = ef.trace(f).graph(*args)
-    return graph if graph.origin is None else graph.origin.graph  # type: ignore[no-any-return]
+    return graph if graph.origin is None else graph.origin.graph
 
 
 def wanted(given: Any, graph: Graph) -> dict[str, str]:

@@ -10,8 +10,8 @@ from eagerflow.core.tensor import Tensor
 from eagerflow.dims import Dim
 from eagerflow.graph import Graph, Node, Value
 from eagerflow.runtime import Executable
-from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.runtime.generated.generated_tier import GeneratedTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from eagerflow.tracing.numbers import TracedNumber
 from eagerflow.tracing.tracer import Tracer
 from eagerflow.types import TensorType, as_dtype

@@ -84,7 +84,7 @@ def by_hand(f: Callable[..., Any], x: Any) -> str:
 
 
 def in_a_cell(f: Callable[..., Any], x: Any) -> str:
-    from IPython.core.interactiveshell import InteractiveShell  # noqa: PLC0415 - not for all
+    from IPython.core.interactiveshell import InteractiveShell
 
     shell = InteractiveShell.instance()
     shell.push({"f": f, "x": x, "n": ENDLESS})

@@ -15,9 +15,9 @@ from eagerflow import errors
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.scheduler import rerun
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.messages import says

@@ -61,7 +61,7 @@ _TRAINED = (
     _NATIVE
     + """
 import threading
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 
 begin, compile_region = threading.Event(), RegionCode.compile
 def later(region, changed):
@@ -104,7 +104,7 @@ print("same")
 _PARTS = (
     _BEGIN
     + """
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 ef.config(kernels="native", cpu_devices=2)
 
 def across(x, y):
@@ -152,7 +152,7 @@ _FAILING = (
     _NATIVE
     + """
 import warnings
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 
 def fail(region, changed):
     raise RuntimeError("no memory for code")

@@ -23,8 +23,8 @@ from eagerflow.events import (
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.executable import _executables
-from eagerflow.runtime.generated.tier import GeneratedTier
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.generated.generated_tier import GeneratedTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.recorded import Recorder, recorded, refuse_events
 from tests.resources.queues.modes import until
 from tests.runtime.graphs import by_scheduler, straight

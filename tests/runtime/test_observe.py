@@ -16,7 +16,7 @@ from eagerflow import events
 from eagerflow.graph import Graph
 from eagerflow.profiling import NodeStatistics
 from eagerflow.runtime import Executable
-from eagerflow.runtime.generated.tier import GeneratedTier
+from eagerflow.runtime.generated.generated_tier import GeneratedTier
 from tests.messages import says
 from tests.runtime.graphs import Traced
 

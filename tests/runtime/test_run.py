@@ -15,7 +15,7 @@ from eagerflow.graph import Graph
 from eagerflow.graph.devices import located
 from eagerflow.graph.verify import verify
 from eagerflow.runtime import fetches as run_module
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from tests.runtime.graphs import Traced, same
 
 TEXT = """graph f(%x: f32[n], %y: f32[n], %k: float) {
@@ -220,7 +220,7 @@ def test_what_is_fed_decides_the_device_that_the_graph_leaves_open() -> None:
             verify(part)
             check([ef.tensor(y) for y in ScheduledTier(part, whole=lambda node: False)
                   .run([there.numpy(), 3.0])], "cpu:0")  # fmt: skip
-            assert {y.device.name for y in part.outputs} == {name}  # type: ignore[union-attr]
+            assert {y.device.name for y in part.outputs} == {name}
 
 
 def test_the_current_device_is_asked_at_each_run() -> None:

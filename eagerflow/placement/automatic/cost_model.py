@@ -12,15 +12,18 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.core.cost_rules import Cost
+from eagerflow.formatting import seconds_text, table_lines
+from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.signatures import is_structured, is_transfer, kind_of
 from eagerflow.hardware import Device
+from eagerflow.placement.automatic.node_work import NodeWork
 from eagerflow.placement.automatic.rates import MachineRates
-from eagerflow.placement.automatic.work import NodeWork
+from eagerflow.placement.automatic.sites import OpSite, site_of
 from eagerflow.placement.rules import path_of
-from eagerflow.text_tables import table_lines
 
 _ROWS: Final = 40  # of a table; the attributes have all of it
+_CACHED: Final = 4 << 20  # bytes that the caches of one core may hold
 
 
 @final
@@ -29,12 +32,15 @@ class ObservedTimes:
     """What was seen of a function's steps.
 
     Attributes:
-        nodes: median seconds of the ops, by their path and the kind of device.
+        nodes: median seconds of one run of an op until its results are there, its call included,
+            by its site and the kind of device.
         links: median seconds of moves, by the kinds of devices and the bytes.
+        iterations: how often the bodies of loops ran, by the site of the loop.
     """
 
-    nodes: dict[tuple[str, str], float] = field(default_factory=dict)
+    nodes: dict[tuple[OpSite, str], float] = field(default_factory=dict)
     links: dict[tuple[str, str, int], float] = field(default_factory=dict)
+    iterations: dict[OpSite, int] = field(default_factory=dict)
 
 
 class NodeEstimate(NamedTuple):
@@ -74,39 +80,75 @@ class CostModel:
         threads: int = 1, cores: int = 1, observed: ObservedTimes | None = None,
     ) -> None:  # fmt: skip
         self.rates = rates
-        self.work = NodeWork(sizes)
+        self.observed = observed or ObservedTimes()
+        self.work = NodeWork(sizes, self.observed.iterations)
         self.threads = threads
         self.cores = cores
-        self.observed = observed or ObservedTimes()
+        self._sites: dict[Node, OpSite] = {}
 
     def seconds(self, node: Node, device: Device) -> float:
-        """How long a node works on data on a device, without its call unless that was measured."""
-        measured = self.measured(node, device)
-        return self.estimated(node, device) if measured is None else measured
+        """How long a node works on data on a device, without the part of the host in it (`call`).
+
+        A branch or a loop is nothing but work: calls of the ops in it count.
+        """
+        whole = self.work.seconds(node, lambda one: self._whole(one, device))
+        return whole if is_structured(node.op) else whole - self.call(node, device)
+
+    def _whole(self, node: Node, device: Device) -> float:
+        """How long an op takes until its results are there."""
+        measured = self._seen(node, device)
+        if measured is None:
+            return self._estimated(node, device) + self._usual_call(node, device)
+        return max(measured, self.call(node, device))
 
     def estimated(self, node: Node, device: Device) -> float:
-        """The same, from op records and rates alone."""
-        rates = self.rates.of(device.kind)
+        """How long a node takes, its calls included, from op records and rates alone."""
+        return self.work.seconds(
+            node, lambda one: self._estimated(one, device) + self._usual_call(one, device)
+        )
+
+    def _estimated(self, node: Node, device: Device) -> float:
+        if not _is_called(node):
+            return 0.0
         threads = self.threads if device.kind == "cpu" else 1
-        inner = rates.call if is_structured(node.op) else 0.0  # each op in it is called
-
-        def of_cost(cost: Cost) -> float:
-            return rates.seconds(cost, threads) + inner
-
-        return self.work.seconds(node, of_cost)
+        return self.rates.of(device.kind).seconds(self.work.cost(node), threads)
 
     def measured(self, node: Node, device: Device) -> float | None:
-        """Seconds of a node in real steps, its call included; None if it was not seen."""
-        return self.observed.nodes.get((path_of(node), device.kind))
+        """Seconds of a node in real steps, its calls included; None if not all of it was seen."""
+        if not is_structured(node.op):
+            return self._seen(node, device)
+        inside = [n for graph in inner_graphs([node]) for n in graph.nodes if _is_called(n)]
+        if not inside or any(self._seen(n, device) is None for n in inside):
+            return None
+        return self.seconds(node, device)
+
+    def _seen(self, node: Node, device: Device) -> float | None:
+        if not self.observed.nodes:
+            return None
+        site = self._sites.get(node)
+        if site is None:
+            site = self._sites[node] = site_of(node)
+        return self.observed.nodes.get((site, device.kind))
 
     def call(self, node: Node, device: Device) -> float:
-        """Seconds of the host to call a node's kernel, or to issue it."""
-        return 0.0 if self.measured(node, device) is not None else self._usual_call(node, device)
+        """Seconds of the host to call a node's kernel, or to issue it.
+
+        Nothing where what was measured has it in it, unless the device works beside the host.
+        """
+        in_it = device.is_ready_at_once and self._seen(node, device) is not None
+        return 0.0 if in_it else self._usual_call(node, device)
 
     def _usual_call(self, node: Node, device: Device) -> float:
-        if kind_of(node.op) in ("constant", "number") or is_transfer(node.op):
-            return 0.0
-        return self.rates.of(device.kind).call
+        return self.rates.of(device.kind).call if _is_called(node) else 0.0
+
+    def crowding(self, node: Node, device: Device) -> float:
+        """How many times as long a node takes while all cores of the host work."""
+        if device.kind != "cpu":
+            return 1.0
+        rates, cost = self.rates.of("cpu"), self.work.total(node)
+        if cost.matrix / rates.matrix > cost.bytes / rates.bytes:
+            return self.rates.crowded_matrix
+        return self.rates.crowded_bytes if cost.bytes >= _CACHED else 1.0
 
     def move(self, source: Device, target: Device, nbytes: int) -> float:
         """How long a value takes from one device to another."""
@@ -127,11 +169,15 @@ class CostModel:
             rows.append(
                 NodeEstimate(
                     path_of(node), node.op, str(device), self.work.total(node),
-                    self.estimated(node, device) + self._usual_call(node, device),
-                    self.measured(node, device),
+                    self.estimated(node, device), self.measured(node, device),
                 )
             )  # fmt: skip
         return rows
+
+
+def _is_called(node: Node) -> bool:
+    """Whether a node calls a kernel."""
+    return kind_of(node.op) == "op" and not is_transfer(node.op)
 
 
 def where(node: Node) -> Device | None:
@@ -170,21 +216,8 @@ class CostTable:
 
 def _cells(row: NodeEstimate) -> list[str]:
     operations = row.cost.flops + row.cost.matrix
-    measured = "-" if row.measured is None else duration(row.measured)
+    measured = "-" if row.measured is None else seconds_text(row.measured, precise=True)
     return [
         row.node, row.op, row.device, f"{operations:,.0f}", f"{row.cost.bytes:,.0f}",
-        duration(row.predicted), measured,
+        seconds_text(row.predicted, precise=True), measured,
     ]  # fmt: skip
-
-
-def duration(seconds: float) -> str:
-    """Seconds in the unit that keeps them short.
-
-    >>> from eagerflow.placement.automatic.cost_model import duration
-    >>> duration(0.0123), duration(4.56e-5)
-    ('12.3 ms', '45.6 us')
-    """
-    for unit, name in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 1e-6:.3g} us"

@@ -118,6 +118,7 @@ class _Made:
         waits: for each region the nodes that have to be run before.
         moves: from device to device.
         arrivals: for each Recv the number of its move.
+        times: for each Send how often it runs.
     """
 
     devices: dict[Device, int] = field(default_factory=dict)
@@ -128,6 +129,7 @@ class _Made:
     waits: list[list[Node]] = field(default_factory=list)
     moves: list[SimulatedMove] = field(default_factory=list)
     arrivals: dict[Node, int] = field(default_factory=dict)
+    times: dict[Node, int] = field(default_factory=dict)
 
 
 @final
@@ -170,6 +172,7 @@ class _Replay:
         for node in graph.nodes:
             if lead_of(node.op) == "enter" and "loop" in node.attrs:
                 self.loops[node.attrs["frame"]] = node.attrs["loop"][1]
+        made.times |= {n: self.times(paths.nodes[n]) for n in graph.nodes if n.op == "Send"}
 
         def before(node: Node) -> Iterator[Node]:
             for value in (*node.inputs, *sizes.get(node, ())):
@@ -206,6 +209,7 @@ class _Replay:
                 times * self.model.seconds(node, device),
                 0.0 if is_structured(node.op) else times * self.model.call(node, device),
                 nbytes=sum(map(self.model.nbytes, node.outputs)),
+                crowding=self.model.crowding(node, device),
             )
             made.numbers[node] = len(made.ops)
             made.ops.append((op, [v.node for v in node.inputs if v.node is not None]))
@@ -232,13 +236,15 @@ class _Replay:
         value = sent.inputs[0] if sent.inputs else None
         maker = value.node if value is not None else next(iter(sent.control_inputs), None)
         nbytes = 0 if value is None or "shape" in sent.attrs else self.model.nbytes(value)
+        times = made.times[sent]
         made.arrivals[received] = len(made.moves)
         of = GIVEN if maker is None or value is None else made.numbers.get(maker, GIVEN)
         region = GIVEN if maker is None else made.region_of.get(maker, GIVEN)
         made.moves.append(
             SimulatedMove(
                 of, region, made.devices[source], made.devices[target],
-                self.model.move(source, target, nbytes), nbytes=nbytes,
+                times * self.model.move(source, target, nbytes),
+                times * self.model.rates.send, nbytes=nbytes,
                 waits=source.backend is not target.backend, places=places,
             )
         )  # fmt: skip
@@ -273,5 +279,5 @@ class _Replay:
                     waits=tuple([made.numbers[n] for n in late if n in made.numbers]),
                 )
             )  # fmt: skip
-        moves = [replace(move, host=rates.send) for move in made.moves]
-        return SimulatedStep(devices, ops, regions, moves, numbers(results), self.executor.threads)
+        threads = self.executor.threads
+        return SimulatedStep(devices, ops, regions, made.moves, numbers(results), threads)

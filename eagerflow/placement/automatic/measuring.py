@@ -6,11 +6,14 @@ what else runs on the machine makes things slower, never faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
+from threading import Thread
 from time import perf_counter
 from typing import Any, Final
 
 from eagerflow.core.op import get_op
+from eagerflow.core.tensor import Tensor
 from eagerflow.graph.ir import Graph
 from eagerflow.hardware import Device, as_device, devices, synchronize
 from eagerflow.ops.creation.arrays import ones
@@ -26,6 +29,7 @@ _REPEATS: Final = 5
 _SMALL, _LARGE = 16, 1 << 20  # elements; the large ones are more than caches of a core hold
 _SIDE: Final = 512  # of matrices
 _CROSSINGS: Final = 40  # of the graph that is run to see what one costs
+_FEW: Final = 4  # ops of the graph that another one is compared with
 
 
 def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -> MachineRates:
@@ -57,8 +61,9 @@ def measure(names: Iterable[Device | str] | None = None, *, save: bool = True) -
             for target in chosen:
                 if source is not target:
                     links[f"{source.kind}>{target.kind}"] = _link(source, target)
+        matrix, moved = _crowding()
     send = _send_seconds()
-    found = MachineRates(kinds, links, known.region, send, measured=True)
+    found = MachineRates(kinds, links, known.region, send, matrix, moved, measured=True)
     if save:
         store(found)
     return found
@@ -90,46 +95,84 @@ def _best(action: Callable[[], Any], device: Device, repeats: int = _REPEATS) ->
 def _rates(device: Device) -> Rates:
     small, large = ones(_SMALL, device=device), ones(_LARGE, device=device)
     square = ones((_SIDE, _SIDE), device=device)
-    call = _best(lambda: [add(small, small) for _ in range(100)], device) / 100
-    moved = max(_best(lambda: add(large, large), device) - call, 1e-9)
-    computed = max(_best(lambda: exp(large), device) - call, 1e-9)
-    multiplied = max(_best(lambda: matmul(square, square), device) - call, 1e-9)
+    eager = _best(lambda: [add(small, small) for _ in range(100)], device) / 100
+    moved = max(_best(lambda: add(large, large), device) - eager, 1e-9)
+    computed = max(_best(lambda: exp(large), device) - eager, 1e-9)
+    multiplied = max(_best(lambda: matmul(square, square), device) - eager, 1e-9)
     kind = TensorType(large.dtype, large.shape)
     operations = get_op("exp").cost((kind,), (kind,), {}).flops
     return Rates(
         bytes=3 * 4 * _LARGE / moved,
         flops=operations / computed,
         matrix=2.0 * _SIDE**3 / multiplied,
-        call=call,
+        call=_call_seconds(device),
     )
+
+
+def _call_seconds(device: Device) -> float:
+    """What a kernel's call takes in a graph: the rest of a longer one."""
+    value = ones(_SMALL, device=device)
+    least, most = (
+        _graph_seconds(_chain([device], count), device, value)
+        for count in (_FEW, _FEW + _CROSSINGS)
+    )
+    return max(most - least, 1e-9) / _CROSSINGS
+
+
+def _graph_seconds(graph: Graph, device: Device, value: Tensor) -> float:
+    return _best(lambda: graph.run(graph.outputs, {"x": value}), device, 20)
+
+
+def _crowding() -> tuple[float, float]:
+    """How many times as long kernels take while all cores work: products, and large arrays."""
+    square, large = ones((_SIDE, _SIDE)), ones(4 * _LARGE)
+    return _crowded(lambda: matmul(square, square)), _crowded(lambda: add(large, large))
+
+
+def _crowded(action: Callable[[], Any]) -> float:
+    def seconds() -> float:
+        start = perf_counter()
+        for _ in range(_REPEATS):
+            action()
+        return perf_counter() - start
+
+    def together() -> float:
+        others = [Thread(target=seconds) for _ in range((os.cpu_count() or 1) - 1)]
+        for other in others:
+            other.start()
+        took = seconds()
+        for other in others:
+            other.join()
+        return took
+
+    alone = min([seconds() for _ in range(_REPEATS)])
+    return max(min([together() for _ in range(_REPEATS)]) / alone, 1.0)
 
 
 def _link(source: Device, target: Device) -> LinkRates:
     small, large = ones(_SMALL, device=source), ones(_LARGE, device=source)
+    if source.backend is target.backend and source.is_ready_at_once:  # they share memory
+        return LinkRates(0.0)
     least = _best(lambda: [small.to(target) for _ in range(20)], target) / 20
     most = _best(lambda: large.to(target), target)
     copied = most - least
-    # a move that shares memory takes as long for any size
     return LinkRates(least, 4 * _LARGE / copied if most > 2 * least else 0.0)
 
 
 def _send_seconds() -> float:
     """What a value costs that one partition sends to another: the rest of a step that does so."""
     with config(cpu_devices=2):
-        value = ones(_SMALL)
-        crossing, straight = _chain("cpu:1"), _chain("cpu:0")
-        device = as_device("cpu:0")
-        slow = _best(lambda: crossing.run(crossing.outputs, {"x": value}), device, 20)
-        fast = _best(lambda: straight.run(straight.outputs, {"x": value}), device, 20)
+        value, device = ones(_SMALL), as_device("cpu:0")
+        slow = _graph_seconds(_chain([device, as_device("cpu:1")], _CROSSINGS), device, value)
+        fast = _graph_seconds(_chain([device], _CROSSINGS), device, value)
     return max(slow - fast, 1e-9) / _CROSSINGS
 
 
-def _chain(other: str) -> Graph:
-    """A graph of ops in a row, on two devices alternately."""
-    places = ["cpu:0", other]
+def _chain(places: Sequence[Device], count: int) -> Graph:
+    """A graph of small ops in a row, on these devices one after the other."""
     lines = []
-    for i in range(_CROSSINGS):
-        here, there = places[i % 2], places[(i + 1) % 2]
+    for i in range(count):
+        here, there = places[i % len(places)], places[(i + 1) % len(places)]
         before = "%x" if not i else f"%y{i - 1}"
         if here != there:
             lines.append(
@@ -140,5 +183,5 @@ def _chain(other: str) -> Graph:
         lines.append(f"%y{i} = negative({before}) : f32[{_SMALL}]@{there}")
     text = "\n".join(lines)
     return Graph.parse(
-        f"graph chain(%x: f32[{_SMALL}]@cpu:0) {{ {text} return %y{_CROSSINGS - 1} }}"
+        f"graph chain(%x: f32[{_SMALL}]@{places[0]}) {{ {text} return %y{count - 1} }}"
     )

@@ -15,11 +15,12 @@ from math import prod
 from typing import Any, Final, NamedTuple, final
 
 from eagerflow.errors import PlacementError
+from eagerflow.formatting import seconds_text
 from eagerflow.graph.edit import inner_graphs
 from eagerflow.graph.ir import Graph, Node, Value
 from eagerflow.graph.passes import optimise
 from eagerflow.hardware import Device, as_device, devices, memory
-from eagerflow.placement.automatic.cost_model import CostModel, duration, where
+from eagerflow.placement.automatic.cost_model import CostModel, where
 from eagerflow.placement.automatic.executor_steps import ExecutorTraits, Prediction, predict
 from eagerflow.placement.automatic.search import (
     Assignment,
@@ -29,8 +30,8 @@ from eagerflow.placement.automatic.search import (
     improve,
     schedule,
 )
-from eagerflow.placement.occupancy import Peak, peaks, states_of
-from eagerflow.placement.placed import is_movable, placed
+from eagerflow.placement.memory_need import Peak, peaks, states_of
+from eagerflow.placement.placed_graph import is_movable, placed
 from eagerflow.placement.rules import Rules, forward_of, line_of, path_of
 from eagerflow.source import Source
 
@@ -153,10 +154,12 @@ class PlacementPlan:
         """What was weighed, for people."""
         yield f"automatic placement on {', '.join(map(str, self.devices))}: {self.chosen.name}"
         for one in self.alternatives:
-            measured = "" if one.measured is None else f", measured {duration(one.measured)}"
+            times = f"predicted {seconds_text(one.predicted, precise=True)}"
+            if one.measured is not None:
+                times += f", measured {seconds_text(one.measured, precise=True)}"
             mark = "*" if one is self.chosen else " "
             more = f"; {one.too_much}" if one.too_much else ""
-            yield f"  {mark} {one.name}: predicted {duration(one.predicted)}{measured}{more}"
+            yield f"  {mark} {one.name}: {times}{more}"
         if self.verdict:
             yield f"  {self.verdict}"
 
@@ -190,7 +193,9 @@ class _Planner:
         self.model, self.executor, self.name = model, executor, name
         self.devices = _devices(graph, request)
         self.limits = _limits(self.devices, request)
-        self.problem = Problem(graph, self.devices, model, self.limits, self.held())
+        self.problem = Problem(
+            graph, self.devices, model, self.limits, self.held(), mixed=request.devices is not None
+        )
 
     def held(self) -> dict[Device, int]:
         """The bytes of variables and inputs, which are there all the time."""
@@ -211,7 +216,7 @@ class _Planner:
         found.sort(key=lambda one: (bool(one.too_much), one.predicted))
         best = found[0]
         if best.too_much:
-            raise self.no_room(best)
+            raise self.no_room(min(found, key=self.excess))
         if not own.too_much and best.predicted > GAIN * own.predicted:
             best = own
         choice = {} if best is own else self.choice(best.assignment)
@@ -279,7 +284,7 @@ class _Planner:
     # --- no room ---
 
     def no_room(self, best: Alternative) -> PlacementError:
-        """The error where nothing fits: how much it takes, and by which values."""
+        """The error where nothing fits: how much the nearest takes, and by which values."""
         over = {d: p for d, p in best.peaks.items() if p.bytes > self.limits[d]}
         device, peak = max(over.items(), key=lambda item: item[1].bytes - self.limits[item[0]])
         lines = [f"{best.name}: {best.too_much}", *self.largest()]
@@ -292,6 +297,10 @@ class _Planner:
             "devices, or allow more memory",
             source=None if peak.node is None else peak.node.source,
         )
+
+    def excess(self, one: Alternative) -> int:
+        """The bytes that a device lacks, of those the most."""
+        return max([peak.bytes - self.limits[d] for d, peak in one.peaks.items()], default=0)
 
     def largest(self) -> list[str]:
         """The largest values, with their lines."""

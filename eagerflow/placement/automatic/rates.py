@@ -21,7 +21,8 @@ from typing import Any, Final, final
 from eagerflow.atomic_files import replaced
 from eagerflow.core.cost_rules import Cost
 
-_VERSION: Final = 1  # of the file
+_VERSION: Final = 2  # of the file
+_NUMBERS: Final = ("region", "send", "crowded_matrix", "crowded_bytes")
 
 
 @final
@@ -58,7 +59,8 @@ class LinkRates:
     """How fast values go from one kind of device to another.
 
     Attributes:
-        seconds: that a move takes however small it is.
+        seconds: that a move takes however small it is; 0 where devices share memory, as what it
+            takes to send a value is all that it takes.
         bytes: in a second; 0 where nothing is copied.
     """
 
@@ -80,6 +82,8 @@ class MachineRates:
         links: by the two kinds, joined as ``"cpu>gpu"``.
         region: seconds to schedule one region.
         send: seconds of the host for a value that one partition sends to another.
+        crowded_matrix: how many times as long products of matrices take while all cores work.
+        crowded_bytes: the same of ops whose operands are more than caches hold.
         measured: whether anything was; else all is usual.
     """
 
@@ -87,6 +91,8 @@ class MachineRates:
     links: Mapping[str, LinkRates] = field(default_factory=dict)
     region: float = 20e-6
     send: float = 10e-6
+    crowded_matrix: float = 1.1
+    crowded_bytes: float = 1.5
     measured: bool = False
 
     def of(self, kind: str) -> Rates:
@@ -96,7 +102,7 @@ class MachineRates:
     def link(self, source: str, target: str) -> LinkRates:
         """The rates of moves between two kinds."""
         shared = source == target == "cpu"
-        usual = LinkRates(2e-6) if shared else LinkRates(20e-6, 8e9)
+        usual = LinkRates(0.0) if shared else LinkRates(20e-6, 8e9)
         return self.links.get(f"{source}>{target}", usual)
 
 
@@ -154,7 +160,7 @@ def _parsed(found: Any) -> MachineRates:
     return MachineRates(
         {str(kind): Rates(**_numbers(row, Rates)) for kind, row in found["kinds"].items()},
         {str(link): LinkRates(**_numbers(row, LinkRates)) for link, row in found["links"].items()},
-        **_numbers({name: found[name] for name in ("region", "send")}, MachineRates),
+        **_numbers({name: found[name] for name in _NUMBERS}, MachineRates),
         measured=bool(found["measured"]),
     )
 
@@ -164,7 +170,7 @@ def _numbers(row: Mapping[str, Any], of: Any) -> dict[str, float]:
     names = {one.name for one in fields(of)}
     numbers = {name: float(number) for name, number in row.items() if name in names}
     for name, number in numbers.items():
-        least = 0.0 if of is LinkRates and name == "bytes" else 1e-12
+        least = 0.0 if of is LinkRates else 1e-12
         if not isfinite(number) or number < least:
             raise ValueError(f"{name} is {number}")
     return numbers

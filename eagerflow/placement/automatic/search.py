@@ -21,7 +21,7 @@ from eagerflow.hardware import Device
 from eagerflow.placement.automatic.cost_model import CostModel, where
 from eagerflow.placement.constraints import Constraints
 from eagerflow.placement.homes import source_of
-from eagerflow.placement.placed import is_movable
+from eagerflow.placement.placed_graph import is_movable
 from eagerflow.placement.rules import forward_of
 
 #: estimates of a step that local search makes, times the nodes of the graph
@@ -97,13 +97,16 @@ class Problem:
         model: what nodes and moves cost.
         limits: bytes that devices may hold, by device.
         held: bytes of what is there all the time, by device.
+        mixed: whether nodes may go to devices of another kind than that of their own, whose bits
+            differ.
     """
 
     def __init__(
         self, graph: Graph, devices: Sequence[Device], model: CostModel,
-        limits: Mapping[Device, int], held: Mapping[Device, int],
+        limits: Mapping[Device, int], held: Mapping[Device, int], *, mixed: bool = True,
     ) -> None:  # fmt: skip
         self.graph = graph
+        self.mixed = mixed
         self.model = model
         self.devices = list(devices)
         self.allowed = len(self.devices)
@@ -170,9 +173,11 @@ class Problem:
             for n in ([m for g in inner_graphs([node]) for m in g.nodes] or [node])
             if is_movable(n)
         ]  # fmt: skip
+        kinds = {device.kind for n in inside if (device := where(n)) is not None}
         fit = [
             i for i, device in enumerate(self.devices[: self.allowed])
-            if not any(self.constraints.obstacle(node, device) for node in inside)
+            if (self.mixed or kinds <= {device.kind})
+            and not any(self.constraints.obstacle(node, device) for node in inside)
         ]  # fmt: skip
         return tuple(dict.fromkeys([*fit, home] if fit else [home]))
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import heappop, heappush
+from math import inf
 from typing import Final, final
 
 from eagerflow.errors import SchedulerError
@@ -50,12 +51,14 @@ class SimulatedOp:
         call: seconds of the host to call or issue it.
         needs: the numbers of the ops and moves whose values it takes.
         nbytes: of its results, which take memory.
+        crowding: how many times as long it takes while other threads of the host work.
     """
 
     seconds: float
     call: float = 0.0
     needs: tuple[int, ...] = ()
     nbytes: int = 0
+    crowding: float = 1.0
 
 
 @final
@@ -188,8 +191,10 @@ class _Simulation:
         self.free = [0.0] * len(step.devices)  # when a device has done what was issued
         self.links: dict[tuple[int, bool], float] = {}  # likewise copies
         self.idle = [True] * step.threads  # the first is that of the step
+        self.until = [0.0] * step.threads  # when a thread has done its job
         self.light: deque[_Job] = deque()
         self.heavy: deque[_Job] = deque()
+        self.crowded = 0.0  # until when other threads work beside the one that begins a job
         self.events: list[tuple[float, int, Callable[[], object]]] = []
         self.order = 0
         self.now = 0.0
@@ -263,7 +268,13 @@ class _Simulation:
             queue = self.light if self.light and not thread else self.heavy
             if idle and queue:
                 self.idle[thread] = False
-                end, then = queue.popleft()()
+                job = queue.popleft()
+                others = [*self.until[:thread], *self.until[thread + 1 :]]
+                self.crowded = max(others, default=0.0)
+                if self.heavy and any(self.idle):  # another thread begins now
+                    self.crowded = inf
+                end, then = job()
+                self.until[thread] = end
                 self.at(end, partial(self.over, thread, then))
 
     def over(self, thread: int, then: Callable[[], object]) -> None:
@@ -283,7 +294,8 @@ class _Simulation:
                 start = max([clock, self.free[region.device], *map(self.when, op.needs)])
                 self.free[region.device] = end = start + op.seconds
             else:
-                start, end = clock, clock + op.seconds
+                crowding = op.crowding if clock < self.crowded else 1.0
+                start, end = clock, clock + crowding * op.seconds
                 clock = end
             self.began[i], self.done[i] = start, end
             if i in self.waits:

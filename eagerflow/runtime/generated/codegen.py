@@ -35,15 +35,15 @@ from eagerflow.runtime.generated.chain_text import ChainText
 from eagerflow.runtime.generated.chains import Chain, find_chains
 from eagerflow.runtime.generated.expressions import Expressions, to_empty
 from eagerflow.runtime.generated.instructions import Block, Instruction, Instructions
-from eagerflow.runtime.generated.lists import Stacks, find_stacks, stack_lines
+from eagerflow.runtime.generated.lists_in_place import Stacks, find_stacks, stack_lines
 from eagerflow.runtime.generated.region_text import RegionText
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.source import variables_of
 from eagerflow.types import LIST, TensorType
 
 if TYPE_CHECKING:
-    from eagerflow.compilation.regions import Region
-    from eagerflow.runtime.generated.native import NativeProgram
+    from eagerflow.compilation.native_regions import Region
+    from eagerflow.runtime.generated.native_kernels import NativeProgram
 
 _FENCES: Final = ("fence", "blocks")
 _serial: Final = count(1)

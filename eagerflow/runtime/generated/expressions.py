@@ -29,7 +29,7 @@ from eagerflow.types import LIST, TensorType
 from eagerflow_kernels import table
 
 #: the module that generated functions say they are of, so that their frames count as ours
-GENERATED: Final = "eagerflow.runtime.generated.tier"
+GENERATED: Final = "eagerflow.runtime.generated.generated_tier"
 
 _LITERALS: Final = (int, bool, str, type(None))
 _TICKETS: Final = 2**64

@@ -46,6 +46,22 @@ def failure(code: Code, error: Exception) -> Exception:
     return _with_notes(explained, code, index, frames)
 
 
+def note_written(code: Code, error: KeyboardInterrupt) -> None:
+    """Let Ctrl-C say what the run of ``code`` that it ended had written, and may have written."""
+    traces = _generated(error.__traceback__, code)
+    index = code.lines[traces[-1].tb_lineno] if traces else -1
+    if index < 0:
+        return
+    over = {
+        loop.index: 0 if looping.attrs.get("reverse") else iteration
+        for loop, looping, iteration in code.loops(index, [t.tb_frame for t in reversed(traces)])
+    }
+    written = Written.before(code.program, index, over)
+    node = code.program.all[index].single
+    written.may_include(None if node is None else Written.by([node]))
+    written.note(error)
+
+
 def _generated(trace: TracebackType | None, code: Code) -> list[TracebackType]:
     """The frames of the generated code, whose functions call each other; the innermost is last."""
     traces = []

@@ -27,8 +27,8 @@ from eagerflow.runtime.generated.expressions import Expressions
 from eagerflow.runtime.generated.instructions import Instruction
 
 if TYPE_CHECKING:
-    from eagerflow.compilation.kernels import Kernel, KernelArgument, KernelResult
-    from eagerflow.compilation.regions import Region
+    from eagerflow.compilation.native_regions import Region
+    from eagerflow.compilation.region_loops import Kernel, KernelArgument, KernelResult
 
 #: of a kind the dtype of its arrays
 _DTYPES = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool"}

@@ -24,7 +24,8 @@ class Written:
 
     Attributes:
         sure: by identity, those that were written.
-        perhaps: those in branches and loops, of which no record says whether they ran.
+        perhaps: those in branches and loops, of which no record says whether they ran, and those
+            that Ctrl-C may have come before or after.
     """
 
     __slots__ = ("perhaps", "sure")
@@ -82,6 +83,11 @@ class Written:
         """Take over what another one knows."""
         self.sure |= other.sure
         self.perhaps |= other.perhaps
+
+    def may_include(self, other: Written | None) -> None:
+        """Something of this was being written; how much of it, is not known."""
+        if other is not None:
+            self.perhaps |= other.sure | other.perhaps
 
     def take(self, error: BaseException) -> None:
         """Take over what an error says."""

@@ -11,7 +11,7 @@ from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import Lead, lead_of
 from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import Backend
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.scheduled.plan import ENTER, EXIT, MERGE, NEXT, RUN, SWITCH

@@ -9,8 +9,8 @@ from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.strands.run import RunsGraph
 
 if TYPE_CHECKING:
+    from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
     from eagerflow.runtime.scheduled.step import ScheduledStep
-    from eagerflow.runtime.scheduled.tier import ScheduledTier
 
 
 class AbstractCompletion(Protocol):

@@ -17,7 +17,7 @@ from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.threads.workers import Workers, shared
 
 if TYPE_CHECKING:
-    from eagerflow.runtime.scheduled.tier import ScheduledTier
+    from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 #: gives the outputs of a step, or raises its error
 Result = Callable[[], tuple[Any, ...]]
@@ -60,7 +60,7 @@ class DetachedStep:
         self._done = done
         self._event = event
         self._runner = runner
-        self._pool = pool or (shared if _calls_python(tier.graph) else serving)
+        self._pool = pool or (shared if calls_python(tier.graph) else serving)
         self._step = ScheduledStep(tier, wake=self._wake, checked=True, number=number)
         self.thread = 0
 
@@ -114,7 +114,8 @@ class DetachedStep:
                 events.end(event)
 
 
-def _calls_python(graph: Graph) -> bool:
+def calls_python(graph: Graph) -> bool:
+    """Whether a graph calls functions of the user, which may take any time."""
     graphs = (graph, *inner_graphs(graph.nodes))
     ops = (find_op(node.op) for one in graphs for node in one.nodes)
     return any(op is not None and op.calls_user for op in ops)

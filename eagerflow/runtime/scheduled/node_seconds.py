@@ -14,7 +14,7 @@ from eagerflow import settings
 from eagerflow.core.cost_rules import Cost
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Device
-from eagerflow.placement.automatic.work import NodeWork
+from eagerflow.placement.automatic.node_work import NodeWork
 
 #: seconds from which on a part of a graph is worth a thread of its own
 HEAVY_SECONDS: Final = 200e-6
@@ -52,13 +52,16 @@ def node_seconds(
     work = NodeWork(sizes)
     all_cores = threads > 1 and threads >= (os.cpu_count() or 1)
 
-    def seconds(cost: Cost) -> float:
+    def of_node(node: Node) -> float:
+        return of_cost(work.cost(node))
+
+    def of_cost(cost: Cost) -> float:
         flops = cost.flops / _FLOPS
         if cost.matrix and all_cores:
             return flops
         return max(cost.bytes / _BYTES, flops + cost.matrix / _MATRIX)
 
-    return lambda node: work.seconds(node, seconds, _on_host)
+    return lambda node: work.seconds(node, of_node, _on_host)
 
 
 def _on_host(node: Node) -> bool:

@@ -20,7 +20,7 @@ from eagerflow.graph.lowering.frame_paths import (
 )
 from eagerflow.graph.passes.rewrite import effect_of
 from eagerflow.graph.signatures import is_constant, lead_of
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import late_inputs
 from eagerflow.runtime.region_graphs import readers_of, region_graph
@@ -31,9 +31,9 @@ from eagerflow.runtime.scheduled.actions import (
     asynchronous,
     steering,
 )
+from eagerflow.runtime.scheduled.node_regions import find_regions
 from eagerflow.runtime.scheduled.node_seconds import HEAVY_SECONDS
 from eagerflow.runtime.scheduled.plan import ENTER, MERGE, NEXT, RUN, SWITCH, Plan, ScheduledNode
-from eagerflow.runtime.scheduled.regions import find_regions
 
 _FENCES: Final = ("fence", "blocks")
 _PARALLEL: Final = 10

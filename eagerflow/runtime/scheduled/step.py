@@ -25,7 +25,7 @@ from eagerflow.resources.attempts import Interruptible
 from eagerflow.runtime.generated.float_warnings import QUIET, error_state
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import LateValue
-from eagerflow.runtime.observation import Observation
+from eagerflow.runtime.observed_step import Observation
 from eagerflow.runtime.rendezvous.rendezvous import Left, Rendezvous
 from eagerflow.runtime.scheduled.actions import Action
 from eagerflow.runtime.scheduled.completions import Completion
@@ -44,7 +44,7 @@ from eagerflow.runtime.threads.deadline import LATE, broken_off
 from eagerflow.runtime.threads.workers import shared
 
 if TYPE_CHECKING:
-    from eagerflow.runtime.scheduled.tier import ScheduledTier
+    from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 
 SYSTEM_CLOCK: Final = SystemClock()
 
@@ -86,10 +86,8 @@ class ScheduledStep:
         self.left: list[Left] = []
         self._broken: Exception | None = None  # what the other ends of the step are told
         self._scheduler = Scheduler(tier.plan, log=log)
-        self._deadline = deadline
-        self._clock = clock
-        self._helpers = helpers
-        self._free = helpers  # threads that may still be asked for help
+        self._deadline, self._clock = deadline, clock
+        self._helpers = self._free = helpers  # threads that may still be asked for help
         self._asked = 0  # those that were asked and have not come yet
         self._helping = 0
         self._checked = checked or deadline is not None
@@ -118,6 +116,7 @@ class ScheduledStep:
         self._inside = Interruptible()  # waits within a node: for a queue, say
         self._written = Written()
         self._error: BaseException | None = None
+        self._action: Action | None = None  # that was begun last, if Ctrl-C comes behind it
         self._over = False  # whether `serve` has told so
         self._told: dict[int, float] = {}  # seconds that helpers spent telling instruments
         self._ended = False
@@ -160,6 +159,10 @@ class ScheduledStep:
             # what a thread spent on instruments counts once: the threads did it at the same time
             step_of.told = max(step_of.told, told + max(self._told.values(), default=0.0))
             return self._result()
+        except KeyboardInterrupt as error:
+            self._written.may_include(self._action and self._action.writes)
+            self._written.note(error)
+            raise
         finally:
             late: KeyboardInterrupt | None = None
             while True:
@@ -239,7 +242,7 @@ class ScheduledStep:
             tag, node, given = job
             del job
             iteration = values[tag]
-            action = iteration.actions[node]
+            action = self._action = iteration.actions[node]
             if timed and self._is_late():
                 self._give_up(tag, node)
                 continue

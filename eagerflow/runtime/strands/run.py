@@ -119,6 +119,10 @@ class Awaited:
             del error
 
 
+#: a heavy region with what waits for it, its operands, what it writes, and the loops around it
+_Heavy = tuple[Awaited, Callable[..., Any], list[Any], Written | None, Any]
+
+
 @final
 class StrandRun:
     """One step, run in the thread that asks for it, with help of others for heavy regions.
@@ -132,6 +136,7 @@ class StrandRun:
         ready: the strands that can go on.
         arrived: what has come to its end and was waited for, or soon will be.
         written: what the step has written.
+        writing: what the region writes that was begun last in the thread of the step.
         at_end: what is to be called when the step ends.
         pending: what waits for values that devices are still making.
         lock: for all that other threads touch.
@@ -143,12 +148,13 @@ class StrandRun:
         self.ready: deque[Strand] = deque()
         self.arrived: deque[Awaited] = deque()
         self.written = written
+        self.writing: Written | None = None
         self.at_end: list[Callable[[], object]] = []
         self.pending: dict[Awaited, None] = {}
         self.lock = threading.Lock()
         self.ended = False
         self._waits: dict[Awaited, None] = {}  # that strands wait for
-        self._heavy: deque[tuple[Awaited, Callable[..., Any], list[Any], Any]] = deque()
+        self._heavy: deque[_Heavy] = deque()
         self._free = helpers  # threads that may still be asked for help
         self._helping = 0
         self._bell = threading.Lock()
@@ -167,11 +173,14 @@ class StrandRun:
             awaited.stop = stop
         return awaited
 
-    def apart(self, region: Callable[..., Any], node: Node, given: list[Any]) -> Awaited:
-        """Run a heavy region, while other strands go on."""
+    def apart(
+        self, region: Callable[..., Any], node: Node, given: list[Any],
+        writes: Written | None = None,
+    ) -> Awaited:  # fmt: skip
+        """Run a heavy region, which ``writes`` something, while other strands go on."""
         awaited = Awaited(self, node)
         with self.lock:
-            self._heavy.append((awaited, region, given, step_of.frames))
+            self._heavy.append((awaited, region, given, writes, step_of.frames))
         return awaited
 
     def late(self, node: Node, value: Any, backend: Backend) -> Awaited:
@@ -376,10 +385,15 @@ class StrandRun:
         with self.lock:
             if not self._heavy:
                 return
-            awaited, region, given, step_of.frames = self._heavy.popleft()
+            awaited, region, given, writes, step_of.frames = self._heavy.popleft()
         try:
             values = region(given)
         except BaseException as error:  # the strand raises it
             awaited.failed(error)
+            if not isinstance(error, Exception):
+                self.written.may_include(writes)
         else:
+            if writes is not None:  # though the strand that asked for it may never hear of it
+                with self.lock:
+                    self.written.add(writes)
             awaited.done(*values)

@@ -13,7 +13,7 @@ from typing import final
 
 from eagerflow.graph.ir import Node
 from eagerflow.hardware import Backend, Device
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 
 Guard = tuple[tuple[str, int], ...]
 #: variables, each with the backend of its array

@@ -20,7 +20,7 @@ from eagerflow.graph.text.printer import node_note
 from eagerflow.hardware import NullArray
 from eagerflow.loop_errors import iteration_note
 from eagerflow.placement.cut import Cut
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.late_values import is_sent_late
 from eagerflow.runtime.rendezvous.keys import Route
@@ -165,6 +165,9 @@ class Strands:
             results = run.run(strands)
         except Exception as error:
             _explain(error, codes, self._begins)
+            raise
+        except KeyboardInterrupt:
+            written.may_include(run.writing)
             raise
         finally:
             run.end()

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from eagerflow.events import step_of
 from eagerflow.graph.ir import Node
 from eagerflow.graph.signatures import lead_of
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.generated.written_before_failure import Written
 from eagerflow.runtime.python_control import choose_branch
 from eagerflow.runtime.region_graphs import region_graph
@@ -235,13 +235,18 @@ class _Writer:
         self.names[name] = one.code.run
         if one.is_heavy:
             self.names[f"n{name}"] = one.nodes[0]
-            self.line(depth, f"awaited = run.apart({name}, n{name}, {given})", one.nodes[0])
+            writes = self.writes(name, one.nodes)
+            apart = f"run.apart({name}, n{name}, {given}{writes and ', '}{writes})"
+            self.line(depth, f"awaited = {apart}", one.nodes[0])
             if gone:
                 self.line(depth, "given = None")
             self.taken(one.makes, one.nodes[0], depth)
         else:
+            writes = self.writes(name, one.nodes)
+            if writes:
+                self.line(depth, f"run.writing = {writes}")
             self.line(depth, f"{made + '= ' if made else ''}{name}({given})", one.nodes[0])
-        self.wrote(name, one.nodes, depth)
+            self.wrote(name, one.nodes, depth)
         return [name for name in dying if name not in gone]
 
     def wait(self, one: Await, dying: list[str], depth: int) -> list[str]:
@@ -292,11 +297,18 @@ class _Writer:
         made = "".join(f"{name}, " for name in makes)
         self.line(depth, f"{made + '= ' if made else ''}awaited.take()", node)
 
-    def wrote(self, name: str, nodes: Sequence[Node], depth: int) -> None:
+    def writes(self, name: str, nodes: Sequence[Node]) -> str:
+        """A name for what nodes write; empty for nothing."""
         writes = Written.by(nodes)
-        if writes is not None:
-            self.names[f"w{name}"] = writes
-            self.line(depth, f"run.written.add(w{name})")
+        if writes is None:
+            return ""
+        self.names[f"w{name}"] = writes
+        return f"w{name}"
+
+    def wrote(self, name: str, nodes: Sequence[Node], depth: int) -> None:
+        writes = self.writes(name, nodes)
+        if writes:
+            self.line(depth, f"run.written.add({writes})")
 
     def crossing(self, one: PassOver, depth: int) -> None:
         edge = f"e{self.edges[one.node.attrs['edge']]}"

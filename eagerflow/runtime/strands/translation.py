@@ -12,7 +12,7 @@ from eagerflow.graph.lowering.steering import is_steering
 from eagerflow.graph.signatures import is_constant, late_reads, lead_of
 from eagerflow.hardware import as_device
 from eagerflow.placement.cut import Partition
-from eagerflow.runtime.generated.tier import RegionCode
+from eagerflow.runtime.generated.generated_tier import RegionCode
 from eagerflow.runtime.late_values import is_sent_late, late_inputs
 from eagerflow.runtime.region_graphs import readers_of, region_graph
 from eagerflow.runtime.strands.common_order import LEAVE, Item, LoopItem, OrderedCut

@@ -37,7 +37,7 @@ blocks: Final = _Blocks()
 
 
 @final
-class deadline:  # noqa: N801 - used like a function
+class deadline:
     """Give what runs in a ``with`` block a number of seconds, from its beginning on.
 
     A traced function, a gradient of one, or `Graph.run` that has not ended by then is broken off

@@ -70,7 +70,8 @@ class CudaBackend:
     """All GPUs of this machine. Nothing is allocated, and no context made, before one is used.
 
     Kernels are CuPy's, issued on the default stream of their GPU in the order of the program;
-    copies run beside them. Arrays cannot hold bfloat16, 8-bit floats or bytes, since CuPy has none.
+    copies run beside them. Arrays cannot hold 8-bit floats or bytes, which CuPy has none of, nor
+    bfloat16, for which it has few functions.
     """
 
     kind = "gpu"
@@ -183,14 +184,14 @@ class CudaBackend:
 
         Raises:
             MemoryError: there is not enough.
-            TypeError: CuPy has no such dtype.
+            TypeError: no array on a GPU has such a dtype.
         """
         self._check(array.dtype)
         return self._with_room(lambda: self.copies(index).copy_in(array), index)
 
     def _check(self, dtype: np.dtype[Any]) -> None:
         if dtype.char not in "?bBhHiIlLqQefdFD":
-            raise TypeError(f"CuPy has no arrays of {dtype}")
+            raise TypeError(f"arrays of {dtype} are not for GPUs")
 
     def copy_out(self, data: Any, index: int) -> HostArray:
         """The values in the memory of the host; waits for them."""

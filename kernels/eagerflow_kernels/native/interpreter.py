@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from eagerflow_kernels.native.form import (
+from eagerflow_kernels.native.loop_form import (
     BITS,
     BLOCK,
     BYTES,
@@ -43,7 +43,7 @@ def interpret(loops: Loops, arrays: Sequence[Any], length: int = 0) -> tuple[Any
         arrays: a list of rows per input: numbers, or lists of numbers where it has an inner axis.
         length: of the inner axis, if no input has one.
 
-    >>> from eagerflow_kernels.native.form import LoopArray, LoopBuilder
+    >>> from eagerflow_kernels.native.loop_form import LoopArray, LoopBuilder
     >>> b = LoopBuilder([LoopArray("f32", inner=True)])
     >>> interpret(b.build("total", [b.reduce("sum", b.load(0))]), [[[1, 2, 3], [4, 5, 6]]])
     (array([ 6., 15.], dtype=float32),)
@@ -96,7 +96,7 @@ def _element(term: Term, arrays: list[Any], length: int, operands: list[Any], i:
 
 
 def reduced(reduction: str, kind: Kind, elements: Sequence[Any]) -> Any:
-    """A reduction, by the tree that `form` describes.
+    """A reduction, by the tree that `loop_form` describes.
 
     >>> reduced("sum", "f32", [np.float32(x) for x in (0.5, 1.5)])
     np.float32(2.0)

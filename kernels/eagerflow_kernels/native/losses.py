@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from eagerflow_kernels.cpu.softmax import counted_labels, own_elements, reduced_losses, scale_of
-from eagerflow_kernels.native.form import Kind
+from eagerflow_kernels.native.loop_form import Kind
 from eagerflow_kernels.portable.softmax import as_before, by_class
 
 Array = np.ndarray[Any, Any]
@@ -24,7 +24,7 @@ def losses_by(function: Callable[[str, Kind], Any]) -> dict[str, Callable[..., A
     """The callable forms of cross-entropies.
 
     Args:
-        function: gives the function of NumPy of a part (`library.loss_loops`).
+        function: gives the function of NumPy of a part (`op_rules.loss_loops`).
     """
 
     def both(

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from eagerflow_kernels.native.form import Kind, LoopSignature
+from eagerflow_kernels.native.loop_form import Kind, LoopSignature
 
 _TYPE_NUMBERS: Final[dict[Kind, int]] = {
     "bool": np.dtype("bool").num,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, final
 
-from eagerflow_kernels.native.form import (
+from eagerflow_kernels.native.loop_form import (
     BITS,
     BYTES,
     KINDS,
@@ -22,7 +22,7 @@ from eagerflow_kernels.native.form import (
     Loops,
     Term,
 )
-from eagerflow_kernels.native.text import show_term
+from eagerflow_kernels.native.loop_text import show_term
 
 
 @final

@@ -70,7 +70,7 @@ class CheckedArray:
     """An array of the devices. NumPy does not take it for one of its own."""
 
     __array_ufunc__ = None
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, inner: np.ndarray[Any, Any]) -> None:
         if inner.dtype.char not in CHARACTERS:
@@ -166,6 +166,8 @@ def _in_place(name: str) -> Callable[..., Any]:
     function = getattr(np.ndarray, name)
 
     def operate(self: CheckedArray, *args: Any) -> Any:
+        if name not in SIGNATURES["operators"]:
+            raise LacksError(f"cupy.ndarray has no {name}")
         call(function, self, *args)
         return self
 
@@ -212,9 +214,9 @@ def _take(self: CheckedArray, indices: Any, axis: Any = None, out: Any = None) -
     return call(self.inner.take, wrap(_wrapped(unwrap(indices), size)), axis, out)
 
 
-CheckedArray.__getitem__ = _getitem  # type: ignore[attr-defined]
-CheckedArray.__setitem__ = _setitem  # type: ignore[attr-defined]
-CheckedArray.take = _take  # type: ignore[attr-defined]
+CheckedArray.__getitem__ = _getitem
+CheckedArray.__setitem__ = _setitem
+CheckedArray.take = _take
 
 
 def unwrap(value: Any) -> Any:
@@ -263,6 +265,8 @@ class CheckedUfunc:
         unknown = {*kwargs} - {"out", "dtype", "casting", "where"}
         if unknown:
             raise LacksError(f"cupy.{self.name} has no parameter {min(unknown)}")
+        if not self.nin <= len(args) <= self.nin + self.function.nout:
+            raise LacksError(f"cupy.{self.name} takes {self.nin} arrays and outputs: {len(args)}")
         self.check_dtypes(args[: self.nin])
         return call(self.function, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""On a GPU, by CuPy: ``make test-gpu``. Without one nothing of it runs."""
+"""On a GPU, by CuPy: ``make test ARGS="-m gpu"``. Without one nothing of it runs."""
 
 from __future__ import annotations
 

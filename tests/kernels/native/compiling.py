@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import compiled, pool
-from eagerflow_kernels.native.form import Kind, Loops
+from eagerflow_kernels.native.callable_ops import compiled, pool
+from eagerflow_kernels.native.executable_memory import MachineCode
 from eagerflow_kernels.native.interpreter import DTYPES
 from eagerflow_kernels.native.llvm.compiler import machine_code
-from eagerflow_kernels.native.mapping import MachineCode
-from eagerflow_kernels.native.pool import WORTH
+from eagerflow_kernels.native.loop_form import Kind, Loops
 from eagerflow_kernels.native.processors import NoCompilerError, best_target, targets
+from eagerflow_kernels.native.thread_pool import WORTH
 
 
 def _missing() -> str | None:

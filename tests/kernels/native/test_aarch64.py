@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import compiled
-from eagerflow_kernels.native.form import Loops
-from eagerflow_kernels.native.images import ALIGNMENT, Image
-from eagerflow_kernels.native.library import callable_loops
+from eagerflow_kernels.native.callable_ops import compiled
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
+from eagerflow_kernels.native.loop_form import Loops
+from eagerflow_kernels.native.machine_code import ALIGNMENT, Image
+from eagerflow_kernels.native.op_rules import callable_loops
 from tests.kernels.native.compiling import elements, needs_compiler, same
 
 Array = np.ndarray[Any, Any]

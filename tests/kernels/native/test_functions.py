@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import native_ufunc
+from eagerflow_kernels.native.callable_ops import native_ufunc
 from tests.kernels.native.compiling import TARGETS, needs_compiler
 
 pytestmark = needs_compiler

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.form import BLOCK, TALLIES, LoopArray, LoopBuilder
 from eagerflow_kernels.native.interpreter import interpret, reduced, rounded
+from eagerflow_kernels.native.loop_form import BLOCK, TALLIES, LoopArray, LoopBuilder
 
 
 def _apply(operation: str, kinds: list[Any], operands: list[list[Any]], **more: Any) -> Any:

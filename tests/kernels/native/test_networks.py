@@ -10,10 +10,10 @@ import pytest
 
 from eagerflow_kernels import table
 from eagerflow_kernels.cpu import softmax as _softmax  # noqa: F401 - registers its kernels
-from eagerflow_kernels.native.calls import native_kernel, native_ufunc
-from eagerflow_kernels.native.form import LoopArray
-from eagerflow_kernels.native.library import OPS
-from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.callable_ops import native_kernel, native_ufunc
+from eagerflow_kernels.native.fusion import FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.loop_form import LoopArray
+from eagerflow_kernels.native.op_rules import OPS
 from eagerflow_kernels.portable import activations as _activations  # noqa: F401 - likewise
 from tests.kernels.native.compiling import elements, needs_compiler, same
 

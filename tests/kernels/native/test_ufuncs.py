@@ -11,11 +11,11 @@ import weakref
 import numpy as np
 import pytest
 
-from eagerflow_kernels.native.calls import compiled, native_ufunc
-from eagerflow_kernels.native.library import loops_of
+from eagerflow_kernels.native.callable_ops import compiled, native_ufunc
+from eagerflow_kernels.native.executable_memory import MachineCode
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
-from eagerflow_kernels.native.mapping import MachineCode
+from eagerflow_kernels.native.op_rules import loops_of
 from eagerflow_kernels.native.processors import best_target
 from eagerflow_kernels.native.ufuncs import ufunc_of
 from tests.kernels.native.compiling import TARGETS, needs_compiler
@@ -71,16 +71,16 @@ def test_other_dtypes_are_refused() -> None:
 @needs_compiler
 @pytest.mark.parametrize("target", TARGETS)
 def test_numbers_of_python_are_weak(target: str) -> None:
-    multiply = native_ufunc("multiply", "f32", "f32", target=target)  # type: ignore[arg-type]  # a target
+    multiply = native_ufunc("multiply", "f32", "f32", target=target)
     assert multiply(np.ones(3, np.float32), 2.5).dtype == np.float32
 
 
 _FORKED = """
 import os, sys
 import numpy as np
-from eagerflow_kernels.native.form import LoopArray
-from eagerflow_kernels.native.regions import FusedNode, NativeRegion, fuse
-from eagerflow_kernels.native.calls import pool
+from eagerflow_kernels.native.loop_form import LoopArray
+from eagerflow_kernels.native.fusion import FusedNode, NativeRegion, fuse
+from eagerflow_kernels.native.callable_ops import pool
 region = NativeRegion(fuse("f", [LoopArray("f32")], [FusedNode("exp", (0,))], [1]))
 x = np.ones(100_000, np.float32)
 pool().threads = 3
@@ -105,21 +105,21 @@ def test_a_child_made_by_fork_has_threads_of_its_own() -> None:
 _FORKED_WHILE_COMPILING = """
 import os, threading, time
 import numpy as np
-from eagerflow_kernels.native import calls
+from eagerflow_kernels.native import callable_ops
 from eagerflow_kernels.native.llvm import compiler
-calls.shipped = lambda target: None
+callable_ops.shipped = lambda target: None
 compile, inside = compiler.machine_code, threading.Event()
 def machine_code(text, target):
     inside.set()
     time.sleep(0.3)  # the fork waits for a lock by now
     return compile(text, target)
 compiler.machine_code = machine_code
-makes = threading.Thread(target=lambda: calls.native_ufunc("exp", "f32"))
+makes = threading.Thread(target=lambda: callable_ops.native_ufunc("exp", "f32"))
 makes.start()
 inside.wait()
 child = os.fork()
 if child == 0:
-    os._exit(0 if calls.native_ufunc("square", "f32")(np.float32(3)) == 9 else 1)
+    os._exit(0 if callable_ops.native_ufunc("square", "f32")(np.float32(3)) == 9 else 1)
 makes.join()
 raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -136,7 +136,7 @@ def test_a_fork_waits_for_a_compilation_that_goes_on() -> None:
 _SIGNALLED = """
 import os, signal
 import numpy as np
-from eagerflow_kernels.native.calls import native_ufunc, pool
+from eagerflow_kernels.native.callable_ops import native_ufunc, pool
 pool().threads = 3
 pool().share_from(0)
 native_ufunc("exp", "f32")(np.ones(100_000, np.float32))
@@ -160,7 +160,7 @@ import os, sys
 sys.modules["llvmlite"] = None
 os.environ["EAGERFLOW_CACHE"] = os.devnull
 from eagerflow_kernels.native.processors import NoCompilerError
-from eagerflow_kernels.native.calls import native_ufunc
+from eagerflow_kernels.native.callable_ops import native_ufunc
 try:
     native_ufunc("exp", "f32")
 except NoCompilerError as error:
@@ -180,8 +180,8 @@ import threadpoolctl
 import eagerflow as ef
 ef.config(kernels="native", threads=3)
 ef.exp(ef.tensor(1.0))
-from eagerflow_kernels.native.calls import pool
-from eagerflow_kernels.native.pool import usable_cores
+from eagerflow_kernels.native.callable_ops import pool
+from eagerflow_kernels.native.thread_pool import usable_cores
 seen = [pool().threads]
 with threadpoolctl.threadpool_limits(1):
     seen.append(pool().threads)
@@ -206,7 +206,7 @@ def test_a_process_ends_while_workers_sleep_and_work() -> None:
     code = """
 import os, threading
 import numpy as np
-from eagerflow_kernels.native.calls import native_ufunc, pool
+from eagerflow_kernels.native.callable_ops import native_ufunc, pool
 pool().threads = 4
 pool().share_from(0)
 x = np.ones(3_000_000, np.float32)

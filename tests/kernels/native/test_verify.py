@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from eagerflow_kernels.native.form import LoopArray, Loops, Term
-from eagerflow_kernels.native.library import OPS, loops_of
 from eagerflow_kernels.native.llvm.module import REGISTERS, render
+from eagerflow_kernels.native.loop_form import LoopArray, Loops, Term
+from eagerflow_kernels.native.op_rules import OPS, loops_of
 from eagerflow_kernels.native.verify import LoopError, verify, verify_llvm
 
 _LOAD = Term("load", "f32", False)
@@ -37,7 +37,7 @@ def _loops(*terms: Term, result: int = -1) -> Loops:
         (Term("constant", "f32", False, (), 1 << 32), "too many bits"),
         (Term("size", "bool", False), "a size is a number"),
         (Term("power", "f32", False, (0, 0)), "an unknown operation"),
-        (Term("load", "f16", False), "an unknown kind"),  # type: ignore[arg-type]  # that is it
+        (Term("load", "f16", False), "an unknown kind"),
     ],
 )
 def test_terms(term: Term, message: str) -> None:
@@ -86,5 +86,5 @@ def test_text_that_leaves_a_result_open(line: str) -> None:
 @pytest.mark.parametrize("target", sorted(REGISTERS))
 @pytest.mark.parametrize("name", ["add", "exp", "log", "tanh", "sum", "max", "softmax"])
 def test_rendered_text_passes(name: str, target: str) -> None:
-    text = render(loops_of(name, *["f64"] * OPS[name].inputs), target)  # type: ignore[arg-type]  # a key
+    text = render(loops_of(name, *["f64"] * OPS[name].inputs), target)
     assert f'@"{name}_f64"' in text

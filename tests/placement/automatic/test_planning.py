@@ -12,11 +12,12 @@ import eagerflow as ef
 from eagerflow.errors import PlacementError
 from eagerflow.graph import Graph
 from eagerflow.hardware import as_device, register_backend
+from eagerflow.placement.apply_rules import place
 from eagerflow.placement.automatic.cost_model import CostModel, CostTable, ObservedTimes
 from eagerflow.placement.automatic.planning import OWN, PlacementPlan, as_request, plan
 from eagerflow.placement.automatic.rates import LinkRates, MachineRates, Rates
 from eagerflow.placement.automatic.search import Problem, contiguous, improve, schedule
-from eagerflow.placement.placing import place
+from eagerflow.placement.automatic.sites import site_of
 from tests.fakes.timed_devices import (
     SimulatedClock,
     TimedBackend,
@@ -142,9 +143,9 @@ def test_observed_times_count_before_estimates() -> None:
     device = as_device("timed:0")
     costs = CostModel(
         MachineRates({"timed": Rates(flops=4e9)}),
-        observed=ObservedTimes({("branch0/y0", "timed"): 7.0}),
+        observed=ObservedTimes({(site_of(node), "timed"): 7.0}),
     )
-    assert costs.seconds(node, device) == 7.0
+    assert costs.seconds(node, device) + costs.call(node, device) == pytest.approx(7.0)
     (row, *_) = costs.table(graph)
     assert row.predicted == pytest.approx(0.1, rel=0.01)
     assert row.measured == 7.0

@@ -24,8 +24,8 @@ from eagerflow.placement.automatic.simulator import (
     SimulatedStep,
     simulate,
 )
-from eagerflow.placement.rules import path_of
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.placement.automatic.sites import site_of
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.types import TensorType
 from eagerflow_kernels.asynchronous import AsyncBackend
 from tests.fakes.timed_devices import (
@@ -111,7 +111,7 @@ def _is_close(seed: int, devices: list[Device], late: float) -> bool:
     costs = model("sleepy", LinkRates(2e-4))
     for node in graph.nodes:
         if node.op == "pause":
-            costs.observed.nodes[path_of(node), "sleepy"] = node.attrs["seconds"] + late
+            costs.observed.nodes[site_of(node), "sleepy"] = node.attrs["seconds"] + late
     predicted = predict(graph, costs, traits()).seconds
     tier = ScheduledTier(graph, partitioned=True)
     return any(abs(predicted / _seconds(tier, devices) - 1) <= TOLERANCE for _ in range(4))
@@ -155,6 +155,14 @@ def test_virtual_cpus_share_the_threads_of_the_host() -> None:
     seconds = [simulate(_step(ops, regions, later=False, threads=n)).seconds for n in (1, 2, 3)]
     assert seconds == [3.0, 2.0, 1.0]
     assert simulate(_step(ops, regions, later=True)).seconds == 2.0  # two ops of the first device
+
+
+def test_ops_take_longer_while_other_threads_work() -> None:
+    ops = [SimulatedOp(1.0, crowding=1.5), SimulatedOp(1.0, crowding=1.5)]
+    regions = [SimulatedRegion(i, (i,), heavy=True) for i in range(2)]
+    assert simulate(_step(ops, regions, later=False, threads=2)).seconds == 1.5
+    assert simulate(_step(ops, regions, later=False)).seconds == 2.0  # one after the other
+    assert simulate(_step(ops, regions, later=True, threads=2)).seconds == 1.0  # beside the host
 
 
 def test_light_regions_are_of_the_thread_of_the_step() -> None:

@@ -74,7 +74,7 @@ def test_what_was_written_is_listed() -> None:
 
     def step(x: Any, y: Any) -> Any:
         v.assign_add(x[:1])
-        w.value  # noqa: B018 - a read
+        w.value
         noise = ef.random.uniform((2,))
         z = x @ y
         later.assign(z)

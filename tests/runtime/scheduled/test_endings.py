@@ -16,8 +16,8 @@ from eagerflow.events import NodeEvent, RegionEvent, step_of
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.rendezvous.transport import IN_PROCESS
 from eagerflow.runtime.scheduled import step as steps
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from tests.ctrl_c import ctrl_c_raises, interrupted
 from tests.messages import says
 from tests.runtime.scheduled.scheduled_graphs import Ops, ops

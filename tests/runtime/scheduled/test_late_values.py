@@ -17,8 +17,8 @@ import eagerflow as ef
 from eagerflow.errors import DeadlineError
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.strands.run import StrandRun
 from eagerflow_kernels.asynchronous import AsyncBackend
 from eagerflow_kernels.asynchronous.streams import Work

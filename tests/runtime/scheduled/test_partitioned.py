@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import random
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -18,12 +20,12 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.errors import DeadlineError, KernelError
 from eagerflow.runtime.rendezvous.keys import Key
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
-from eagerflow.runtime.scheduled import tier
+from eagerflow.runtime.scheduled import scheduled_tier
 from eagerflow.runtime.scheduled.step import ScheduledStep
 from eagerflow.runtime.strands import strands
 from eagerflow.runtime.strands.edges import EdgeQueue
 from eagerflow.runtime.threads import workers
-from tests.ctrl_c import ctrl_c_raises, interrupted
+from tests.ctrl_c import ctrl_c_raises, interrupted, places
 from tests.fakes.by_hand import device_by_hand
 from tests.placement.scattered import by_scheduler
 from tests.runtime.scheduled.scheduled_graphs import Ops, ops
@@ -50,19 +52,19 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
     """No step of a test, nor what was sent in one, outlives it."""
     made: list[weakref.ref[Any]] = []
 
-    class Seen(EdgeQueue):  # type: ignore[misc]  # final for others
+    class Seen(EdgeQueue):
         __slots__ = ("__weakref__",)
 
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             made.append(weakref.ref(self))
 
-    class Noted(ScheduledStep):  # type: ignore[misc]  # final for others
+    class Noted(ScheduledStep):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
             made.append(weakref.ref(self))  # which alone holds its rendezvous
 
-    monkeypatch.setattr(tier, "ScheduledStep", Noted)
+    monkeypatch.setattr(scheduled_tier, "ScheduledStep", Noted)
     monkeypatch.setattr(strands, "EdgeQueue", Seen)
     yield
     gc.collect()
@@ -70,13 +72,16 @@ def _nothing_left(monkeypatch: pytest.MonkeyPatch, by: str) -> Iterator[None]:
     assert not [one for one in made if one() is not None]
 
 
-def model() -> tuple[Any, ef.Variable, ef.Variable]:
-    """A traced step that trains a variable on each of two devices."""
-    first = ef.Variable(np.full(3, 0.5, np.float32))
-    second = ef.Variable(np.full(3, 0.25, np.float32), device="cpu:1")
+def model() -> tuple[Any, ef.Variable, ef.Variable, ef.Variable]:
+    """A traced step that counts, and trains a variable on each of two devices."""
+    first = ef.Variable(np.full(3, 0.5, np.float32), name="first")
+    second = ef.Variable(np.full(3, 0.25, np.float32), device="cpu:1", name="second")
+    count = ef.Variable(0.0, name="count")
 
     @ef.trace
     def step(x: Any) -> Any:
+        count.assign_add(1.0)
+
         def loss(a: Any, b: Any) -> Any:
             h = ef.sin(x * a)
             for _ in range(3):
@@ -88,7 +93,7 @@ def model() -> tuple[Any, ef.Variable, ef.Variable]:
         second.assign_sub(0.1 * db)
         return value
 
-    return step, first, second
+    return step, first, second, count
 
 
 def test_a_value_for_which_there_is_no_room_is_told_with_its_line() -> None:
@@ -135,27 +140,48 @@ def test_an_error_on_one_device_ends_the_step(ops: Ops) -> None:
     assert seen.item() == 3.0
 
 
-def test_ctrl_c_at_any_instant_of_a_training_step(by: str) -> None:
-    step, first, second = model()
-    x = ef.ones(3)
+def test_ctrl_c_at_random_instants_of_a_training_step(by: str) -> None:
+    step, *variables = model()
+    x, threads = ef.ones(3), set(threading.enumerate())
+    first = [v.numpy().copy() for v in variables]
     step(x)
-    alone = [first.numpy().copy(), second.numpy().copy()]
-    stopped = 0
+    wanted = [v.numpy().tobytes() for v in variables]
+    count = places(lambda: step(x))
+    ends: Counter[str] = Counter()
     with ctrl_c_raises():
-        for instant in range(1, 1000, 5) if by == "scheduler" else range(1, 400):
-            before = [first.numpy().copy(), second.numpy().copy()]
+        for instant in random.Random(0).choices(range(1, count), k=200):
+            for variable, value in zip(variables, first, strict=True):
+                variable.assign(value)
             try:
                 interrupted(lambda: step(x), instant)
-            except KeyboardInterrupt:
-                stopped += 1
-            for variable, old in zip((first, second), before, strict=True):
-                assert np.isfinite(variable.numpy()).all()
-                variable.assign(old)  # each update was made in whole, or not at all
-    assert stopped > (100 if by == "scheduler" else 30)  # strands take fewer calls
-    first.assign(alone[0])
-    second.assign(alone[1])
+            except KeyboardInterrupt as error:
+                ends[check_prefix(variables, first, wanted, error)] += 1
+    assert sum(ends.values()) > 190
+    assert min(ends["nothing"], ends["some"]) > 5, "the instants are not those of a step"
+    for variable, value in zip(variables, first, strict=True):
+        variable.assign(value)
     step(x)
-    assert np.isfinite(first.numpy()).all()
+    assert [v.numpy().tobytes() for v in variables] == wanted
+    workers.shared.close()
+    assert set(threading.enumerate()) <= threads
+
+
+def check_prefix(
+    variables: list[Any], before: list[Any], after: list[bytes], error: KeyboardInterrupt
+) -> str:
+    """Each update was made in whole or not at all, and Ctrl-C says which; how many were made."""
+    notes = "\n".join(getattr(error, "__notes__", ()))
+    made = []
+    for variable, old, new in zip(variables, before, after, strict=True):
+        found = variable.numpy().tobytes()
+        assert found in (old.tobytes(), new)
+        if found == new:
+            made.append(repr(variable.resource))
+    if len(made) < len(variables):  # else the step may have been over
+        assert all(name in notes for name in made), (made, notes)
+    sure = notes.partition("may have written")[0]
+    assert all(name in made for name in map(repr, (v.resource for v in variables)) if name in sure)
+    return "all" if len(made) == len(variables) else "some" if made else "nothing"
 
 
 def test_a_device_that_does_not_answer() -> None:
@@ -217,7 +243,7 @@ def test_a_device_that_stops_holds_up_nobody_past_a_deadline() -> None:
 
 def test_each_step_has_a_rendezvous_of_its_own_number() -> None:
     graph = ef.trace(lambda x: ef.exp(x.to("cpu:1"))).graph(ef.ones(2)).optimise()
-    made = tier.ScheduledTier(graph, partitioned=True)
+    made = scheduled_tier.ScheduledTier(graph, partitioned=True)
     steps = [made.step() for _ in range(3)]
     numbers = [step.rendezvous.step for step in steps if step.rendezvous is not None]
     assert len(set(numbers)) == 3

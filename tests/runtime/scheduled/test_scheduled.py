@@ -15,8 +15,8 @@ from eagerflow.graph.lowering import lower
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled import step
 from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow.runtime.threads.clock import AbstractClock
 from tests.control.programs import PROGRAMS

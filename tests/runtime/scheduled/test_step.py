@@ -22,8 +22,8 @@ from eagerflow.core.op import bind
 from eagerflow.graph import Graph
 from eagerflow.runtime import Executable
 from eagerflow.runtime.scheduled.completions import Completion
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.scheduled.step import ScheduledStep
-from eagerflow.runtime.scheduled.tier import ScheduledTier
 from eagerflow.runtime.threads import workers
 from eagerflow_kernels import table
 from tests.exploring import examples

@@ -14,8 +14,8 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.errors import CancelledError, DeadlineError, KernelError
 from eagerflow.events import NodeEvent, QueueEvent, WaitEvent
 from eagerflow.graph.ir import Node
-from eagerflow.runtime.scheduled import tier as tiers
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled import scheduled_tier as tiers
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.strands import run as running
 from eagerflow.runtime.threads.deadline import ends_when
 from eagerflow.runtime.threads.workers import shared

@@ -14,7 +14,7 @@ from eagerflow.core.op import bind, get_op
 from eagerflow.errors import DeadlineError, KernelError, SchedulerError
 from eagerflow.events import NodeEvent, RegionEvent, TransferEvent
 from eagerflow.graph import Graph
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.strands import edges as queues
 from eagerflow.runtime.strands import strands
 from eagerflow.runtime.strands.edges import EdgeQueue
@@ -85,7 +85,7 @@ def test_who_is_far_ahead_waits(limit: str, most: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(queues, limit, most)
     lying, longest = [0], [0]
 
-    class Counted(EdgeQueue):  # type: ignore[misc]  # final for others
+    class Counted(EdgeQueue):
         def send(self, value: Any) -> None:
             super().send(value)
             lying[0] = len(self.values)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from eagerflow_kernels.native.form import LoopBuilder
 from eagerflow_kernels.native.functions.arithmetic import nearest
 from eagerflow_kernels.native.functions.exponential import sigmoid, tanh
 from eagerflow_kernels.native.functions.special import gelu_by_erf
+from eagerflow_kernels.native.loop_form import LoopBuilder
 
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBIC = 0.044715

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from eagerflow_kernels.native.form import FLOATS, Kind, LoopBuilder
+from eagerflow_kernels.native.loop_form import FLOATS, Kind, LoopBuilder
 
 
 def nearest(b: LoopBuilder, value: float, like: int) -> int:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
-from eagerflow_kernels.native.form import BITS, Kind, LoopBuilder
+from eagerflow_kernels.native.loop_form import BITS, Kind, LoopBuilder
 
 
 @final

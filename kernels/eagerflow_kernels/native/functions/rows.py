@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eagerflow_kernels.native.form import LoopBuilder
 from eagerflow_kernels.native.functions.arithmetic import reciprocal
 from eagerflow_kernels.native.functions.exponential import exp, log
+from eagerflow_kernels.native.loop_form import LoopBuilder
 
 
 def total(b: LoopBuilder, x: int) -> int:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final
 
-from eagerflow_kernels.native.form import LoopBuilder
 from eagerflow_kernels.native.functions.arithmetic import maximum
 from eagerflow_kernels.native.functions.exponential import FloatWriter, Pair, exp, expm1, log1p
+from eagerflow_kernels.native.loop_form import LoopBuilder
 
 Rule = Callable[..., int]
 

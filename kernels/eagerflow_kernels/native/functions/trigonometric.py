@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from eagerflow_kernels.native.form import LoopBuilder, Term, bits_of
 from eagerflow_kernels.native.functions.exponential import FloatWriter, exp, log
 from eagerflow_kernels.native.functions.special import in_float64
+from eagerflow_kernels.native.loop_form import LoopBuilder, Term, bits_of
 
 #: sin(x pi / 2) / x and cos(x pi / 2) of x**2, |x| at most 1/2
 _SIN: Final = tuple(map(float.fromhex, (

@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from eagerflow_kernels.native.images import Image
-from eagerflow_kernels.native.library import callable_loops
 from eagerflow_kernels.native.llvm.compiler import machine_code
 from eagerflow_kernels.native.llvm.module import render
-from eagerflow_kernels.native.llvm.pool import render_pool
+from eagerflow_kernels.native.llvm.thread_pool_code import render_pool
+from eagerflow_kernels.native.machine_code import Image
+from eagerflow_kernels.native.op_rules import callable_loops
 from eagerflow_kernels.native.processors import TARGETS, file_of
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, final
 
-from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
 from eagerflow_kernels.native.llvm.reductions import empty, fold, push, start
 from eagerflow_kernels.native.llvm.rows import inner_step
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
+from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops
 
 #: vectors of rows at once: enough that pieces of lines of memory are long, few enough that the
 #: tallies of all of them stay in L1

@@ -6,9 +6,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-from eagerflow_kernels.native.images import Image
 from eagerflow_kernels.native.llvm.linker import link
 from eagerflow_kernels.native.locks import COMPILING
+from eagerflow_kernels.native.machine_code import Image
 from eagerflow_kernels.native.processors import NoCompilerError, TargetName
 
 #: triple, processor and features. Of AArch64 there is one code for Linux and macOS: x18 belongs to

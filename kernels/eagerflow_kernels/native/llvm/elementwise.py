@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from eagerflow_kernels.native.form import BYTES, Kind, Loops
 from eagerflow_kernels.native.llvm.emitter import Emitter
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, constant
+from eagerflow_kernels.native.loop_form import BYTES, Kind, Loops
 
 #: vectors that are computed side by side: one alone waits for itself, from each term to the next
 COPIES: Final = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, final
 
-from eagerflow_kernels.native.form import BYTES, Kind
-from eagerflow_kernels.native.pace import breathe
+from eagerflow_kernels.native.compiler_slices import breathe
+from eagerflow_kernels.native.loop_form import BYTES, Kind
 
 _TYPES: Final[dict[Kind, str]] = {
     "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "bool": "i1"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
-from eagerflow_kernels.native.images import ALIGNMENT, Image
+from eagerflow_kernels.native.machine_code import ALIGNMENT, Image
 
 _X86_64, _AARCH64 = 62, 183
 #: what instructions of AArch64 count addresses in, whatever the pages of the system are

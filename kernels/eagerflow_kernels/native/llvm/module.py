@@ -3,20 +3,20 @@
 ``void name(char **args, intp *dims, intp *steps, void *data)`` runs in the default floating-point
 environment (round to nearest, subnormal numbers kept, exceptions masked), whatever the caller's is,
 and leaves the caller's as it was, with its flags. ``data`` is the memory of a pool of threads
-(`llvm.pool`), which shares out the rows of a call that is worth it, or null.
+(`llvm.thread_pool_code`), which shares out the rows of a call that is worth it, or null.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from eagerflow_kernels.native.form import BYTES, REDUCTIONS, SOURCES, Loops
 from eagerflow_kernels.native.llvm.columns import render_columns
 from eagerflow_kernels.native.llvm.elementwise import render_elementwise
-from eagerflow_kernels.native.llvm.pool import FIELDS
 from eagerflow_kernels.native.llvm.reductions import tree_functions
 from eagerflow_kernels.native.llvm.rows import render_rows
 from eagerflow_kernels.native.llvm.streams import copy_functions
+from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS
+from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, SOURCES, Loops
 from eagerflow_kernels.native.processors import TargetName
 from eagerflow_kernels.native.verify import verify, verify_llvm
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-from eagerflow_kernels.native.form import REDUCTIONS, Loops
+from eagerflow_kernels.native.loop_form import REDUCTIONS, Loops
 
 #: operations that cost less than to read a value back
 _CHEAP: Final = frozenset({"load", "constant", "size"})

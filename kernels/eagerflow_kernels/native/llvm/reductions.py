@@ -1,4 +1,4 @@
-"""The tree of reductions (see `form`): blocks of tallies, added up as a binary counter carries.
+"""The tree of reductions: blocks of tallies, added up as a binary counter carries (`loop_form`).
 
 Tallies lie in memory as vectors: those of one row in `TALLIES / width` of them, those of several
 rows side by side in one or more vectors for each tally.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow_kernels.native.form import BYTES, REDUCTIONS, TALLIES, Kind, start_of
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.terms import combine, constant
+from eagerflow_kernels.native.loop_form import BYTES, REDUCTIONS, TALLIES, Kind, start_of
 
 #: more blocks than an array can have
 LEVELS: Final = 56

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import final
 
-from eagerflow_kernels.native.form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops, Term
 from eagerflow_kernels.native.llvm.elementwise import COPIES, Vectors, vectors_of_chunk
 from eagerflow_kernels.native.llvm.emitter import Emitter, type_of
 from eagerflow_kernels.native.llvm.passes import RowPass, passes_of
@@ -22,6 +21,7 @@ from eagerflow_kernels.native.llvm.reductions import (
 )
 from eagerflow_kernels.native.llvm.streams import CHUNK, ChunkedArray
 from eagerflow_kernels.native.llvm.terms import apply, combine, constant, convert
+from eagerflow_kernels.native.loop_form import BLOCK, BYTES, REDUCTIONS, TALLIES, Loops, Term
 
 
 def inner_step(loops: Loops, array: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, final
 
-from eagerflow_kernels.native.form import BYTES, Kind
 from eagerflow_kernels.native.llvm.emitter import Emitter, memory_type
+from eagerflow_kernels.native.loop_form import BYTES, Kind
 
 #: elements of a chunk: a multiple of a block, small enough that chunks of many arrays stay in L1
 CHUNK: Final = 512

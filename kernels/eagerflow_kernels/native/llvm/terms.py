@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from eagerflow_kernels.native.form import BITS, FLOATS, INTEGERS, Kind, Term, bits_of, value_of
 from eagerflow_kernels.native.llvm.emitter import Emitter, Names, suffix, type_of
+from eagerflow_kernels.native.loop_form import BITS, FLOATS, INTEGERS, Kind, Term, bits_of, value_of
 
 _INSTRUCTIONS: Final = {
     "add": ("fadd", "add"),

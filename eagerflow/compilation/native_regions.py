@@ -1,0 +1,311 @@
+"""Regions: the maximal parts of a program that run as one native kernel each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+from typing import Final, Generic, TypeVar, final
+
+from eagerflow.compilation.fusion_levels import FusionLevels, Order
+from eagerflow.compilation.region_loops import Kernel, UnfitError, kernel_of
+from eagerflow.compilation.roles import IsOwn, Layout, Line, Program, Role, Space, role_of, space_at
+from eagerflow.graph.signatures import kind_of
+
+#: how many ops a region has at most: the time of the code generator grows faster than its length
+_MOST: Final = 96
+#: how many arrays it reads and writes at most; NumPy's functions take 64
+_ARRAYS: Final = 40
+
+_L = TypeVar("_L", bound=Line)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Region(Generic[_L]):
+    """Instructions that run as one kernel.
+
+    Attributes:
+        lines: the instructions, in order.
+        kernel: what runs them.
+    """
+
+    lines: tuple[_L, ...]
+    kernel: Kernel
+
+
+@final
+@dataclass(frozen=True)
+class KernelPlan(Generic[_L]):
+    """How a program runs with native kernels.
+
+    Attributes:
+        units: the regions and all other instructions, in an order in which they can run.
+        alone: why an instruction on arrays is in no region, by its position.
+    """
+
+    units: list[Region[_L] | _L]
+    alone: dict[int, str] = field(default_factory=dict)
+
+
+def plan_of(
+    program: Program, lines: Sequence[_L], outputs: Iterable[int], is_own: IsOwn
+) -> KernelPlan[_L]:
+    """Find the regions among the instructions of one block.
+
+    Args:
+        program: what the instructions are of.
+        lines: the instructions.
+        outputs: the values that are read after them.
+        is_own: whether an instruction runs eagerflow's own kernel.
+    """
+    reasons: dict[int, str] = {}
+    roles: dict[int, Role] = {}
+    for position, line in enumerate(lines):
+        role = role_of(program, line, is_own)
+        if isinstance(role, Role):
+            roles[position] = role
+        else:
+            reasons[position] = role
+    order = Order(lines)
+    finder = _Finder(program, lines, set(outputs), order)
+    while True:  # what does not fit is left out; each time there are fewer roles
+        choice = finder.run(dict(roles))
+        if not choice.refused:
+            break
+        for position, reason in choice.refused.items():
+            roles.pop(position, None)
+            reasons[position] = reason
+    inside = {x for positions, _ in choice.regions for x in positions}
+    alone = {
+        position: reasons.get(position, "nothing beside it runs through the same elements")
+        for position, line in enumerate(lines)
+        if position not in inside and line.single is not None and kind_of(line.single.op) == "op"
+    }
+    return KernelPlan(_sorted(lines, order, choice.regions), alone)
+
+
+@final
+@dataclass(frozen=True)
+class _RegionChoice:
+    """Regions by the positions of their instructions, and what fits into none."""
+
+    regions: list[tuple[tuple[int, ...], Kernel]] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+@final
+class _Finder:
+    """Finds regions for given roles.
+
+    Args:
+        program: what the instructions are of.
+        lines: the instructions.
+        outputs: the values that are read after them.
+        order: of the instructions.
+    """
+
+    def __init__(
+        self, program: Program, lines: Sequence[Line], outputs: set[int], order: Order
+    ) -> None:
+        self._program, self._lines, self._outputs, self._order = program, lines, outputs, order
+
+    def run(self, roles: dict[int, Role]) -> _RegionChoice:
+        self._roles = roles
+        self._levels = FusionLevels(self._program, self._lines, roles, self._order)
+        choice = _RegionChoice()
+        for members in self._components():
+            if not any(roles[x].axes for x in members):
+                members = self._with_reads(members)
+            self._add(members, choice)
+        return choice
+
+    def _add(self, members: list[int], choice: _RegionChoice) -> None:
+        """Make a region of instructions, or refuse those that are in the way."""
+        roles = self._roles
+        inside = set(members)
+        for position in members:
+            role = roles[position]
+            if role.what == "repeat" and self._escapes(position, inside):
+                choice.refused[position] = "what it repeats is read as an array"
+        if any(position in choice.refused for position in members):
+            return
+        computing = sum(roles[x].what not in _FREE for x in members)
+        if computing < 2:
+            return
+        reducing = [x for x in members if roles[x].axes]
+        if reducing and (computing > _MOST or self._count_arrays(members) > _ARRAYS):
+            choice.refused.update((x, "the kernel would be too large") for x in reducing)
+            return
+        first = next(x for x in members if roles[x].what != "read")
+        space, level = self._levels.space[first], self._levels.level[first]
+        assert space is not None
+        try:
+            kernel = kernel_of(
+                self._program, [self._lines[x] for x in members], [roles[x] for x in members],
+                [i for i, x in enumerate(members) if x in self._levels.per_row],
+                self._wanted(members), space, self._layout(members, space, level),
+            )  # fmt: skip
+        except UnfitError as error:
+            blamed = [x for x in members if roles[x].what in error.blamed] or members
+            choice.refused.update((x, str(error)) for x in blamed)
+            return
+        choice.regions.append((tuple(members), kernel))
+
+    def _layout(self, members: Sequence[int], space: Space, level: int) -> Layout | None:
+        """Along which axes a region goes, if along any."""
+        if not any(self._roles[x].axes for x in members):
+            return None
+        return self._levels.layouts[space, level]
+
+    def _escapes(self, position: int, inside: set[int]) -> bool:
+        """Whether something outside of a region reads what an instruction makes."""
+        return any(
+            r in self._outputs or not inside.issuperset(self._order.readers.get(r, ()))
+            for r in self._lines[position].outputs
+        )
+
+    def _wanted(self, members: Sequence[int]) -> list[int]:
+        """The values of a region that are read outside of it."""
+        inside = set(members)
+        return [
+            r
+            for position in members
+            if self._roles[position].what != "read"
+            for r in self._lines[position].outputs
+            if r in self._outputs or not inside.issuperset(self._order.readers.get(r, ()))
+        ]
+
+    def _components(self) -> list[list[int]]:
+        """Instructions of one space and level that have a value in common, in order."""
+        groups: dict[tuple[Space, int], list[int]] = {}
+        for position, role in self._roles.items():
+            space = self._levels.space[position]
+            if space is not None and role.what != "read":
+                groups.setdefault((space, self._levels.level[position]), []).append(position)
+        return [
+            part
+            for positions in groups.values()
+            for whole in self._connected(sorted(positions))
+            for part in self._cut(whole)
+        ]
+
+    def _connected(self, positions: list[int]) -> list[list[int]]:
+        home = {x: x for x in positions}
+
+        def root(x: int) -> int:
+            while home[x] != x:
+                home[x] = home[home[x]]
+                x = home[x]
+            return x
+
+        first: dict[int, int] = {}
+        for position in positions:
+            line = self._lines[position]
+            for register in (*line.inputs, *line.outputs):
+                if register in self._program.constants:
+                    continue
+                if not space_at(self._program, register) and self._levels.space[position]:
+                    continue  # a number that many have in common
+                a, b = root(first.setdefault(register, position)), root(position)
+                home[max(a, b)] = min(a, b)
+        parts: dict[int, list[int]] = {}
+        for position in positions:
+            parts.setdefault(root(position), []).append(position)
+        return list(parts.values())
+
+    def _cut(self, positions: list[int]) -> list[list[int]]:
+        """Parts that are not too large; later ones need earlier ones, never the other way.
+
+        What reduces stays whole.
+        """
+        if any(self._roles[x].axes for x in positions):
+            return [positions]
+        parts: list[list[int]] = [[]]
+        arrays: set[int] = set()
+        for position in positions:
+            line = self._lines[position]
+            more = arrays | {*line.inputs, *line.outputs}
+            if len(parts[-1]) >= _MOST or self._count(more, parts[-1]) > _ARRAYS:
+                parts.append([])
+                more = {*line.inputs, *line.outputs}
+            parts[-1].append(position)
+            arrays = more
+        return parts
+
+    def _count_arrays(self, members: Sequence[int]) -> int:
+        lines = [self._lines[x] for x in members]
+        return self._count({r for line in lines for r in (*line.inputs, *line.outputs)}, members)
+
+    def _count(self, registers: set[int], members: Sequence[int]) -> int:
+        """How many of these values a region of these instructions reads or writes, at most."""
+        inside = set(members)
+        own = {
+            r
+            for x in members
+            for r in self._lines[x].outputs
+            if r not in self._outputs and inside.issuperset(self._order.readers.get(r, ()))
+        }
+        return len(registers - own)
+
+    def _with_reads(self, members: list[int]) -> list[int]:
+        """With the reads of variables that only they read."""
+        inside = set(members)
+        reads = [
+            other
+            for position in members
+            for other in self._order.before[position]
+            if (role := self._roles.get(other)) is not None
+            and role.what == "read"
+            and not self._outputs.intersection(self._lines[other].outputs)
+            and self._order.readers.get(self._lines[other].outputs[0])
+            and inside.issuperset(self._order.readers[self._lines[other].outputs[0]])
+            and not self._is_assigned_before(other, inside)
+        ]
+        return sorted({*members, *reads})
+
+    def _is_assigned_before(self, read: int, inside: set[int]) -> bool:
+        """Whether something else assigns the variable of a read before a region runs."""
+        return any(x not in inside for x in self._order.after[read])
+
+
+#: roles that compute nothing
+_FREE: Final = ("read", "repeat", "view")
+
+
+def _sorted(
+    lines: Sequence[_L], order: Order, regions: list[tuple[tuple[int, ...], Kernel]]
+) -> list[Region[_L] | _L]:
+    """Regions and other instructions so that each comes after what it needs.
+
+    Else they stay where they are, a region where the last of its instructions was.
+    """
+    unit = {x: -1 - i for i, (positions, _) in enumerate(regions) for x in positions}
+    units: dict[int, Region[_L] | _L] = {
+        -1 - i: Region(tuple([lines[x] for x in positions]), kernel)
+        for i, (positions, kernel) in enumerate(regions)
+    }
+    places = {-1 - i: positions[-1] for i, (positions, _) in enumerate(regions)}
+    for position, line in enumerate(lines):
+        if position not in unit:
+            unit[position], units[position], places[position] = position, line, position
+    waits: dict[int, set[int]] = {name: set() for name in units}
+    for position, before in enumerate(order.before):
+        waits[unit[position]].update(unit[x] for x in before if unit[x] != unit[position])
+    after: dict[int, list[int]] = {name: [] for name in units}
+    for name, others in waits.items():
+        for other in others:
+            after[other].append(name)
+    missing = {name: len(others) for name, others in waits.items()}
+    ready = [(places[name], name) for name, count in missing.items() if not count]
+    heapify(ready)
+    result: list[Region[_L] | _L] = []
+    while ready:
+        _, name = heappop(ready)
+        result.append(units[name])
+        for other in after[name]:
+            missing[other] -= 1
+            if not missing[other]:
+                heappush(ready, (places[other], other))
+    assert len(result) == len(units), "regions wait for each other"
+    return result

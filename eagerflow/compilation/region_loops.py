@@ -1,0 +1,352 @@
+"""A region as loops, and how its arrays are handed over to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeAlias, final
+
+from eagerflow.compilation.roles import (
+    Layout,
+    Line,
+    Program,
+    Role,
+    Space,
+    attributes_of,
+    kind_at,
+    per_row,
+    space_at,
+)
+from eagerflow.resources.variable import VariableState
+from eagerflow_kernels.native.fusion import FusedNode, fuse
+from eagerflow_kernels.native.loop_form import Kind, LoopArray, Loops, bits_of
+from eagerflow_kernels.native.op_rules import OPS
+
+#: how an array is handed over, or taken: as it is; with one element per row; with the axes of a
+#: row as one last axis; or, as columns, with those of a row as one axis that comes last
+Form: TypeAlias = Literal["whole", "row", "flat", "columns"]
+
+
+@final
+class UnfitError(Exception):
+    """Instructions make no kernel.
+
+    Attributes:
+        blamed: the roles that are in the way; empty for all.
+    """
+
+    def __init__(self, why: str, *blamed: str) -> None:
+        super().__init__(why)
+        self.blamed = blamed
+
+
+@final
+@dataclass(frozen=True)
+class KernelArgument:
+    """An array that a kernel reads: a value, or what a variable holds.
+
+    Attributes:
+        source: the number of the value, or the variable.
+        form: how it is handed over.
+        keeps: whether, of what has one element per row, the axes of a row are there with size 1.
+    """
+
+    source: int | VariableState
+    form: Form
+    keeps: bool = False
+
+
+@final
+@dataclass(frozen=True)
+class KernelResult:
+    """An array that a kernel writes.
+
+    Attributes:
+        register: the number of the value; -1 if nothing reads it.
+        form: how it is taken.
+        kind: of its elements.
+        keeps: whether reduced axes stay, with size 1.
+        state: the variable that it becomes the value of.
+    """
+
+    register: int
+    form: Form
+    kind: Kind
+    keeps: bool = False
+    state: VariableState | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """A region as a kernel.
+
+    Attributes:
+        loops: what it computes.
+        layout: which axes a row has; None if it goes through single elements.
+        arguments: its inputs, in order.
+        results: its outputs, in order.
+        states: its variables, each with whether it is assigned.
+        whole: an argument that has the shape of the space, -1 for none.
+        by_rows: the values that must lie by rows, or it gives arrays that lie in another order
+            than those of single ops.
+        filled: values that must have elements.
+    """
+
+    loops: Loops
+    layout: Layout | None
+    arguments: tuple[KernelArgument, ...]
+    results: tuple[KernelResult, ...]
+    states: dict[VariableState, bool]
+    whole: int
+    by_rows: tuple[int, ...]
+    filled: tuple[int, ...]
+
+    @property
+    def results_read(self) -> list[tuple[int, KernelResult]]:
+        """The results that values are made of, with their places."""
+        return [(i, result) for i, result in enumerate(self.results) if result.register >= 0]
+
+    @property
+    def name(self) -> str:
+        """Its name, which is the same wherever the same is computed."""
+        return self.loops.name
+
+
+def kernel_of(
+    program: Program, lines: Sequence[Line], roles: Sequence[Role], per_row_of: Collection[int],
+    wanted: Sequence[int], space: Space, layout: Layout | None,
+) -> Kernel:  # fmt: skip
+    """The kernel of a region.
+
+    Args:
+        program: what the instructions are of.
+        lines: the instructions.
+        roles: theirs.
+        per_row_of: which of them have one element per row.
+        wanted: the values that are read outside of it.
+        space: the shape that it goes through.
+        layout: which axes a row has.
+
+    Raises:
+        UnfitError: there is none.
+    """
+    if 0 in space:
+        raise UnfitError("it has no elements")
+    writer = _Writer(program, space, layout)
+    for i, (line, role) in enumerate(zip(lines, roles, strict=True)):
+        writer.add(line, role, i in per_row_of)
+    return writer.kernel(wanted)
+
+
+#: what a value of a region is made of: an argument, a constant, or the output of a node
+_Source: TypeAlias = tuple[Literal["argument", "constant", "node"], int]
+
+
+@final
+class _Writer:
+    """Writes one kernel."""
+
+    def __init__(self, program: Program, space: Space, layout: Layout | None) -> None:
+        self._program, self._space, self._layout = program, space, layout
+        self._rows = ((), ()) if layout is None else per_row(space, layout)
+        self._arguments: dict[KernelArgument, int] = {}
+        self._kinds: list[Kind] = []  # of arguments
+        self._constants: dict[tuple[Kind, int], int] = {}
+        self._nodes: list[tuple[str, tuple[_Source, ...], dict[str, Any]]] = []
+        self._values = 0  # of nodes
+        self._made: dict[int, _Source] = {}  # by register
+        self._per_row: set[int] = set()  # registers with one element per row
+        self._assigned: dict[VariableState, tuple[int, _Source]] = {}
+        self._states: dict[VariableState, bool] = {}
+        self._whole = -1
+        self._filled: list[int] = []
+        self._repeats = False
+
+    # --- nodes ---
+
+    def add(self, line: Line, role: Role, per_row: bool) -> None:
+        """Append an instruction."""
+        node, (register, *_) = line.single, line.outputs
+        assert node is not None
+        if role.what == "read":
+            read = KernelArgument(node.attrs["resource"], self._form(register, False))
+            self._made[register] = self._argument(read, kind_at(self._program, register))
+            self._states.setdefault(node.attrs["resource"], False)
+            return
+        aligned = per_row and role.what != "reduction"
+        operands = tuple([self._operand(r, aligned) for r in line.inputs])
+        self._per_row.update(line.outputs if per_row else line.outputs[1:])
+        if role.what in ("repeat", "view"):
+            self._repeats |= role.what == "repeat"
+            self._made[register] = operands[0]
+            return
+        if role.what == "update":
+            self._update(node.attrs["resource"], register, role.op, operands[0])
+            return
+        if role.axes and OPS[role.op].needs_elements:
+            self._need_elements(line.inputs[0])
+        kind = kind_at(self._program, register)
+        made = self._append(role.op, operands, attributes_of(node, kind), len(line.outputs))
+        self._made.update(zip(line.outputs, made, strict=True))
+
+    def _append(
+        self, op: str, operands: tuple[_Source, ...], attrs: dict[str, Any], count: int = 1
+    ) -> list[_Source]:
+        """A node that makes so many values."""
+        self._nodes.append((op, operands, attrs))
+        self._values += count
+        return [("node", i) for i in range(self._values - count, self._values)]
+
+    def _update(self, state: VariableState, register: int, op: str, value: _Source) -> None:
+        if state in self._assigned:
+            raise UnfitError("it assigns a variable twice", "update")
+        made = value
+        if op:
+            old = self._argument(KernelArgument(state, "whole"), kind_at(self._program, register))
+            (made,) = self._append(op, (old, value), {})
+        self._states[state] = True
+        self._assigned[state] = register, made
+        self._made[register] = made
+
+    def _need_elements(self, register: int) -> None:
+        """A reduction has no result for no elements; sizes that are known are none."""
+        if register in self._made:
+            if any(type(n) is not int for n in self._space):
+                raise UnfitError("there may be no elements to reduce", "reduction")
+        elif any(type(n) is not int for n in space_at(self._program, register)):
+            self._filled.append(register)
+
+    # --- operands ---
+
+    def _operand(self, register: int, aligned: bool) -> _Source:
+        """What an instruction takes.
+
+        Args:
+            register: the value.
+            aligned: whether the instruction has one element per row.
+        """
+        if register in self._made:
+            return self._made[register]
+        kind = kind_at(self._program, register)
+        constant = self._program.constants.get(register)
+        if constant is not None and constant.size == 1:
+            # by its bits: 0.0 and -0.0 are equal, and NaN is not equal to itself
+            key = (kind, bits_of(constant.item(), kind))
+            return "constant", self._constants.setdefault(key, len(self._constants))
+        form = self._form(register, aligned)
+        more = not aligned or len(space_at(self._program, register)) > len(self._rows[0])
+        return self._argument(KernelArgument(register, form, form == "row" and more), kind)
+
+    def _argument(self, argument: KernelArgument, kind: Kind) -> _Source:
+        number = self._arguments.setdefault(argument, len(self._arguments))
+        if number == len(self._kinds):
+            self._kinds.append(kind)
+        return "argument", number
+
+    def _form(self, register: int, aligned: bool) -> Form:
+        """How a value is handed over."""
+        shape = space_at(self._program, register)
+        whole = shape == self._space and not aligned
+        if whole:
+            self._whole = register
+        if self._layout is None:
+            return "whole"
+        if whole:
+            return self._form_by_rows(shape) if self._layout[0] == "rows" else "columns"
+        if all(n == 1 for n in shape):
+            if self._layout[0] == "columns":
+                raise UnfitError("a number goes into sums across rows", "reduction")
+            return "row"
+        if aligned:
+            if shape in self._rows:
+                return "row"
+            raise UnfitError("values of rows are repeated", "reduction")
+        if self._layout[0] == "rows":
+            return self._form_by_rows(shape)
+        if shape in self._rows:
+            return "row"
+        raise UnfitError("what it reduces is repeated along some axes", "reduction")
+
+    def _form_by_rows(self, shape: Space) -> Form:
+        assert self._layout is not None
+        count = self._layout[1]
+        inner = self._space[-count:]
+        if shape[-count:] == inner:
+            return "whole" if count == 1 else "flat"
+        if len(shape) > count and all(n == 1 for n in shape[-count:]):
+            return "row"
+        raise UnfitError("what it reduces is repeated along some axes", "reduction")
+
+    # --- the kernel ---
+
+    def kernel(self, wanted: Sequence[int]) -> Kernel:
+        """What was appended, as a kernel that gives these values."""
+        results = [
+            KernelResult(r if r in wanted else -1, "whole", kind_at(self._program, r), state=state)
+            for state, (r, _) in self._assigned.items()
+        ]
+        sources = [source for _, source in self._assigned.values()]
+        updated = {r for r, _ in self._assigned.values()}
+        for register in wanted:
+            if register not in updated:
+                results.append(self._result(register))
+                sources.append(self._made[register])
+        if not results:
+            raise UnfitError("nothing reads what it makes")
+        if self._layout is not None and self._assigned:
+            raise UnfitError("it reduces what variables are assigned", "reduction", "along")
+        if self._whole < 0 and not self._assigned and (self._layout is not None or self._repeats):
+            raise UnfitError("no value has all its elements", *_REPEATING)
+        return Kernel(
+            self._loops(results, sources), self._layout, tuple(self._arguments), tuple(results),
+            self._states, self._whole, self._by_rows(), tuple(dict.fromkeys(self._filled)),
+        )  # fmt: skip
+
+    def _result(self, register: int) -> KernelResult:
+        kind = kind_at(self._program, register)
+        if self._layout is None:
+            return KernelResult(register, "whole", kind)
+        if register in self._per_row:
+            keeps = space_at(self._program, register) != self._rows[0]
+            return KernelResult(register, "row", kind, keeps)
+        if self._layout[0] == "columns":
+            return KernelResult(register, "columns", kind)
+        return KernelResult(register, "whole" if self._layout[1] == 1 else "flat", kind)
+
+    def _loops(self, results: Sequence[KernelResult], sources: Sequence[_Source]) -> Loops:
+        inner = self._layout is not None
+        arrays = [
+            LoopArray(kind, inner and argument.form != "row")
+            for argument, kind in zip(self._arguments, self._kinds, strict=True)
+        ]
+        first = {"argument": 0, "constant": len(arrays)}
+        first["node"] = len(arrays) + len(self._constants)
+
+        def number(source: _Source) -> int:
+            return first[source[0]] + source[1]
+
+        nodes = [FusedNode(op, tuple(map(number, xs)), attrs) for op, xs, attrs in self._nodes]
+        loops = fuse(
+            "region", arrays, nodes, list(map(number, sources)),
+            constants=list(self._constants),
+            inner=[inner and result.form != "row" for result in results],
+        )  # fmt: skip
+        return replace(loops, name=f"region_{_digest(loops)}")
+
+    def _by_rows(self) -> tuple[int, ...]:
+        """The values whose order in memory could be told from results, or is relied on."""
+        values = [a.source for a in self._arguments if isinstance(a.source, int)]
+        wide = [r for r in dict.fromkeys(values) if len(space_at(self._program, r)) > 1]
+        alone = len(wide) < 2 and not self._states and self._layout is None
+        return () if alone else tuple(wide)
+
+
+_REPEATING: Final = ("repeat", "reduction", "along")
+
+
+def _digest(loops: Loops) -> str:
+    """A text that tells loops from others."""
+    whole = (loops.inputs, loops.outputs, loops.terms, loops.results)
+    return sha256(repr(whole).encode()).hexdigest()[:12]

@@ -1,0 +1,108 @@
+"""The native kernels of one program: which regions it has, and their functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, final
+
+from eagerflow.core.op import Op, get_op
+from eagerflow.dims import resolving
+from eagerflow.graph.ir import Node
+from eagerflow.hardware.kernel_library import is_native_form, native_form
+from eagerflow.runtime.generated.expressions import Expressions, is_own
+from eagerflow.runtime.generated.instructions import Instruction, Instructions
+
+if TYPE_CHECKING:
+    from eagerflow.compilation.native_regions import KernelPlan, Region
+    from eagerflow.compilation.region_loops import Kernel
+
+
+@final
+class NativeProgram:
+    """Regions of a program with their kernels.
+
+    Args:
+        program: its instructions.
+
+    Attributes:
+        kernels: of all regions, with the instructions of each, in order.
+        alone: why an op on arrays is in no region.
+    """
+
+    __slots__ = ("_functions", "_plans", "alone", "kernels")
+
+    def __init__(self, program: Instructions) -> None:
+        expressions = Expressions(program, None)
+
+        def owns(line: Instruction) -> bool:
+            node = line.single
+            assert node is not None
+            op = get_op(node.op)
+            dtypes = tuple(kind.dtype.name for kind in program.types(line))
+            return _is_of_library(op, dtypes, expressions.entry(op, line, node)[0].kernel)
+
+        self._plans: dict[int, KernelPlan[Instruction]] = {}
+        self.kernels: list[tuple[Kernel, tuple[Instruction, ...]]] = []
+        self.alone: list[tuple[Node, str]] = []
+        with resolving(None):
+            for lines, outputs in _blocks(program.lines, program.outputs):
+                plan = _compile().plan_of(program, lines, outputs, owns)
+                self._plans[id(lines)] = plan
+                self.kernels += [(x.kernel, x.lines) for x in plan.units if _is_region(x)]
+                singles = ((lines[i].single, why) for i, why in plan.alone.items())
+                self.alone += [(node, why) for node, why in singles if node is not None]
+        region_of = import_module("eagerflow_kernels.native.fusion").NativeRegion.of
+        self._functions: Mapping[Any, Any] = {x: region_of(x.loops) for x, _ in self.kernels}
+
+    def units(self, lines: Sequence[Instruction]) -> list[Region[Instruction] | Instruction]:
+        """The regions and the other instructions of a block, in an order in which they can run."""
+        plan = self._plans.get(id(lines))
+        return [*lines] if plan is None else plan.units
+
+    def nodes(self) -> dict[Kernel, list[list[str]]]:
+        """By kernel, the names of the nodes of each region that it runs."""
+        first: dict[str, Kernel] = {}
+        result: dict[Kernel, list[list[str]]] = {}
+        for kernel, lines in self.kernels:
+            names = [f"%{line.node.name}" for line in lines if line.node is not None]
+            result.setdefault(first.setdefault(kernel.name, kernel), []).append(names)
+        return result
+
+    def function(self, kernel: Kernel) -> Callable[..., Any]:
+        """What runs a kernel."""
+        function: Callable[..., Any] = self._functions[kernel].ufunc
+        return function
+
+
+def _blocks(
+    lines: list[Instruction], outputs: Iterable[int]
+) -> Iterator[tuple[list[Instruction], Iterable[int]]]:
+    """The instructions of a program and of all its blocks, each with what is read after them."""
+    yield lines, outputs
+    for line in lines:
+        for block in line.blocks:
+            yield from _blocks(block.lines, block.outputs)
+
+
+def _is_of_library(op: Op, dtypes: tuple[str, ...], kernel: Callable[..., Any]) -> bool:
+    """Whether a kernel is one that eagerflow brings, native or not."""
+    if is_native_form(op.name, kernel):
+        return True
+    if native_form(op.name, dtypes) is not None:
+        return False  # it would be the kernel, had a user not registered another one
+    if is_own(op, kernel):
+        return True
+    function = kernel.func if isinstance(kernel, partial) else kernel
+    return str(getattr(function, "__module__", "")).startswith("eagerflow_kernels.")
+
+
+def _is_region(unit: object) -> bool:
+    return not isinstance(unit, Instruction)
+
+
+@cache
+def _compile() -> Any:
+    """What finds regions, with the native kernels: most programs do without them."""
+    return import_module("eagerflow.compilation.native_regions")

@@ -1,0 +1,283 @@
+"""The callable form of native ops: what eager code and generated code call.
+
+Elementwise ops are functions of NumPy, so a call is a call of NumPy's. What runs along an axis is a
+generalised function of NumPy in a function of ours, which brings several axes together in the order
+of their numbers: so the result depends on neither strides nor order in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+
+from eagerflow_kernels.native.executable_memory import MachineCode
+from eagerflow_kernels.native.llvm.thread_pool_code import FIELDS, SIZE, render_pool
+from eagerflow_kernels.native.locks import MAKING
+from eagerflow_kernels.native.loop_form import Kind, Loops
+from eagerflow_kernels.native.losses import losses_by
+from eagerflow_kernels.native.machine_code import Image
+from eagerflow_kernels.native.op_rules import (
+    OPS,
+    PORTABLE,
+    NativeOp,
+    loops_of,
+    loss_loops,
+    name_of,
+)
+from eagerflow_kernels.native.processors import TargetName, best_target
+from eagerflow_kernels.native.shipped_kernels import shipped
+from eagerflow_kernels.native.thread_pool import ThreadPool, pool_of
+from eagerflow_kernels.native.ufuncs import ufunc_of
+from eagerflow_kernels.portable.reduction import sum_to_axes
+
+Array = np.ndarray[Any, Any]
+
+#: dtypes whose ops have a callable form of ours
+_CALLED: Final[dict[str, Kind]] = {"float32": "f32", "float64": "f64"}
+
+_made: Final[dict[tuple[str, TargetName], np.ufunc]] = {}
+
+
+def compiled(loops: Loops, target: TargetName | None = None, *, keep: bool = False) -> np.ufunc:
+    """Loops as a function of NumPy.
+
+    Args:
+        loops: what to compile.
+        target: for which processor; the best that this one can run by default.
+        keep: whether the machine code is kept on disk, and taken from there.
+
+    Raises:
+        NoCompilerError: there is no llvmlite, or no code for this processor.
+    """
+    target = target or best_target()
+    # what is shipped is ready without all this
+    shown = import_module("eagerflow_kernels.native.loop_text").show(loops) if keep else ""
+    module = import_module("eagerflow_kernels.native.llvm.module")
+    code = MachineCode(_image_of(shown, lambda: module.render(loops, target), target))
+    return ufunc_of(loops.signature, code.address(loops.name), code, pool().address)
+
+
+def _image_of(source: str, render: Callable[[], str], target: TargetName) -> Image:
+    """Machine code, which is kept on disk under what it is made of, unless that is empty.
+
+    Where it is on disk, no compiler is loaded.
+    """
+    if source:
+        disk = import_module("eagerflow_kernels.native.disk_cache")
+        key = disk.key_of(source, target)
+        data = disk.shared().load(key)
+        if data is not None:
+            return Image.unpacked(data)[0]
+    compiler = import_module("eagerflow_kernels.native.llvm.compiler")
+    image: Image = compiler.machine_code(render(), target)
+    if source:
+        disk.shared().store(key, image.packed())
+    return image
+
+
+def pool() -> ThreadPool:
+    """The threads that share large calls.
+
+    Raises:
+        NoCompilerError: as `native_ufunc`.
+    """
+    return pool_of(_new_pool)
+
+
+def _new_pool() -> ThreadPool:
+    target = best_target()
+    package = shipped(target)
+    if package is None:
+        image = _image_of(render_pool(), render_pool, target)
+        return ThreadPool(MachineCode(image), FIELDS, SIZE)
+    return ThreadPool(package.code, FIELDS, SIZE)
+
+
+def native_ufunc(
+    name: str, *kinds: Kind, target: TargetName | None = None, **attributes: Any
+) -> np.ufunc:
+    """The function of NumPy for an op alone; it is made once.
+
+    It takes the inputs of the op, then the attributes that are numbers.
+
+    Raises:
+        KeyError: the op is not native for these kinds.
+        NoCompilerError: it did not come with the package, and there is no llvmlite; or there is no
+            code for this processor.
+    """
+    called = name_of(name, *kinds, **attributes)
+    return _ufunc(called, target or best_target(), lambda: loops_of(name, *kinds, **attributes))
+
+
+def _part_of_loss(name: str, kind: Kind) -> np.ufunc:
+    return _ufunc(name_of(name, kind), best_target(), lambda: loss_loops(name, kind))
+
+
+def _ufunc(called: str, target: TargetName, loops: Callable[[], Loops]) -> np.ufunc:
+    """The function of NumPy of that name; ``loops`` gives what it is compiled from if need be."""
+    ufunc = _made.get((called, target))
+    if ufunc is None:
+        with MAKING:
+            ufunc = _made.get((called, target))
+            if ufunc is None:
+                package = shipped(target)
+                found = None if package is None else package.find(called)
+                if found is None:
+                    ufunc = compiled(loops(), target, keep=True)
+                else:
+                    ufunc = ufunc_of(*found, pool().address)
+                _made[called, target] = ufunc
+    return ufunc
+
+
+#: the callable forms of losses, which are no kernels of regions
+LOSSES: Final = losses_by(_part_of_loss)
+
+
+def is_native_kernel(name: str, kernel: object) -> bool:
+    """Whether a kernel is the callable form of an op, for some dtype."""
+    op = OPS.get(name)
+    if op is None:
+        return False
+    return any(kernel is native_kernel(name, (dtype,) * op.inputs) for dtype in _CALLED)
+
+
+@cache
+def native_kernel(name: str, dtypes: tuple[str, ...]) -> Callable[..., Any] | None:
+    """The callable form of an op, with the arguments of its portable kernel.
+
+    Args:
+        name: of the op.
+        dtypes: the names of the dtypes of its inputs.
+
+    Returns:
+        None if the portable kernel is its callable form: it is not native for these dtypes, or what
+        NumPy has gives the same bits.
+
+    Raises:
+        NoCompilerError: there is no llvmlite, or no code for this processor.
+    """
+    kind = _CALLED.get(dtypes[0]) if dtypes else None
+    if kind is None:
+        return None
+    if name in LOSSES:
+        return LOSSES[name]
+    op = OPS.get(name)
+    if op is None or len(set(dtypes)) != 1 or name in PORTABLE or kind not in op.kinds:
+        return None
+    if name == "standardize":
+        return standardize
+    if op.takes or (op.numbers and not op.along_axis):
+        return with_attributes(op, kind)
+    ufunc = native_ufunc(name, *[kind] * op.inputs)
+    if name in _AROUND:
+        return _AROUND[name](ufunc)
+    if not op.along_axis:
+        return ufunc
+    return along_axis(ufunc) if op.keeps_axis else along_axes(ufunc, op.needs_elements, op.numbers)
+
+
+def with_attributes(op: NativeOp, kind: Kind) -> Callable[..., Any]:
+    """An elementwise op that takes attributes: a function of NumPy for each of their values."""
+    made: dict[tuple[Any, ...], np.ufunc] = {}  # to be named takes longer than a small call
+    takes = tuple(op.takes)
+
+    def function(x: Array, **attributes: Any) -> Any:
+        values = tuple([attributes[name] for name in takes])
+        ufunc = made.get(values)
+        if ufunc is None:
+            chosen = dict(zip(takes, values, strict=True))
+            ufunc = made[values] = native_ufunc(op.name, kind, **chosen)
+        return ufunc(x, *[x.dtype.type(attributes[name]) for name in op.numbers])
+
+    return function
+
+
+def power(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Squares, which are common, by multiplication; it has the same bits."""
+    square = native_ufunc("square", "f32")
+
+    def function(x: Any, y: Any) -> Any:
+        if np.ndim(y) == 0 and y == 2 and isinstance(x, (np.ndarray, np.generic)):
+            return square(x)
+        return ufunc(x, y)
+
+    return function
+
+
+def standardize(x: Array, *, axis: tuple[int, ...], eps: float, least: int) -> Any:
+    """Mean 0 and variance 1 along axes; mean and variance."""
+    count = math.prod(x.shape[a] for a in axis)
+    if count < least and x.size:
+        raise ValueError(f"too few values for each mean and variance: {count}")
+    ufunc = native_ufunc("standardize", _CALLED[x.dtype.name])
+    rows = rows_of(x, axis)
+    out, mean, var = ufunc(rows, x.dtype.type(eps))
+    kept = [i for i in range(x.ndim) if i not in axis]
+    order = [*kept, *sorted(axis)]
+    back = [order.index(i) for i in range(x.ndim)]
+    out = out.reshape([x.shape[i] for i in order]).transpose(back)
+    shape = [1 if i in axis else n for i, n in enumerate(x.shape)]
+    return np.ascontiguousarray(out), np.reshape(mean, shape), np.reshape(var, shape)
+
+
+def along_axes(
+    ufunc: np.ufunc, needs_elements: bool = False, numbers: Sequence[str] = ()
+) -> Callable[..., Any]:
+    """A reduction over any axes: ``f(x, *, axis, keepdims)`` with a tuple of axes.
+
+    Args:
+        ufunc: reduces the last axis.
+        needs_elements: whether there is no reduction of no elements.
+        numbers: further attributes, which it takes after the array.
+    """
+
+    def reduction(x: Array, *, axis: tuple[int, ...], keepdims: bool, **attributes: Any) -> Any:
+        if needs_elements and x.size == 0 and any(x.shape[i] == 0 for i in axis):
+            raise ValueError("zero-size array to a reduction which has no identity")
+        if len(axis) == 1 and not numbers:
+            out = ufunc(x, axis=axis[0])
+        else:
+            out = ufunc(rows_of(x, axis), *[x.dtype.type(attributes[name]) for name in numbers])
+        if keepdims:  # NumPy's own `keepdims` gives steps of axes of size 1 that no other op gives
+            out = np.asarray(out).reshape([1 if i in axis else d for i, d in enumerate(x.shape)])
+        return out
+
+    return reduction
+
+
+def rows_of(x: Array, axis: tuple[int, ...]) -> Array:
+    """The axes as one last one, in the order of their numbers; a copy if it must be."""
+    kept = [i for i in range(x.ndim) if i not in axis]
+    length = math.prod(x.shape[i] for i in axis)
+    shape = [x.shape[i] for i in kept]
+    return x.transpose(*kept, *sorted(axis)).reshape(*shape, length)
+
+
+def along_axis(ufunc: np.ufunc) -> Callable[..., Any]:
+    """What keeps its axis: ``f(x, *, axis)``; the result lies in memory as ``x`` does."""
+
+    def function(x: Array, *, axis: int) -> Any:
+        return ufunc(x, axis=axis, out=np.empty_like(x))
+
+    return function
+
+
+def sum_to(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Sums over the axes along which an array of another shape is repeated."""
+    total = along_axes(ufunc)
+
+    def function(x: Array, *, shape: tuple[int, ...]) -> Any:
+        axis = sum_to_axes(x, shape)
+        return total(x, axis=axis, keepdims=False).reshape(shape) if axis else x.view()
+
+    return function
+
+
+#: what is around the function of NumPy of some ops
+_AROUND: Final = {"pow": power, "sum_to": sum_to}

@@ -1,0 +1,113 @@
+"""Images of machine code in memory, ready to run."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import sys
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow_kernels.native.machine_code import Image
+from eagerflow_kernels.native.processors import NoCompilerError
+
+#: MFD_CLOEXEC of Linux
+_CLOSE_ON_EXEC: Final = 1
+
+
+@final
+class MachineCode:
+    """An image that is mapped, ready to run; the mapping goes with this object.
+
+    Args:
+        image: what is mapped.
+
+    Raises:
+        NoCompilerError: the system lets no program map code.
+    """
+
+    __slots__ = ("_address", "_entries", "_memory")
+
+    def __init__(self, image: Image) -> None:
+        self._entries = image.entries
+        mapped = _mapped_on_mac if sys.platform == "darwin" else _mapped
+        try:
+            self._memory, self._address = mapped(image.code)
+        except OSError as error:
+            raise NoCompilerError(f"the system refuses to map machine code: {error}") from error
+
+    def address(self, name: str) -> int:
+        """Where a function begins.
+
+        Raises:
+            KeyError: there is none of that name.
+        """
+        return self._address + self._entries[name]
+
+
+def _mapped(code: bytes) -> tuple[Any, int]:
+    """A private mapping that can be read and run, and was never to be written.
+
+    It is one of a file in memory, so that the kernel makes instruction caches agree with it.
+    """
+    file = _file_in_memory("eagerflow-kernels")
+    try:
+        with open(file, "wb", closefd=False) as stream:
+            stream.write(code)
+        memory = mmap.mmap(
+            file, len(code), flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC
+        )
+    finally:
+        os.close(file)
+    return memory, int(np.frombuffer(memory, np.uint8).ctypes.data)
+
+
+def _file_in_memory(name: str) -> int:
+    """The number of a new file that has no place on disk.
+
+    Pythons that are built for old systems, as those of uv and conda are, leave the call out: it is
+    asked of the C library then.
+    """
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name)
+    create = getattr(ctypes.CDLL(None, use_errno=True), "memfd_create", None)
+    file = -1 if create is None else int(create(name.encode(), _CLOSE_ON_EXEC))
+    if file < 0:
+        code = errno.ENOSYS if create is None else ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return file
+
+
+@final
+class _MacMemory:
+    """A mapping of macOS for code that a program made; it goes with this object."""
+
+    def __init__(self, system: Any, address: int, size: int) -> None:
+        self._system, self._address, self._size = system, address, size
+
+    def __del__(self) -> None:
+        self._system.munmap(ctypes.c_void_p(self._address), ctypes.c_size_t(self._size))
+
+
+def _mapped_on_mac(code: bytes) -> tuple[Any, int]:
+    """The same where files without a signature do not run, as just-in-time compilers do it."""
+    system = ctypes.CDLL(None, use_errno=True)
+    system.mmap.restype = ctypes.c_void_p
+    map_jit, everything = 0x0800, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    address = system.mmap(
+        None, ctypes.c_size_t(len(code)), everything,
+        mmap.MAP_PRIVATE | mmap.MAP_ANON | map_jit, -1, ctypes.c_int64(0),
+    )  # fmt: skip
+    if address is None or address == ctypes.c_void_p(-1).value:
+        raise OSError(ctypes.get_errno(), "mmap")
+    memory = _MacMemory(system, address, len(code))
+    system.pthread_jit_write_protect_np(0)
+    try:
+        ctypes.memmove(address, code, len(code))
+    finally:
+        system.pthread_jit_write_protect_np(1)
+    system.sys_icache_invalidate(ctypes.c_void_p(address), ctypes.c_size_t(len(code)))
+    return memory, address

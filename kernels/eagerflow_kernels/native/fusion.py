@@ -1,0 +1,162 @@
+"""Several ops fused into one call.
+
+A *region* is written by the same rules as its ops alone, one after the other, into the same loops.
+So it has the bits of the ops alone; what it saves is the way through memory and the calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from eagerflow_kernels.native.callable_ops import compiled
+from eagerflow_kernels.native.loop_form import Kind, LoopArray, LoopBuilder, Loops
+from eagerflow_kernels.native.op_rules import apply_op
+from eagerflow_kernels.native.processors import TargetName
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FusedNode:
+    """One op of a region.
+
+    Attributes:
+        op: a name of `op_rules.OPS`. One that runs along an axis runs along the inner one; a
+            reduction gives one value per row, which all elements of the row have in common.
+        inputs: numbers of values: those of the region's inputs first, then its constants, then
+            those of each node.
+        attributes: what the rule of the op takes.
+    """
+
+    op: str
+    inputs: tuple[int, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def fuse(
+    name: str, inputs: Sequence[LoopArray], nodes: Sequence[FusedNode], outputs: Sequence[int],
+    checks: Sequence[int] = (), constants: Sequence[tuple[Kind, int]] = (),
+    inner: list[bool] | None = None,
+) -> Loops:  # fmt: skip
+    """The loops of a region.
+
+    Args:
+        name: of the region.
+        inputs: its arrays.
+        nodes: its ops, in order.
+        outputs: which values it gives.
+        checks: values that are bool and must hold for all elements. If there are some, there is one
+            more output, i32: 0, or the number, from 1, of the last check that failed.
+        constants: numbers that are the same in each call, by their bits.
+        inner: which outputs have an element for each element of a row; as their values if None.
+
+    >>> from eagerflow_kernels.native.loop_form import LoopArray
+    >>> from eagerflow_kernels.native.loop_text import show
+    >>> x = LoopArray("f32", inner=True)
+    >>> nodes = [FusedNode("mean", (0,)), FusedNode("subtract", (0, 1))]
+    >>> print(show(fuse("center", [x], nodes, [2])))
+    loops center(f32[n]) -> f32[n]:
+      %0 = load 0: f32[n]
+      %1 = sum %0: f32
+      %2 = size: f32
+      %3 = divide %1 %2: f32
+      %4 = subtract %0 %3: f32[n]
+      return %4
+    """
+    b = LoopBuilder(list(inputs))
+    values = [b.load(i) for i in range(len(inputs))]
+    values += [b.bit_pattern(bits, kind) for kind, bits in constants]
+    for node in nodes:
+        made = apply_op(b, node.op, [values[x] for x in node.inputs], node.attributes)
+        values += made if isinstance(made, tuple) else (made,)
+    results = [values[x] for x in outputs]
+    if checks:
+        results.append(_status(b, [values[x] for x in checks], any(a.inner for a in inputs)))
+    return b.build(name, results, inner)
+
+
+def _status(b: LoopBuilder, checks: list[int], inner: bool) -> int:
+    """Which check failed, by row."""
+    status = b.constant(0, "i32")
+    for number, check in enumerate(checks, 1):
+        failed = b.apply("select", check, b.constant(0, "i32"), b.constant(number, "i32"))
+        if inner and b.terms[failed].inner:
+            failed = b.reduce("max", failed)
+        status = b.apply("maximum", status, failed)
+    return status
+
+
+@final
+class NativeRegion:
+    """A fused region, ready to be called.
+
+    Attributes:
+        loops: what it computes.
+        keep: whether machine code is kept on disk.
+        ufunc: the function of NumPy that does it.
+        checked: whether its last result says which check failed.
+
+    >>> from eagerflow_kernels.native.loop_form import LoopArray
+    >>> nodes = [FusedNode("multiply", (0, 0)), FusedNode("add", (1, 2))]
+    >>> loops = fuse("norm", [LoopArray("f32"), LoopArray("f32")], nodes[:1], [2])
+    >>> loops.outputs
+    (LoopArray(kind='f32', inner=False),)
+    """
+
+    __slots__ = ("__weakref__", "checked", "loops", "ufunc")
+
+    def __init__(
+        self, loops: Loops, checked: bool = False, target: TargetName | None = None,
+        *, keep: bool = False,
+    ) -> None:  # fmt: skip
+        self.loops, self.checked = loops, checked
+        self.ufunc = compiled(loops, target, keep=keep)
+
+    @staticmethod
+    def of(loops: Loops) -> NativeRegion:
+        """The region of loops, the same one as long as somebody has it; kept on disk."""
+        region = _regions.get(loops.name)
+        if region is None or region.loops != loops:
+            region = _regions[loops.name] = NativeRegion(loops, keep=True)
+        return region
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The results, as `ufunc` gives them; without the status of checks.
+
+        Args:
+            arrays: of the kinds of the inputs; the inner axis is their last one.
+
+        Raises:
+            FailedCheckError: an element failed a check.
+        """
+        results = self.ufunc(*arrays)
+        if not self.checked:
+            return results
+        *values, status = results if isinstance(results, tuple) else (results,)
+        worst = int(np.max(status, initial=0))
+        if worst:
+            raise FailedCheckError(
+                worst, tuple(int(i) for i in np.argwhere(np.equal(status, worst))[0])
+            )
+        return values[0] if len(values) == 1 else tuple(values)
+
+
+_regions: Final[WeakValueDictionary[str, NativeRegion]] = WeakValueDictionary()
+
+
+@final
+class FailedCheckError(ValueError):
+    """An element of an input of a region is none that its ops take.
+
+    Attributes:
+        check: the number of the check, from 1.
+        place: the index of the first row that failed it.
+    """
+
+    def __init__(self, check: int, place: tuple[int, ...]) -> None:
+        super().__init__(f"check {check} failed at {place}")
+        self.check, self.place = check, place

@@ -1,0 +1,381 @@
+"""The loop form: what native kernels are written in.
+
+`Loops` compute arrays from arrays. They run over *rows*, any number of them, each by itself; within
+a row they may run along one *inner axis*. A *term* is one value: an element of an input, a
+constant, an operation on other terms, or a reduction along the inner axis. A term that is the same
+for all elements of a row is a term of the row. Loops without an inner axis are elementwise.
+
+Grammar of the text (`loop_text.show`):
+
+    loops      = "loops" name "(" array,… ")" "->" array,… ":" term… "return" "%n",…
+    array      = kind | kind "[n]"               # one element per row, or one per element of it
+    term       = "%n" "=" operation operand… [":" kind] ["[n]"]
+    kind       = "f32" | "f64" | "i32" | "i64" | "bool"
+
+Every operation is defined for all operands (`interpreter`): there is no undefined behaviour, no
+trap, and no operation that rounds in more than one way. Integers wrap around, shifts are by
+constants below the width, conversions to integers saturate and make 0 of NaN, `max` and `min` give
+NaN where an operand is NaN and order -0 before 0. Sign and payload of a NaN are left open.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Final, Literal, final
+
+Kind = Literal["f32", "f64", "i32", "i64", "bool"]
+
+FLOATS: Final = ("f32", "f64")
+INTEGERS: Final = ("i32", "i64")
+KINDS: Final[tuple[Kind, ...]] = ("f32", "f64", "i32", "i64", "bool")
+BYTES: Final[dict[Kind, int]] = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "bool": 1}
+#: the kind of the same width whose bits `bits` gives
+BITS: Final[dict[Kind, Kind]] = {"f32": "i32", "i32": "f32", "f64": "i64", "i64": "f64"}
+
+_FORMATS: Final = {
+    "f32": ("<f", "<I"),
+    "f64": ("<d", "<Q"),
+    "i32": ("<i", "<I"),
+    "i64": ("<q", "<Q"),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What operands an operation takes.
+
+    Attributes:
+        operands: how many.
+        kinds: of which kinds, all of one (of `select`, those after the first).
+        result: the kind of the result; "same" as the operands, or what `Term.kind` says.
+    """
+
+    operands: int
+    kinds: tuple[str, ...]
+    result: Literal["same", "bool", "stated"] = "same"
+
+
+_ALL = (*FLOATS, *INTEGERS, "bool")
+_NUMBERS = (*FLOATS, *INTEGERS)
+
+#: operations on single elements
+OPERATIONS: Final[dict[str, Operation]] = {
+    "add": Operation(2, _NUMBERS),
+    "subtract": Operation(2, _NUMBERS),
+    "multiply": Operation(2, _NUMBERS),
+    "divide": Operation(2, FLOATS),
+    "fma": Operation(3, FLOATS),
+    "negative": Operation(1, FLOATS),
+    "absolute": Operation(1, FLOATS),
+    "copysign": Operation(2, FLOATS),
+    "sqrt": Operation(1, FLOATS),
+    "round": Operation(1, FLOATS),  # ties to even
+    "floor": Operation(1, FLOATS),
+    "ceil": Operation(1, FLOATS),
+    "trunc": Operation(1, FLOATS),
+    "maximum": Operation(2, _NUMBERS),
+    "minimum": Operation(2, _NUMBERS),
+    "and": Operation(2, (*INTEGERS, "bool")),
+    "or": Operation(2, (*INTEGERS, "bool")),
+    "xor": Operation(2, (*INTEGERS, "bool")),
+    "shift_left": Operation(1, INTEGERS),  # by `Term.constant` bits
+    "shift_right": Operation(1, INTEGERS),  # likewise; the sign is repeated
+    "equal": Operation(2, _ALL, "bool"),
+    "not_equal": Operation(2, _ALL, "bool"),
+    "less": Operation(2, _NUMBERS, "bool"),
+    "less_equal": Operation(2, _NUMBERS, "bool"),
+    "select": Operation(3, _ALL),
+    "convert": Operation(1, _ALL, "stated"),
+    "bits": Operation(1, _NUMBERS, "stated"),
+}
+
+#: reductions along the inner axis, with what they start from: the bits that change no result
+REDUCTIONS: Final[dict[str, str]] = {
+    "sum": "add", "product": "multiply", "max": "maximum", "min": "minimum",
+}  # fmt: skip
+
+#: A reduction adds element i of a row to the *tally* i % TALLIES of the *block* i // BLOCK, one
+#: after the other; the tallies of blocks are added pairwise, tally by tally, as a binary counter
+#: carries; then the tallies of the last result are halved: k and k + 8, k and k + 4, … So the tree
+#: depends on the length alone.
+TALLIES: Final = 16
+BLOCK: Final = 128
+
+#: what stands at the beginning of terms
+SOURCES: Final = ("load", "constant", "size")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One value.
+
+    Attributes:
+        operation: of `OPERATIONS`, `REDUCTIONS` or `SOURCES`.
+        kind: of the result.
+        inner: whether there is one for each element of a row, or one for the row.
+        operands: the numbers of the terms that it is made of.
+        constant: the bits of a constant, the number of the array that is loaded, or by how many
+            bits is shifted.
+    """
+
+    operation: str
+    kind: Kind
+    inner: bool
+    operands: tuple[int, ...] = ()
+    constant: int = 0
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LoopArray:
+    """An array that loops read or write.
+
+    Attributes:
+        kind: of its elements.
+        inner: whether it has one for each element of a row, or one for each row.
+    """
+
+    kind: Kind
+    inner: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LoopSignature:
+    """How loops are called.
+
+    Attributes:
+        name: for messages, and of the function.
+        inputs: the arrays that are read.
+        outputs: the arrays that are written.
+        inner: whether there is an inner axis.
+    """
+
+    name: str
+    inputs: tuple[LoopArray, ...]
+    outputs: tuple[LoopArray, ...]
+    inner: bool
+
+    @property
+    def head(self) -> str:
+        """As text: the name, and the kinds of arrays.
+
+        >>> LoopSignature("sum", (LoopArray("f32", True),), (LoopArray("f32"),), True).head
+        'sum(f32[n]) -> f32'
+        """
+        given, made = (
+            ", ".join(f"{a.kind}[n]" if a.inner else a.kind for a in arrays)
+            for arrays in (self.inputs, self.outputs)
+        )
+        return f"{self.name}({given}) -> {made}"
+
+    @staticmethod
+    def read(head: str) -> LoopSignature:
+        """The signature that this is the head of; an inner axis is one that an array has.
+
+        >>> LoopSignature.read("sum(f32[n]) -> f32").inputs
+        (LoopArray(kind='f32', inner=True),)
+        """
+        name, _, rest = head.partition("(")
+        inputs, outputs = (
+            tuple([LoopArray(_kind(a.removesuffix("[n]")), a.endswith("[n]")) for a in arrays])
+            for arrays in (part.split(", ") for part in rest.split(") -> "))
+        )
+        return LoopSignature(name, inputs, outputs, any(a.inner for a in (*inputs, *outputs)))
+
+
+def _kind(text: str) -> Kind:
+    for kind in KINDS:
+        if kind == text:
+            return kind
+    raise ValueError(f"{text!r} is no kind")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """What computes arrays from arrays.
+
+    Attributes:
+        name: for messages, and of its function.
+        inputs: the arrays that are read.
+        outputs: the arrays that are written.
+        terms: in an order in which they can be computed.
+        results: for each output, the number of the term that is written.
+    """
+
+    name: str
+    inputs: tuple[LoopArray, ...]
+    outputs: tuple[LoopArray, ...]
+    terms: tuple[Term, ...]
+    results: tuple[int, ...]
+
+    @property
+    def signature(self) -> LoopSignature:
+        """How they are called."""
+        return LoopSignature(self.name, self.inputs, self.outputs, self.inner)
+
+    @property
+    def inner(self) -> bool:
+        """Whether there is an inner axis."""
+        return any(a.inner for a in (*self.inputs, *self.outputs)) or any(
+            t.inner or t.operation in REDUCTIONS for t in self.terms
+        )
+
+
+def bits_of(value: float, kind: Kind) -> int:
+    """The bits of a constant, as an unsigned integer.
+
+    Raises:
+        ValueError: the kind has no such value.
+
+    >>> hex(bits_of(1.0, "f32"))
+    '0x3f800000'
+    """
+    if kind == "bool":
+        return int(bool(value))
+    as_value, as_bits = _FORMATS[kind]
+    if kind in INTEGERS:
+        return int(struct.unpack(as_bits, struct.pack(as_value, int(value)))[0])
+    packed = struct.pack(as_value, value)
+    if value == value and struct.unpack(as_value, packed)[0] != value:
+        raise ValueError(f"{value!r} is no {kind}")
+    return int(struct.unpack(as_bits, packed)[0])
+
+
+def value_of(bits: int, kind: Kind) -> float | int | bool:
+    """The constant with these bits.
+
+    >>> value_of(0x3F800000, "f32")
+    1.0
+    """
+    if kind == "bool":
+        return bool(bits)
+    as_value, as_bits = _FORMATS[kind]
+    value: float | int = struct.unpack(as_value, struct.pack(as_bits, bits))[0]
+    return value
+
+
+def start_of(reduction: str, kind: Kind) -> int:
+    """The bits that a tally starts from; they change no result.
+
+    >>> value_of(start_of("max", "f32"), "f32")
+    -inf
+    """
+    if reduction == "sum":
+        return bits_of(-0.0, kind) if kind in FLOATS else 0  # -0.0 + x is x, for x = -0.0 too
+    if reduction == "product":
+        return bits_of(1, kind)
+    least = reduction == "max"
+    if kind in FLOATS:
+        return bits_of(-math.inf if least else math.inf, kind)
+    lowest = 1 << (8 * BYTES[kind] - 1)
+    return lowest if least else lowest - 1
+
+
+@final
+class LoopBuilder:
+    """Writes loops down, term by term; a term that is there already is not written twice.
+
+    >>> b = LoopBuilder([LoopArray("f32", inner=True)])
+    >>> total = b.reduce("sum", b.load(0))
+    >>> b.build("mean", [b.apply("divide", total, b.size("f32"))]).outputs
+    (LoopArray(kind='f32', inner=False),)
+    """
+
+    __slots__ = ("_numbers", "inputs", "terms")
+
+    def __init__(self, inputs: list[LoopArray]) -> None:
+        self.inputs = inputs
+        self.terms: list[Term] = []
+        self._numbers: dict[Term, int] = {}
+
+    def _append(self, term: Term) -> int:
+        number = self._numbers.get(term)
+        if number is None:
+            number = self._numbers[term] = len(self.terms)
+            self.terms.append(term)
+        return number
+
+    def kind(self, x: int) -> Kind:
+        """The kind of a term."""
+        return self.terms[x].kind
+
+    def load(self, array: int) -> int:
+        """The element of an input."""
+        of = self.inputs[array]
+        return self._append(Term("load", of.kind, of.inner, (), array))
+
+    def constant(self, value: float, like: int | Kind) -> int:
+        """A constant of a kind, or of the kind of a term; exact, or a ValueError."""
+        kind = self.kind(like) if isinstance(like, int) else like
+        return self._append(Term("constant", kind, False, (), bits_of(value, kind)))
+
+    def bit_pattern(self, bits: int, kind: Kind) -> int:
+        """The constant with these bits."""
+        return self._append(Term("constant", kind, False, (), bits))
+
+    def size(self, kind: Kind) -> int:
+        """The length of the inner axis, as a number of a kind."""
+        return self._append(Term("size", kind, False))
+
+    def apply(self, operation: str, *operands: int, kind: Kind | None = None, by: int = 0) -> int:
+        """An operation on terms.
+
+        Args:
+            operation: a key of `OPERATIONS`.
+            operands: numbers of terms.
+            kind: of the result, for `convert`.
+            by: for shifts, how far.
+        """
+        of = OPERATIONS[operation]
+        if operation == "bits":
+            kind = BITS[self.kind(operands[0])]
+        elif of.result == "bool":
+            kind = "bool"
+        elif of.result == "same":
+            kind = self.kind(operands[-1])
+        if kind is None:
+            raise ValueError(f"{operation}: the kind of the result is missing")
+        if operation == "convert" and self.kind(operands[0]) == kind:
+            return operands[0]
+        inner = any(self.terms[x].inner for x in operands)
+        return self._append(Term(operation, kind, inner, operands, by))
+
+    def reduce(self, reduction: str, x: int) -> int:
+        """The reduction of a term along the inner axis, a term of the row."""
+        return self._append(Term(reduction, self.kind(x), False, (x,)))
+
+    def build(self, name: str, results: list[int], inner: list[bool] | None = None) -> Loops:
+        """The loops that write these terms.
+
+        Args:
+            name: of the loops.
+            results: a term for each output.
+            inner: which outputs have an element for each element of a row; as their terms if None.
+        """
+        if inner is None:
+            inner = [self.terms[x].inner for x in results]
+        arrays = [LoopArray(self.kind(x), i) for x, i in zip(results, inner, strict=True)]
+        terms, numbers = _used(self.terms, results)
+        return Loops(
+            name, tuple(self.inputs), tuple(arrays), terms, tuple(numbers[x] for x in results)
+        )
+
+
+def _used(terms: list[Term], results: list[int]) -> tuple[tuple[Term, ...], dict[int, int]]:
+    """The terms that results need, and their new numbers."""
+    needed = set(results)
+    for number in range(len(terms) - 1, -1, -1):
+        if number in needed:
+            needed.update(terms[number].operands)
+    numbers = {old: new for new, old in enumerate(sorted(needed))}
+    kept = [terms[old] for old in numbers]
+    return tuple(
+        Term(t.operation, t.kind, t.inner, tuple(numbers[x] for x in t.operands), t.constant)
+        for t in kept
+    ), numbers

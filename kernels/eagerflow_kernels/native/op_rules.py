@@ -1,0 +1,222 @@
+"""The native ops by name: the rule that writes each down, and for which kinds.
+
+The names are those of ops. An op that is not here, or not for these kinds, has its portable kernel
+in every form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, final
+
+from eagerflow_kernels.native.functions import (
+    activations,
+    arithmetic,
+    exponential,
+    rows,
+    special,
+    trigonometric,
+)
+from eagerflow_kernels.native.loop_form import FLOATS, INTEGERS, Kind, LoopArray, LoopBuilder, Loops
+
+Rule = Callable[..., Any]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NativeOp:
+    """How an op is written in the loop form.
+
+    Attributes:
+        name: of the op.
+        rule: ``rule(builder, *terms, **attributes)`` gives the term of the result.
+        inputs: how many there are.
+        kinds: which kinds the inputs may have, all the same.
+        along_axis: whether it runs along an axis: a reduction, or what contains one.
+        keeps_axis: whether its result has that axis.
+        needs_elements: whether it is an error to have none along it.
+        condition: whether the first input is a bool.
+        takes: the attributes of the op that the rule takes, with the values that they can have.
+        numbers: the attributes that are numbers, of which the rule takes terms.
+        hands_on: whether it only looks at its input in another way.
+    """
+
+    name: str
+    rule: Rule
+    inputs: int = 1
+    kinds: tuple[str, ...] = FLOATS
+    along_axis: bool = False
+    keeps_axis: bool = False
+    needs_elements: bool = False
+    condition: bool = False
+    takes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    numbers: tuple[str, ...] = ()
+    hands_on: bool = False
+
+
+_NUMBERS: Final = (*FLOATS, *INTEGERS)
+_ALL: Final = (*_NUMBERS, "bool")
+
+_OPS: Final = (
+    NativeOp("add", arithmetic.add, 2, _NUMBERS),
+    NativeOp("subtract", arithmetic.subtract, 2, _NUMBERS),
+    NativeOp("multiply", arithmetic.multiply, 2, _NUMBERS),
+    NativeOp("divide", arithmetic.divide, 2),
+    NativeOp("reciprocal", arithmetic.reciprocal),
+    NativeOp("negative", arithmetic.negative, 1, _NUMBERS),
+    NativeOp("abs", arithmetic.absolute, 1, _NUMBERS),
+    NativeOp("square", arithmetic.square, 1, _NUMBERS),
+    NativeOp("sqrt", arithmetic.sqrt),
+    NativeOp("rsqrt", arithmetic.rsqrt),
+    NativeOp("maximum", arithmetic.maximum, 2, _NUMBERS),
+    NativeOp("minimum", arithmetic.minimum, 2, _NUMBERS),
+    NativeOp("relu", activations.relu),
+    NativeOp("leaky_relu", activations.leaky_relu, numbers=("slope",)),
+    NativeOp("silu", activations.silu, takes={"order": (0, 1)}),
+    NativeOp("gelu", activations.gelu, takes={"approximate": ("none", "tanh"), "order": (0, 1)}),
+    NativeOp("round", arithmetic.round_to_even),
+    NativeOp("floor", arithmetic.floor),
+    NativeOp("ceil", arithmetic.ceil),
+    NativeOp("trunc", arithmetic.trunc),
+    NativeOp("equal", arithmetic.equal, 2, _ALL),
+    NativeOp("not_equal", arithmetic.not_equal, 2, _ALL),
+    NativeOp("less", arithmetic.less, 2, _NUMBERS),
+    NativeOp("less_equal", arithmetic.less_equal, 2, _NUMBERS),
+    NativeOp("greater", arithmetic.greater, 2, _NUMBERS),
+    NativeOp("greater_equal", arithmetic.greater_equal, 2, _NUMBERS),
+    NativeOp("logical_and", arithmetic.logical_and, 2, _ALL),
+    NativeOp("logical_or", arithmetic.logical_or, 2, _ALL),
+    NativeOp("logical_not", arithmetic.logical_not, 1, _ALL),
+    NativeOp("where", arithmetic.where, 3, _ALL, condition=True),
+    NativeOp("cast", arithmetic.cast, 1, _ALL),
+    NativeOp("broadcast_to", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("expand_dims", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("reshape", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("squeeze", arithmetic.same, 1, _ALL, hands_on=True),
+    NativeOp("exp", exponential.exp),
+    NativeOp("log", exponential.log),
+    NativeOp("tanh", exponential.tanh),
+    NativeOp("sigmoid", exponential.sigmoid),
+    NativeOp("expm1", exponential.expm1),
+    NativeOp("log1p", exponential.log1p),
+    NativeOp("softplus", special.softplus),
+    NativeOp("elu", special.elu, numbers=("alpha",)),
+    NativeOp("erf", special.erf),
+    NativeOp("erfc", special.erfc),
+    NativeOp("sin", trigonometric.sin, 1, ("f32",)),
+    NativeOp("cos", trigonometric.cos, 1, ("f32",)),
+    NativeOp("tan", trigonometric.tan, 1, ("f32",)),
+    NativeOp("pow", trigonometric.power, 2, ("f32",)),
+    NativeOp("sum", rows.total, along_axis=True),
+    NativeOp("sum_to", rows.total, along_axis=True),
+    NativeOp("prod", rows.product, along_axis=True),
+    NativeOp("any", rows.any_of, 1, _ALL, along_axis=True),
+    NativeOp("all", rows.all_of, 1, _ALL, along_axis=True),
+    NativeOp("var", rows.variance, along_axis=True, numbers=("correction",)),
+    NativeOp("std", rows.deviation, along_axis=True, numbers=("correction",)),
+    NativeOp("max", rows.largest, along_axis=True, needs_elements=True),
+    NativeOp("min", rows.smallest, along_axis=True, needs_elements=True),
+    NativeOp("mean", rows.mean, along_axis=True),
+    NativeOp("softmax", rows.softmax, along_axis=True, keeps_axis=True),
+    NativeOp("log_softmax", rows.log_softmax, along_axis=True, keeps_axis=True),
+    NativeOp("logsumexp", rows.logsumexp, along_axis=True),
+    NativeOp("standardize", rows.standardize, along_axis=True, keeps_axis=True, numbers=("eps",)),
+)
+
+OPS: Final[dict[str, NativeOp]] = {op.name: op for op in _OPS}
+
+
+def loops_of(name: str, *kinds: Kind, **attributes: Any) -> Loops:
+    """An op alone as loops: what its callable form runs.
+
+    Args:
+        name: of the op.
+        kinds: of its inputs.
+        attributes: what its rule takes.
+
+    Raises:
+        KeyError: it is not native, for these kinds.
+
+    >>> from eagerflow_kernels.native.loop_text import show
+    >>> print(show(loops_of("reciprocal", "f64")))
+    loops reciprocal_f64(f64) -> f64:
+      %0 = load 0: f64
+      %1 = constant 0x1.0000000000000p+0: f64
+      %2 = divide %1 %0: f64
+      return %2
+    """
+    op = OPS[name]
+    values = kinds[1:] if op.condition else kinds
+    right = (
+        len(kinds) == op.inputs and len(set(values)) == 1 and set(values) <= set(op.kinds)
+        and (not op.condition or kinds[0] == "bool")
+    )  # fmt: skip
+    if not right:
+        raise KeyError(f"{name} is not native for {', '.join(kinds)}")
+    arrays = [LoopArray(kind, inner=op.along_axis) for kind in kinds]
+    arrays += [LoopArray(kinds[-1]) for _ in op.numbers]
+    b = LoopBuilder(arrays)
+    numbers = {number: b.load(op.inputs + i) for i, number in enumerate(op.numbers)}
+    made = op.rule(b, *(b.load(i) for i in range(op.inputs)), **numbers, **attributes)
+    called = name_of(name, *kinds, **attributes)
+    return b.build(called, list(made) if isinstance(made, tuple) else [made])
+
+
+def name_of(name: str, *kinds: Kind, **attributes: Any) -> str:
+    """What the loops of an op alone are called.
+
+    >>> name_of("silu", "f32", order=1)
+    'silu_f32_1'
+    """
+    return "_".join([name, *kinds[-1:], *map(str, attributes.values())])
+
+
+def apply_op(b: LoopBuilder, name: str, terms: Sequence[int], attributes: Mapping[str, Any]) -> Any:
+    """The terms of the results of an op on terms.
+
+    Args:
+        b: writes it.
+        name: of the op.
+        terms: its inputs.
+        attributes: what its rule takes; numbers become constants of the kind of the first input.
+    """
+    op = OPS[name]
+    given = {
+        key: arithmetic.nearest(b, value, terms[0]) if key in op.numbers else value
+        for key, value in attributes.items()
+    }
+    return op.rule(b, *terms, **given)
+
+
+#: kinds whose ops have a callable form
+CALLED: Final[tuple[Kind, ...]] = ("f32", "f64")
+#: ops that only choose among bits, and casts, which NumPy's `astype` does
+PORTABLE: Final = frozenset({
+    "all", "any", "where", "cast", "logical_and", "logical_or", "logical_not",
+    *(op.name for op in OPS.values() if op.hands_on),
+})  # fmt: skip
+
+
+def callable_loops() -> Iterator[Loops]:
+    """The loops of all callable forms."""
+    for kind in CALLED:
+        for op in OPS.values():
+            if op.name not in PORTABLE and kind in op.kinds:
+                for values in product(*op.takes.values()):
+                    attributes = dict(zip(op.takes, values, strict=True))
+                    yield loops_of(op.name, *[kind] * op.inputs, **attributes)
+        for name in LOSSES:
+            yield loss_loops(name, kind)
+
+
+#: parts of losses, by the first result of `rows.shares_and_losses` that each gives
+LOSSES: Final = {"shares_and_losses": 0, "losses": 1}
+
+
+def loss_loops(name: str, kind: Kind) -> Loops:
+    """A part of a loss as loops; they are in no region."""
+    b = LoopBuilder([LoopArray(kind, inner=True), LoopArray(kind)])
+    results = rows.shares_and_losses(b, b.load(0), b.load(1))
+    return b.build(name_of(name, kind), list(results[LOSSES[name] :]))

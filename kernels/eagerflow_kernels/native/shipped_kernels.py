@@ -1,0 +1,84 @@
+"""Kernels that come with the package as machine code, so that nobody waits for a compiler.
+
+`llvm.build` makes them when a wheel is built, one file for each target; `shipped` reads the file of
+a target. A checkout has none: there kernels are compiled when they are wanted, and kept on disk.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, final
+
+from eagerflow_kernels.native.executable_memory import MachineCode
+from eagerflow_kernels.native.loop_form import LoopSignature
+from eagerflow_kernels.native.machine_code import Image
+from eagerflow_kernels.native.processors import (
+    NoCompilerError,
+    TargetName,
+    best_target,
+    file_of,
+)
+
+_FOLDER: Final = Path(__file__).parent / "objects"
+
+
+@final
+class ShippedKernels:
+    """The kernels of one file.
+
+    Args:
+        data: what is in it.
+
+    Attributes:
+        code: the kernels, and the functions of the pool of threads.
+    """
+
+    __slots__ = ("_heads", "code")
+
+    def __init__(self, data: bytes) -> None:
+        image, self._heads = Image.unpacked(data)
+        self.code = MachineCode(image)
+
+    def find(self, name: str) -> tuple[LoopSignature, int, MachineCode] | None:
+        """How a kernel is called, where it begins and what keeps it; None if it is not there."""
+        head = self._heads.get(name)
+        if head is None:
+            return None
+        return LoopSignature.read(head), self.code.address(name), self.code
+
+
+@cache
+def shipped(target: TargetName) -> ShippedKernels | None:
+    """The kernels for a target; None if there are none.
+
+    Raises:
+        NoCompilerError: the system lets no program map code.
+    """
+    try:
+        data = (_FOLDER / file_of(target)).read_bytes()
+    except OSError:
+        return None
+    return ShippedKernels(data)
+
+
+def library_target() -> TargetName:
+    """What the callable kernels of this process are for.
+
+    Raises:
+        NoCompilerError: there are none: neither came they with the package nor is there a compiler,
+            there is no code for this processor, or the system lets no program map code.
+    """
+    target = best_target()
+    if shipped(target) is None and not has_compiler():
+        raise NoCompilerError(
+            "this checkout has no native kernels, and needs llvmlite to make some "
+            "(pip install 'eagerflow[native]')"
+        )
+    return target
+
+
+def has_compiler() -> bool:
+    """Whether llvmlite is installed, which compiles regions; it is not loaded."""
+    return find_spec("llvmlite") is not None

@@ -1,0 +1,150 @@
+"""The threads that share large calls of native kernels.
+
+There is one pool for a process. Its memory is never freed, since threads and machine code point to
+it; its threads begin with the first call that is worth one, know nothing of Python, and sleep
+between calls. A kernel's bits do not depend on how many there are: rows are independent.
+
+After a fork the child has none of the threads, and begins anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, Final, final
+
+import numpy as np
+
+from eagerflow_kernels.native.executable_memory import MachineCode
+from eagerflow_kernels.native.locks import POOLING
+
+#: terms times elements from which on a second thread saves more than the 50 us that it may take to
+#: wake up
+WORTH: Final = 4_000_000
+#: the number of the system call ``futex``, by processor
+_FUTEX: Final = {"x86_64": 202, "aarch64": 98}
+#: the signals that workers leave to the threads of Python, as bits; what a fault of a worker itself
+#: raises stays, for `faulthandler`
+_FAULTS: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP)
+_BLOCKED: Final = ((1 << 63) - 1) & ~sum(1 << (number - 1) for number in _FAULTS)
+
+
+@final
+class ThreadPool:
+    """The pool of a process.
+
+    Args:
+        code: has the function ``pool_parallel``.
+        fields: offsets into its memory, by name.
+        size: of its memory.
+    """
+
+    def __init__(self, code: MachineCode, fields: dict[str, int], size: int) -> None:
+        self._code, self._fields = code, fields
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # a child of a fork has memory of its own
+        self._memory = mmap.mmap(-1, size, flags=flags)
+        self.address = int(np.frombuffer(self._memory, np.uint8).ctypes.data)
+        self._threads = usable_cores()
+        self._set("parallel", code.address("pool_parallel"))
+        self._set("least", WORTH)
+        futex = _FUTEX.get(os.uname().machine, 0) if sys.platform == "linux" else 0
+        if futex:
+            system = ctypes.CDLL(None)
+            self._set("syscall", _address(system.syscall))
+            self._set("create", _address(system.pthread_create))
+            self._set("futex", futex)
+            self._set("sigmask", _address(system.pthread_sigmask))
+            self._set("signals", _BLOCKED)
+        self._works = bool(futex)
+        self.threads = self._threads
+        os.register_at_fork(after_in_child=self._forget)
+        # workers may be at work while Python ends, and frees all that it can reach
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        _be_limited_by_threadpoolctl()
+
+    @property
+    def threads(self) -> int:
+        """How many work on a call at most, the one that calls among them."""
+        return self._threads
+
+    @threads.setter
+    def threads(self, count: int) -> None:
+        self._threads = count
+        self._set("helpers", count - 1 if self._works else 0)
+
+    def limit(self, count: int | None) -> None:
+        """Let so many threads work on a call; None for as many as there are cores."""
+        self.threads = usable_cores() if count is None else count
+
+    def share_from(self, least: int) -> None:
+        """Let calls of so many terms times elements be shared."""
+        self._set("least", least)
+
+    def workers(self) -> int:
+        """How many threads there are besides those of Python."""
+        value: int = struct.unpack_from("<q", self._memory, self._fields["workers"])[0]
+        return value
+
+    def _set(self, field: str, value: int) -> None:
+        struct.pack_into("<q", self._memory, self._fields[field], value)
+
+    def _forget(self) -> None:
+        """Have no threads, and no call that one of them works on."""
+        for field in ("lock", "generation", "active", "open", "workers"):
+            self._set(field, 0)
+
+
+def _be_limited_by_threadpoolctl() -> None:
+    """Let ``threadpoolctl.threadpool_limits`` hold for the pool, too."""
+    # it has no types; the library that it takes the pool for is NumPy's, which is always loaded
+    from threadpoolctl import (  # type: ignore[import-untyped]  # noqa: PLC0415
+        LibController,
+        register,
+    )
+
+    @final
+    class NativeKernels(LibController):  # type: ignore[misc]  # likewise
+        user_api = "eagerflow"
+        internal_api = "eagerflow"
+        filename_prefixes = ("_multiarray_umath",)
+
+        def get_num_threads(self) -> int:
+            return _pool[0].threads
+
+        def set_num_threads(self, num_threads: int) -> None:
+            _pool[0].threads = num_threads
+
+        def get_version(self) -> None:
+            return None
+
+    register(NativeKernels)
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+_pool: list[ThreadPool] = []
+
+
+def pool_of(make: Callable[[], ThreadPool]) -> ThreadPool:
+    """The pool of this process, which ``make`` makes if there is none yet."""
+    if not _pool:
+        with POOLING:
+            if not _pool:
+                _pool.append(make())
+    return _pool[0]

@@ -1,0 +1,132 @@
+"""Which instructions become one kernel, in which order all run, and why others run alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import eagerflow as ef
+from eagerflow.compilation.native_regions import KernelPlan, Region, plan_of
+from eagerflow.runtime.generated.instructions import Instruction, flatten
+
+
+def _plan(text: str, resources: Any = None) -> tuple[KernelPlan[Instruction], list[Instruction]]:
+    program = flatten(ef.Graph.parse(text, resources))
+    return plan_of(program, program.lines, program.outputs, lambda line: True), program.lines
+
+
+def _units(text: str, resources: Any = None) -> list[str]:
+    """The units in order: the ops of a region in brackets, other ops as they are."""
+    plan, _ = _plan(text, resources)
+    shown = []
+    for unit in plan.units:
+        if isinstance(unit, Region):
+            shown.append(f"[{' '.join(_op(line) for line in unit.lines)}]")
+        else:
+            shown.append(_op(unit))
+    return shown
+
+
+def _op(line: Instruction) -> str:
+    return "size" if line.single is None else line.single.op
+
+
+def _graph(body: str, inputs: str = "%x: f32[8,4]@cpu:0, %y: f32[8,4]@cpu:0") -> str:
+    return f"graph f({inputs}) {{ {body} }}"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param(
+            "%a = multiply(%x, %y) : f32[8,4] %b = exp(%a) : f32[8,4] return %b",
+            ["[multiply exp]"], id="elements",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %m = cosh(%a) : f32[8,4] %b = exp(%m) : f32[8,4]"
+            " %c = add(%a, %b) : f32[8,4] return %c",
+            ["exp", "cosh", "[exp add]"], id="never around what lies between",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %s = sum(%a) {axis=(1,), keepdims=True} : f32[8,1]"
+            " %b = divide(%a, %s) : f32[8,4] return %b",
+            ["[exp sum divide]"], id="reductions with what is around them",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %s = sum(%a) {axis=(0,), keepdims=False} : f32[4]"
+            " %r = sum(%y) {axis=(1,), keepdims=False} : f32[8] %q = sqrt(%r) : f32[8]"
+            " return %a, %s, %q",
+            ["[exp sum]", "[sum sqrt]"], id="one direction each",
+        ),
+        pytest.param(
+            "%a = exp(%x) : f32[8,4] %m = cosh(%y) : f32[8,4] %b = multiply(%a, %m) : f32[8,4]"
+            " return %b",
+            ["cosh", "[exp multiply]"], id="computed where it is used",
+        ),
+        pytest.param("%a = exp(%x) : f32[8,4] return %a", ["exp"], id="one op is none"),
+    ],
+)  # fmt: skip
+def test_regions(body: str, expected: list[str]) -> None:
+    assert _units(_graph(body)) == expected
+
+
+def test_a_repeated_value_that_is_read_as_an_array_stays_one() -> None:
+    body = (
+        "%r = broadcast_to(%v) {shape=(8, 4)} : f32[8,4] %a = multiply(%r, %x) : f32[8,4]"
+        " %b = exp(%a) : f32[8,4]"
+    )
+    inputs = "%x: f32[8,4]@cpu:0, %v: f32[4]@cpu:0"
+    assert _units(_graph(f"{body} return %b", inputs)) == ["[broadcast_to multiply exp]"]
+    assert _units(_graph(f"{body} return %b, %r", inputs)) == ["broadcast_to", "[multiply exp]"]
+
+
+def test_variables_are_at_the_border() -> None:
+    w = ef.Variable([[0.0] * 4] * 8)
+    text = _graph(
+        "%w = read() {resource=@w} : f32[8,4]@cpu:0 %a = multiply(%w, %x) : f32[8,4]"
+        " %u = assign_sub(%a) {resource=@w} : f32[8,4]@cpu:0"
+        " %v = read() {resource=@w} : f32[8,4]@cpu:0 after &u %b = add(%v, %y) : f32[8,4]"
+        " %c = exp(%b) : f32[8,4] return %c"
+    )
+    assert _units(text, {"w": w.resource}) == ["[read multiply assign_sub]", "[read add exp]"]
+
+
+def test_an_assignment_stays_before_what_may_fail() -> None:
+    """What had been written when a step failed does not depend on the tier."""
+    w = ef.Variable([0.0] * 4)
+    text = _graph(
+        "%a = multiply(%v, %v) : f32[4] %u = assign_sub(%a) {resource=@w} : f32[4]@cpu:0"
+        ' %t = take(%v, %i) {axis=0, mode="raise"} : f32[4]'
+        " %s = assign_add(%t) {resource=@w} : f32[4]@cpu:0 after &u return %s",
+        "%v: f32[4]@cpu:0, %i: i64[4]@cpu:0",
+    )
+    shown = _units(text, {"w": w.resource})
+    assert shown == ["[multiply assign_sub]", "take", "assign_add"]
+
+
+def test_reasons() -> None:
+    plan, lines = _plan(
+        _graph(
+            "%a = cosh(%x) : f32[8,4] %i = cast(%a) {dtype=i32} : i32[8,4]"
+            " %h = cast(%a) {dtype=f16} : f16[8,4] %e = exp(%a) : f32[8,4] return %i, %h, %e"
+        )
+    )
+    assert {lines[i].single.op + str(i): why for i, why in plan.alone.items()} == {
+        "cosh0": "it has no native kernel",
+        "cast1": "a cast to integers is NumPy's",
+        "cast2": "native kernels have no float16",
+        "exp3": "nothing beside it runs through the same elements",
+    }
+
+
+def test_long_programs_are_cut_and_stay_in_order() -> None:
+    count = 500
+    nodes = " ".join(
+        f"%v{i + 1} = multiply(%v{i}, %y) : f32[8,4]" if i else "%v1 = multiply(%x, %y) : f32[8,4]"
+        for i in range(count)
+    )
+    plan, _ = _plan(_graph(f"{nodes} return %v{count}"))
+    sizes = [len(unit.lines) for unit in plan.units if isinstance(unit, Region)]
+    assert sum(sizes) == count
+    assert max(sizes) < 100
