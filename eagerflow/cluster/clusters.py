@@ -17,20 +17,21 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, final
 
 from eagerflow.cluster.processes.client import Connections
-from eagerflow.cluster.processes.dask import DaskProvisioner
-from eagerflow.cluster.processes.doors import (
+from eagerflow.cluster.processes.dask_provisioner import DaskProvisioner
+from eagerflow.cluster.processes.elsewhere import Elsewhere
+from eagerflow.cluster.processes.greeting import versions
+from eagerflow.cluster.processes.keys import client_credentials
+from eagerflow.cluster.processes.listening import (
     Doors,
     check_folder,
     checked_name,
     doors_at,
     doors_in,
-    own_address,
     tasks_in,
 )
-from eagerflow.cluster.processes.keys import Credentials, client_credentials
-from eagerflow.cluster.processes.local import START, LocalProvisioner, Provisioner
-from eagerflow.cluster.processes.versions import versions
-from eagerflow.cluster.protocol.messages import ErrorHead, TaskLoad
+from eagerflow.cluster.processes.local_provisioner import START, LocalProvisioner, Provisioner
+from eagerflow.cluster.protocol.heads import ErrorHead
+from eagerflow.cluster.protocol.messages import TaskLoad
 from eagerflow.cluster.remote import moves as _moves  # noqa: F401 - how values go between tasks
 from eagerflow.cluster.remote import steps as _steps  # noqa: F401 - how graphs run at tasks
 from eagerflow.cluster.remote.backend import RemoteBackend
@@ -104,7 +105,7 @@ class Cluster:
     """
 
     def __init__(
-        self, provisioner: Provisioner | _Elsewhere, names: Sequence[str], *, owned: bool
+        self, provisioner: Provisioner | Elsewhere, names: Sequence[str], *, owned: bool
     ) -> None:
         self.folder: Final = provisioner.folder
         self._provisioner = provisioner
@@ -339,49 +340,6 @@ class Cluster:
         return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
-@final
-class _Elsewhere:
-    """Tasks that somebody else starts and ends.
-
-    Args:
-        doors: where they listen.
-        folder: the directory of their sockets; None of ports.
-        credentials: of this client.
-        listen: where it listens itself, if they are on ports.
-    """
-
-    def __init__(
-        self, doors: Mapping[str, Doors], folder: Path | None = None,
-        credentials: Credentials | None = None, listen: str | None = None,
-    ) -> None:  # fmt: skip
-        self.folder = folder
-        self.credentials = credentials
-        self._doors = doors
-        self._listen = listen
-
-    restarts = False
-
-    def door(self, client: str) -> str:
-        if self.folder is not None:
-            return doors_in(self.folder, client).task
-        return self._listen or own_address(next(iter(self._doors.values())))
-
-    def start(self, tasks: Sequence[str]) -> dict[str, Doors]:
-        return {task: self._doors[task] for task in tasks}
-
-    def end(self, task: str) -> None:
-        """It goes on."""
-
-    def pid(self, task: str) -> None:
-        """Not known."""
-
-    def log(self, task: str) -> str:
-        raise ResourceError("the tasks of this cluster were not started here")
-
-    def close(self) -> None:
-        """They go on."""
-
-
 def local(
     jobs: Mapping[str, int], *, transport: Literal["ipc", "tcp", "plain tcp"] = "ipc"
 ) -> Cluster:
@@ -485,7 +443,7 @@ def connect(
 
 def _elsewhere(
     target: str | os.PathLike[str] | Mapping[str, str], listen: str | None, *, plain_tcp: bool
-) -> tuple[_Elsewhere, Mapping[str, Doors]]:
+) -> tuple[Elsewhere, Mapping[str, Doors]]:
     """The tasks that ``target`` names, and where they listen."""
     if isinstance(target, Mapping):
         if not plain_tcp:
@@ -496,12 +454,12 @@ def _elsewhere(
                 " which everybody on the way can read and change what is sent",
             )
         doors: Mapping[str, Doors] = {task: doors_at(where) for task, where in target.items()}
-        return _Elsewhere(doors, listen=listen), doors
+        return Elsewhere(doors, listen=listen), doors
     path = Path(target)
     if path.is_dir():
         check_folder(path)
         path = path.resolve()  # as tasks know it
         doors = {task: doors_in(path, task) for task in tasks_in(path)}
-        return _Elsewhere(doors, folder=path), doors
+        return Elsewhere(doors, folder=path), doors
     credentials, doors = client_credentials(path)
-    return _Elsewhere(doors, credentials=credentials, listen=listen), doors
+    return Elsewhere(doors, credentials=credentials, listen=listen), doors

@@ -224,6 +224,8 @@ class AbstractAttempt(ABC):
             self.begin()
             if not self.done:
                 self._await(seconds)
+            elif self.since is not None:
+                self._tell_short_wait()
             made = finish(self.result())
             if event is not None:
                 end(event)
@@ -242,10 +244,13 @@ class AbstractAttempt(ABC):
         bell = threading.Lock()
         bell.acquire()
         with self.owner.lock:
-            if self.done:
-                return
-            self.waiter = get_ident()
-            self._callback = bell.release
+            over = self.done
+            if not over:
+                self.waiter = get_ident()
+                self._callback = bell.release
+        if over:
+            self._tell_short_wait()
+            return
         start, holder = perf_counter(), interruptible.holder
         event: WaitEvent | None = None
         try:
@@ -261,6 +266,17 @@ class AbstractAttempt(ABC):
             slept.seconds += perf_counter() - start
             if event is not None:
                 end_wait(event, self.done, self.failure)
+
+    def _tell_short_wait(self) -> None:
+        """Tell of a wait that another thread ended before this one could sleep.
+
+        An element that was handed over never lay in the queue: without a wait it would not be
+        counted as one that came.
+        """
+        if WaitEvent.listeners:
+            event = wait_event(self.owner, self.what)
+            begin(event)
+            end_wait(event, self.done, self.failure)
 
     def _sleep(self, bell: threading.Lock, seconds: float | None) -> None:
         """Let this thread sleep until ``bell`` is released, or the time is over."""

@@ -15,6 +15,7 @@ from eagerflow.resources.containers import DEFAULT
 from eagerflow.resources.queue_state import QueueState
 from eagerflow.resources.queue_stores import PriorityStore
 from eagerflow.resources.requests import check_count
+from eagerflow.source import Source
 from eagerflow.types import DTYPES, DType, TensorSpec, TensorType
 
 _MISSING: Final = object()
@@ -61,6 +62,11 @@ class BarrierState:
     def specs(self) -> tuple[TensorSpec, ...]:
         """The types with the device."""
         return self.ready.specs
+
+    @property
+    def made(self) -> Source | None:
+        """The line that made it, None if that is not known."""
+        return self.ready.made
 
     def __repr__(self) -> str:
         return repr(self.ready)

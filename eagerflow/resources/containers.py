@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 from weakref import ref
 
 from eagerflow.errors import ResourceError
-from eagerflow.resources.kinds import kind_name
+from eagerflow.resources.kind_names import kind_name
 
 _R = TypeVar("_R")
 #: 2020, in milliseconds: incarnations fit 63 bits until 2089
@@ -152,12 +152,12 @@ class ResourceContainer:
         """
         with self._lock:
             entry = self._entries.get(name)
-            if entry is None:
+            resource = None if entry is None else entry.get()
+            if entry is None or resource is None:  # nobody holds it any more
                 made = make()
                 self._next.setdefault(name, 1)
                 self._keep(name, made, what, creator)
                 return made
-        resource = entry.get()
         if entry.what != what:
             raise ResourceError(
                 f"{name!r} in the container {self.name!r} is something else",

@@ -18,7 +18,8 @@ from eagerflow.hardware import Device
 from eagerflow.resources.attempt_events import know
 from eagerflow.resources.attempts import AbstractAttempt
 from eagerflow.resources.containers import DEFAULT
-from eagerflow.resources.levels import Level
+from eagerflow.resources.queue_levels import Level
+from eagerflow.source import capture
 from eagerflow.types import TensorSpec, TensorType
 
 _serial: Final = count(1)
@@ -38,6 +39,7 @@ class AbstractMeeting(ABC):
         name: the same.
         identity: its name in its container.
         label: the name, or one that tells it from others.
+        made: the line that made it, None if that is not known.
         room: how many elements there is room for, infinity for any number.
         closed: whether nothing comes in any more.
         device: where the elements are.
@@ -46,7 +48,7 @@ class AbstractMeeting(ABC):
     """
 
     __slots__ = ("__weakref__", "_again", "_ended", "_trying", "_wait_queues", "identity", "kind",
-                 "label", "lock", "name")  # fmt: skip
+                 "label", "lock", "made", "name")  # fmt: skip
     room: float = float("inf")
     closed: bool = False
     device: Device | None = None
@@ -56,6 +58,7 @@ class AbstractMeeting(ABC):
         self.kind = kind
         self.name = name
         self.identity = DEFAULT.add(self, name)
+        self.made = capture()
         self.label = name or (kind and f"{kind}-{next(_serial)}")
         # a finaliser that the collector runs in the middle may ask for the size: no deadlock
         self.lock: Final = threading.RLock()

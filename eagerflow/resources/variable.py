@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from weakref import WeakSet
 
 from eagerflow.hardware import Lane
-from eagerflow.resources.containers import DEFAULT
+from eagerflow.resources.containers import DEFAULT, ResourceName
 from eagerflow.source import capture
 from eagerflow.types import Shape, TensorType
 
@@ -30,6 +30,8 @@ class VariableState:
         lane: its dtype and device.
         trainable: whether tapes watch the reads.
         name: for display.
+        identity: its name in a container that several processes share; by default it gets a new one
+            in that of this process.
 
     Attributes:
         lock: held while the array is read or assigned; assignments that depend on the value
@@ -43,7 +45,10 @@ class VariableState:
     __slots__ = ("__weakref__", "_data", "companions", "device", "dtype", "identity", "lane",
                  "lock", "made", "moved", "name", "shape", "trainable")  # fmt: skip
 
-    def __init__(self, data: Any, lane: Lane, trainable: bool, name: str | None) -> None:
+    def __init__(
+        self, data: Any, lane: Lane, trainable: bool, name: str | None,
+        identity: ResourceName | None = None,
+    ) -> None:  # fmt: skip
         # a finaliser that the collector runs in the middle of an assignment may read: no deadlock
         self.lock = threading.RLock()
         self.lane = lane
@@ -52,7 +57,7 @@ class VariableState:
         self.shape: Shape = data.shape
         self.trainable = trainable
         self.name = name
-        self.identity = DEFAULT.add(self, name)
+        self.identity = identity or DEFAULT.add(self, name)
         self.made = capture()
         self.moved = False
         self.companions: Companions | None = None
@@ -61,6 +66,11 @@ class VariableState:
     def __repr__(self) -> str:
         kind = TensorType(self.dtype, self.shape).on(self.device)
         return f"variable {kind}" if self.name is None else f"variable {self.name!r} {kind}"
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other processes know it by its name."""
+        return self.identity.container != DEFAULT.name
 
     def _own(self, data: Any) -> Any:
         """The value as it is held: by rows; of another process, by a variable there."""

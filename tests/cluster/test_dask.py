@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import eagerflow as ef
-from eagerflow.cluster.processes.dask import DaskProvisioner, TaskHost
-from eagerflow.cluster.processes.local import LocalProvisioner
+from eagerflow.cluster.processes.dask_provisioner import DaskProvisioner, TaskHost
+from eagerflow.cluster.processes.local_provisioner import LocalProvisioner
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 from tests.cluster.test_clusters import ENVIRONMENT
 

@@ -11,30 +11,29 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from time import monotonic
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, final
 
-from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.processes.greeting import who_is
 from eagerflow.cluster.processes.keys import Credentials
+from eagerflow.cluster.processes.listening import Doors
+from eagerflow.cluster.processes.pending import Answered, Pending, Unasked
+from eagerflow.cluster.processes.request_handling import failure_of
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import ClientSockets, Received
-from eagerflow.cluster.processes.work import failure_of
 from eagerflow.cluster.protocol.failures import read_error, write_error
+from eagerflow.cluster.protocol.heads import ErrorHead, Heads, client_name, step_number
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Action,
     AnyMessage,
     Eager,
-    ErrorHead,
-    Heads,
     PacketMessage,
     Peers,
     Versions,
     Welcome,
-    client_name,
-    step_number,
 )
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
-from eagerflow.cluster.protocol.values import Frame, decode_values
+from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.client import ClientMachine, StepPart
 from eagerflow.errors import CancelledError, ClusterWarning, EagerflowError
 from eagerflow.resources.containers import PROCESS
@@ -56,73 +55,6 @@ _NOT_LET_IN: Final = ErrorHead(
     expected="a key that is on its list, and the key that the connection file has for it",
     hint="eagerflow keys says which are; a file of before they were made anew is of no use",
 )  # fmt: skip
-
-
-class Answered(Protocol):
-    """Hears what became of a request, in the thread that owns the sockets."""
-
-    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
-        """It is done."""
-
-    def failed(self, head: ErrorHead) -> None:
-        """It has failed."""
-
-
-class Unasked(Protocol):
-    """Sends eager actions, and hears what became of them."""
-
-    @property
-    def task(self) -> str:
-        """Where they go."""
-
-    def batch(self, actions: Sequence[Action]) -> Answered:
-        """Who hears what became of the actions, which go in one message."""
-
-
-@final
-class Pending:
-    """Something that was asked for.
-
-    Attributes:
-        request: its number.
-        head: of its error.
-    """
-
-    __slots__ = ("_bell", "_results", "_then", "head", "request")
-
-    def __init__(self, request: int, then: Callable[[ErrorHead], object] | None = None) -> None:
-        self.request = request
-        self.head: ErrorHead | None = None
-        self._then = then
-        self._bell = threading.Event()
-        self._results: Mapping[str, tuple[Heads, list[Frame]]] = {}
-
-    def done(self, results: Mapping[str, tuple[Heads, list[Frame]]]) -> None:
-        self._results = results
-        self._bell.set()
-
-    def failed(self, head: ErrorHead) -> None:
-        self.head = head
-        if self._then is not None:
-            self._then(head)
-        self._bell.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Whether it is answered."""
-        return self._bell.wait(seconds)
-
-    def results(self) -> dict[str, list[Any]]:
-        """What the tasks gave, once it is answered.
-
-        Raises:
-            EagerflowError: it has failed.
-        """
-        if self.head is not None:
-            raise read_error(self.head)
-        return {
-            task: decode_values(heads, iter(frames))
-            for task, (heads, frames) in self._results.items()
-        }
 
 
 @final
@@ -177,7 +109,7 @@ class Connections:
         self._session = session
         self._sockets: Final = ClientSockets(door(self.name), limits, credentials)
         self.slabs: Final = Slabs(self._sockets.doors, limits, _nobody)
-        self._machine = ClientMachine(session, versions, f"session {session}")
+        self._machine = ClientMachine(session, versions, who_is(session))
         self._lock: Final = threading.Lock()
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._batches: dict[Unasked, tuple[list[Action], list[Frame]]] = {}
@@ -191,6 +123,7 @@ class Connections:
         self._warnings: deque[str] = deque()
         self._suspects: set[str] = set()
         self._refused: dict[str, EagerflowError] = {}
+        self._greeted: set[str] = set()  # by the latest connection
         self._introducing: set[_Introduction] = set()
         self._requests = count(1)
         self.on_lost: Callable[[str], object] = _nobody
@@ -203,20 +136,25 @@ class Connections:
 
     def connect(self, task: str) -> None:
         """Greet a task; `wait_for` it."""
+        self._greeted.discard(task)
         self._tell(("connect", task))
 
     def wait_for(self, tasks: Sequence[str], seconds: float) -> list[str]:
-        """Those of the tasks that are not there after so many seconds, and know of each other.
+        """Those of the tasks that are lost, or not there after so many seconds.
+
+        Those that are there know of each other.
 
         Raises:
             EagerflowError: one has refused this client, or another task.
         """
 
-        def known() -> bool:
+        def settled() -> bool:
+            if any(task in self._greeted and self.health(task) == "lost" for task in tasks):
+                return True
             return all(task in self.tasks for task in tasks) and not self._introducing
 
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self._refused or known(), seconds)
+            self._changed.wait_for(lambda: self._over or self._refused or settled(), seconds)
             missing = [task for task in tasks if task not in self.tasks]
         for task in list(self._refused):
             raise self._refused.pop(task)
@@ -431,6 +369,7 @@ class Connections:
     def _handle(self, event: tuple[Any, ...]) -> None:
         if event[0] == "connect":
             self._sockets.connect(event[1], self._doors[event[1]])
+            self._greeted.add(event[1])
         for kind, *what in self._machine.handle(event, monotonic()):
             if kind == "send":
                 task, message, frames = what

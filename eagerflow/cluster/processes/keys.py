@@ -20,14 +20,15 @@ import msgspec
 import zmq
 from msgspec import Meta, Struct
 
-from eagerflow.cluster.processes.doors import (
+from eagerflow.atomic_files import new_file
+from eagerflow.cluster.processes.listening import (
     Doors,
     check_folder,
     checked_name,
     doors_at,
     file_name,
 )
-from eagerflow.cluster.protocol.messages import is_client
+from eagerflow.cluster.protocol.heads import is_client
 from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
 
 #: 32 bytes in the letters of Z85
@@ -139,14 +140,11 @@ def read_file(path: Path, kind: type[Any]) -> Any:
 
 
 def _write(path: Path, content: Struct) -> None:
-    # it is never there with another mode, as those of `eagerflow.atomic_files` are
+    # never there with another mode, and in the place of a link, not where it points to
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
-            file.flush()
-            os.fsync(descriptor)
+        with new_file(part, 0o600) as write:
+            write(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)

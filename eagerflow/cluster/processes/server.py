@@ -18,21 +18,16 @@ from threading import get_ident
 from time import monotonic
 from typing import Any, Final, final
 
-from eagerflow.cluster.processes.doors import Doors, check_folder, is_address, is_within
+from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import CLIENT, Credentials
+from eagerflow.cluster.processes.listening import Doors, check_folder, is_address, is_within
+from eagerflow.cluster.processes.permissions import Permissions
+from eagerflow.cluster.processes.request_handling import TaskWork, failure_of
 from eagerflow.cluster.processes.slabs import Slabs, framed, unframed
 from eagerflow.cluster.processes.sockets import Received, ServerSockets
-from eagerflow.cluster.processes.versions import versions
-from eagerflow.cluster.processes.work import TaskWork, failure_of
+from eagerflow.cluster.protocol.heads import STEPS, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import (
-    STEPS,
-    AnyMessage,
-    Failed,
-    PacketMessage,
-    Welcome,
-    is_client,
-)
+from eagerflow.cluster.protocol.messages import AnyMessage, Failed, PacketMessage, Welcome
 from eagerflow.cluster.protocol.packets import read_packet, write_packet
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.server import ServerMachine
@@ -88,7 +83,7 @@ class TaskServer:
         version: of eagerflow.
         credentials: its keys and those that it lets in; needed on ports, unless ``plain``.
         plain: whether everybody is let in who reaches its ports, and nothing is encrypted.
-        files: a directory in which ops may read and write files; None: nowhere.
+        permissions: what ops may reach besides values and state; nothing if not given.
         limits: on messages.
 
     Attributes:
@@ -100,7 +95,7 @@ class TaskServer:
 
     def __init__(
         self, task: str, doors: Doors, version: str, credentials: Credentials | None = None, *,
-        plain: bool = False, files: Path | None = None, limits: Limits = LIMITS,
+        plain: bool = False, permissions: Permissions | None = None, limits: Limits = LIMITS,
     ) -> None:  # fmt: skip
         self._folder = _folder_of(doors)
         if self._folder is not None:
@@ -110,6 +105,7 @@ class TaskServer:
                 f"{task} has no keys, so whoever reaches {doors.client} could use it",
                 hint="eagerflow keys makes some",
             )
+        permissions = permissions or Permissions()
         PROCESS.begin(task)
         self._task = task
         self._limits = limits
@@ -122,14 +118,16 @@ class TaskServer:
         self._slabs: Final = Slabs(self.doors, limits, self._log)
         self._machine = ServerMachine(
             task, PROCESS.incarnation, versions(version), [str(d) for d in devices("cpu")], limits,
-            allows=() if files is None else ("files",), allows_peer=self._allows_peer,
+            allows=permissions.allows, allows_peer=self._allows_peer,
         )  # fmt: skip
         self._station = Station(task, self._end_of, self._put, self._ring)
         for device in devices("cpu"):
             name_device(f"{task}/{device}", device)
         self._inbox: deque[tuple[Any, ...]] = deque()
         self._jobs = _Jobs(self._sockets.bell.ring)
-        self._work = TaskWork(task, self._station, self._did, self._jobs, limits, files)
+        self._work = TaskWork(
+            task, self._station, self._did, self._jobs, limits, permissions, self._machine.who
+        )
         self._packets: list[tuple[str, Packet]] = []
         self._peers: dict[str, int] = {}
         self._wake = float("inf")

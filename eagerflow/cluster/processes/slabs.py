@@ -31,7 +31,7 @@ from weakref import finalize
 
 import numpy as np
 
-from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import AnyMessage, SlabMessage

@@ -20,11 +20,10 @@ from typing import Any, Final, NamedTuple, final
 import zmq
 
 from eagerflow.cluster.processes.authentication import KEY, Authenticator
-from eagerflow.cluster.processes.doors import Doors
 from eagerflow.cluster.processes.keys import Credentials, Domain
-from eagerflow.cluster.processes.ports import (
+from eagerflow.cluster.processes.listening import Doors
+from eagerflow.cluster.processes.zmq_sockets import (
     EVENTS,
-    HEARTBEAT,
     READABLE,
     Port,
     bind,
@@ -33,12 +32,11 @@ from eagerflow.cluster.processes.ports import (
     unbind,
 )
 from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT, STOPPED
 from eagerflow.cluster.protocol.values import Frame
 
 #: how many messages from one socket are taken before the others have their share
 _SHARE: Final = 100
-#: milliseconds without an answer, after which a process is suspected to be stopped
-_SUSPECTED: Final = 2_000
 _DESCRIPTOR: Final = int(zmq.FD)
 _DISCONNECTED: Final = int(zmq.EVENT_DISCONNECTED)
 _REFUSED: Final = int(
@@ -233,6 +231,8 @@ class _Outgoing:
             socket = self._sockets[task] = new_socket(
                 self._context, zmq.DEALER, self._limits, self._credentials, server=doors.key
             )
+            # what was lost with a connection is sent again: both processes may have outlived it
+            socket.reconnect_ivl = HEARTBEAT
             socket.connect(doors.task)
         if socket is not None:
             send(socket, frames)
@@ -272,7 +272,9 @@ class ServerSockets(AbstractSockets):
             "" if credentials is None else credentials.keys.public,
         )
         self.tasks: Final = _Outgoing(self._context, limits, credentials)
-        self._peers: dict[tuple[str, int], str] = {}  # by the descriptor of the connection
+        #: by the descriptor of the connection. One that is gone may have had the same: what it had
+        #: sent before may be read after the first message of the next one
+        self._peers: dict[tuple[str, int], set[str]] = {}
         self._roles: dict[str, str] = {}
         self._users: dict[str, tuple[str, str]] = {}  # with the key
         self._looked = 0
@@ -296,7 +298,7 @@ class ServerSockets(AbstractSockets):
                     # first what is gone: its descriptor may be that of this one now
                     yield from self._gone(role, port)
                     self._roles[peer] = role
-                    self._peers[role, who.get(zmq.SRCFD)] = peer
+                    self._peers.setdefault((role, int(who.get(zmq.SRCFD))), set()).add(peer)
                     if self._credentials is not None:
                         self._users[peer] = str(who.get("User-Id")), str(who.get(KEY))
                 user, _ = self._users.get(peer, ("", ""))
@@ -306,8 +308,7 @@ class ServerSockets(AbstractSockets):
 
     def _gone(self, role: str, port: Port) -> Iterator[Received]:
         for descriptor in port.closed():
-            peer = self._peers.pop((role, descriptor), None)
-            if peer is not None:
+            for peer in self._peers.pop((role, descriptor), ()):
                 del self._roles[peer]
                 self._users.pop(peer, None)
                 yield Received("closed", peer, role, [])
@@ -375,7 +376,7 @@ class ClientSockets(AbstractSockets):
         probe = self._probes[task] = self._port(
             zmq.DEALER, zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED, server=doors.key
         )
-        probe.socket.heartbeat_timeout = _SUSPECTED
+        probe.socket.heartbeat_timeout = STOPPED
         probe.socket.reconnect_ivl = HEARTBEAT
         probe.socket.connect(doors.client)
 

@@ -9,11 +9,12 @@ records state, unless this process was told to allow it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from eagerflow.cluster.protocol.codec import all_taken
+from eagerflow.cluster.protocol.heads import ArrayHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
-from eagerflow.cluster.protocol.messages import ArrayHead, DefineOp, Register
+from eagerflow.cluster.protocol.messages import DefineOp, Register
 from eagerflow.cluster.protocol.values import Frame, decode_array, encode_value
 from eagerflow.core.convert import array_tensor, bytes_tensor
 from eagerflow.core.op import Op, find_op
@@ -26,11 +27,18 @@ from eagerflow.graph.text.printer import Printer
 from eagerflow.graph.value_types import Reference
 from eagerflow.graph.verify import verify
 from eagerflow.hardware import as_device
+from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.containers import ResourceName
 from eagerflow.resources.files import FileSystem
 from eagerflow.resources.variable import VariableState
 from eagerflow.types import BYTES, as_dtype
 
+#: what stands before the name of a function that a task lets clients call (`Welcome.allows`)
+PYTHON: Final = "python:"
+_ALLOWED_BY: Final = {
+    "files": "eagerflow serve --allow-files DIR",
+    "python": "eagerflow serve --allow-python MODULE:FUNCTION",
+}
 #: gives the resource of a container and a name; None if there is none
 Find = Callable[[str, str], Any]
 
@@ -219,17 +227,29 @@ def is_allowed(op: Op, allows: Collection[str] = ()) -> bool:
 
     Args:
         op: the op.
-        allows: what it may reach besides values and state, such as ``"files"``.
+        allows: what it may reach besides values and state, such as ``"files"``, or
+            ``"python:math:fsum"`` for one function.
     """
-    if op.reaches != "nothing" and (op.reaches == "unknown" or op.reaches not in allows):
+    if op.reaches == "python" and not op.calls_user:
+        return False  # functions of ours, which show something to the user of the process
+    if op.reaches != "nothing" and op.reaches not in {one.partition(":")[0] for one in allows}:
         return False
     return op.resource is not None or op.effect == "pure"
 
 
-def may_be_sent(op: Op, allows: Collection[str]) -> bool:
-    """Whether a client lets a task run it: what it uses is there, and not here."""
-    kinds = (None, VariableState, FileSystem)
-    return is_allowed(op, allows) and op.resource in kinds
+def may_be_sent(op: Op, allows: Collection[str], attrs: Mapping[str, Any]) -> bool:
+    """Whether a client lets a task run it: what it uses is there, and not here.
+
+    Args:
+        op: the op.
+        allows: what ops may reach there (`Welcome.allows`).
+        attrs: of the call.
+    """
+    if op.resource is PyFunction:
+        function = attrs["resource"]
+        known = function.import_name
+        return known is not None and PYTHON + known in allows and function.identity is not None
+    return is_allowed(op, allows) and op.resource in (None, VariableState, FileSystem)
 
 
 def _check_op(node: Node, allows: Collection[str]) -> None:
@@ -245,7 +265,7 @@ def _check_op(node: Node, allows: Collection[str]) -> None:
             f"{node.op} may not run in a graph of another process",
             given=f"&{node.name}",
             expected="ops that reach " + " or ".join(["nothing but values and state", *allows]),
-            hint="eagerflow serve --allow-files DIR" if op.reaches == "files" else None,
+            hint=_ALLOWED_BY.get(op.reaches),
         )
     kind = op.resource
     if kind is not None and not isinstance(node.attrs.get("resource"), kind):

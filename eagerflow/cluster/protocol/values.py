@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from eagerflow.cluster.protocol.messages import (
+from eagerflow.cluster.protocol.heads import (
     ArrayHead,
     ComplexHead,
     Head,

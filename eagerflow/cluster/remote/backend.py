@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -11,10 +12,11 @@ from eagerflow.cluster.protocol.partitions import may_be_sent
 from eagerflow.cluster.remote.arrays import RemoteArray
 from eagerflow.cluster.remote.tasks import RemoteTask
 from eagerflow.core.convert import scalar
-from eagerflow.core.op import find_op
+from eagerflow.core.op import Op, find_op
 from eagerflow.errors import TaskLost
 from eagerflow.hardware import Device, MemoryStats, as_device
 from eagerflow.hardware.contract import HostArray, KernelCall, Ready
+from eagerflow.ops.state.callbacks import PyFunction
 from eagerflow.resources.variable import VariableState
 from eagerflow_kernels import strides
 
@@ -76,15 +78,27 @@ class RemoteBackend:
         """What issues an op."""
         op = find_op(call.name)
         assert op is not None
-        if may_be_sent(op, self.task.allows):
+        if op.resource is PyFunction:  # which function it is decides
+            return partial(self._call_python, op, _Launcher(self, call), self._here(call, index))
+        if may_be_sent(op, self.task.allows, {}):
             return _Launcher(self, call).launch
+        return self._here(call, index)
+
+    def _here(self, call: KernelCall, index: int) -> Callable[..., Any]:
+        """What runs an op in this process, on copies."""
         kernel = call.kernel(np, np.ndarray, "cpu")
 
         def launch(*arrays: Any, **attrs: Any) -> Any:
-            there = [self.copy_out(x, index) if type(x) is RemoteArray else x for x in arrays]
-            return kernel(*there, **attrs)
+            copies = [self.copy_out(x, index) if type(x) is RemoteArray else x for x in arrays]
+            return kernel(*copies, **attrs)
 
         return launch
+
+    def _call_python(
+        self, op: Op, there: _Launcher, here: Callable[..., Any], *arrays: Any, **attrs: Any
+    ) -> Any:
+        listed = may_be_sent(op, self.task.allows, attrs)
+        return (there.launch if listed else here)(*arrays, **attrs)
 
     # --- memory ---
 
@@ -249,7 +263,7 @@ def _part(value: Any) -> Any:
         return (kind, _part(value.start), _part(value.stop), _part(value.step))
     if kind is float:
         return (kind, repr(value))
-    if kind is VariableState:
+    if kind is VariableState or kind is PyFunction:
         return value.identity
     return (kind, value)
 

@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any, Final, final
 
 from eagerflow import events
-from eagerflow.cluster.processes.client import Connections, Pending
+from eagerflow.cluster.processes.client import Connections
+from eagerflow.cluster.processes.pending import Pending
 from eagerflow.cluster.protocol.failures import read_error
-from eagerflow.cluster.protocol.messages import ErrorHead, HandleHead, Release
+from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead
+from eagerflow.cluster.protocol.messages import Release
 from eagerflow.cluster.protocol.partitions import may_be_sent, resources_of, write_partition
 from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray
@@ -28,7 +30,7 @@ from eagerflow.graph.signatures import lead_of
 from eagerflow.hardware import Device
 from eagerflow.hardware.registry import first_cpu
 from eagerflow.placement.cut import Partition, cut
-from eagerflow.placement.placed import pinned
+from eagerflow.placement.placed_graph import pinned
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.executable import run_tasks_by
 from eagerflow.runtime.generated.instructions import lane_of
@@ -37,7 +39,7 @@ from eagerflow.runtime.rendezvous.keys import Key, Route
 from eagerflow.runtime.rendezvous.rendezvous import Rendezvous
 from eagerflow.runtime.rendezvous.station import Station
 from eagerflow.runtime.scheduled.detached import Result
-from eagerflow.runtime.scheduled.tier import ScheduledTier, waits_nowhere
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier, waits_nowhere
 from eagerflow.runtime.threads.workers import shared
 
 #: of an output that is sent, the handle
@@ -51,8 +53,8 @@ def _stays(node: Node) -> bool:
         return False
     device = node.device
     if not isinstance(device, Device) or device.task is None:
-        return not may_be_sent(op, ())
-    return not may_be_sent(op, _backend(device).task.allows)
+        return not may_be_sent(op, (), node.attrs)
+    return not may_be_sent(op, _backend(device).task.allows, node.attrs)
 
 
 @final

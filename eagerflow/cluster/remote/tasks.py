@@ -13,14 +13,12 @@ import numpy as np
 
 from eagerflow.cluster.processes.client import Connections
 from eagerflow.cluster.protocol.failures import read_error
+from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead, Heads
 from eagerflow.cluster.protocol.messages import (
     Action,
     DropVariable,
-    ErrorHead,
     Fetch,
     FreeHandles,
-    HandleHead,
-    Heads,
     IssueOp,
     MakeVariable,
     PutValue,
@@ -30,6 +28,7 @@ from eagerflow.cluster.protocol.values import Frame, encode_value
 from eagerflow.cluster.remote.arrays import RemoteArray, RemoteVariable
 from eagerflow.errors import EagerflowError, TaskLost, relocate
 from eagerflow.hardware import as_device
+from eagerflow.resources.containers import DEFAULT
 from eagerflow.source import Source, position
 
 #: between the handles of two ops, so many results one may have
@@ -234,7 +233,8 @@ class RemoteTask:
             templates = []
             for key in self._of_variable.pop(place, ()):
                 templates.append(self._templates.pop(key))
-            self.connections.later(self, DropVariable(place[1], tuple(templates)))
+            own = place[1] if place[0] == DEFAULT.name else ""  # others stay, for other clients
+            self.connections.later(self, DropVariable(own, tuple(templates)))
 
     # --- what became of it ---
 

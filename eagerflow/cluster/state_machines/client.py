@@ -38,21 +38,19 @@ from typing import Any, Final, final
 
 from msgspec.structs import replace
 
+from eagerflow.cluster.protocol.heads import ErrorHead, Feeds, Handles, Heads
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
-    ErrorHead,
     Failed,
-    Feeds,
-    Handles,
-    Heads,
     Hello,
     Renew,
     RunStep,
     Versions,
     Welcome,
 )
+from eagerflow.cluster.protocol.timeouts import GREETING, RENEWED, SUSPECTED
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.errors import ProtocolError
@@ -63,13 +61,6 @@ ClientInstruction = tuple[Any, ...]
 #: what one task has to do in a step: a partition, its feeds, their frames, handles for its
 #: outputs, and the stream that it belongs to
 StepPart = tuple[int, Feeds, list[Frame], Handles, int]
-
-#: seconds from the first sign of silence to the loss of a task
-SUSPECTED: Final = 10.0
-#: seconds in which a greeting has to be answered
-GREETING: Final = 30.0
-#: the share of a lease after which it is renewed
-_RENEWED: Final = 1 / 3
 
 
 @final
@@ -295,7 +286,7 @@ class ClientMachine:
         for one in request:
             link.asked[link.said] = one
         if link.usable:
-            link.renew_at = self._now + link.lease * _RENEWED
+            link.renew_at = self._now + link.lease * RENEWED
         self._out.append(("send", task, replace(message, number=link.said), frames))
 
     # --- answers ---
@@ -341,7 +332,7 @@ class ClientMachine:
         link.state = "ready"
         link.incarnation = message.incarnation
         link.lease = message.lease
-        link.renew_at = self._now + link.lease * _RENEWED
+        link.renew_at = self._now + link.lease * RENEWED
         self._out.append(("joined", task, message))
 
     def _answered(

@@ -35,17 +35,16 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Final, final
 
+from eagerflow.cluster.protocol.heads import ErrorHead, Heads, client_name, is_client
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     AnyMessage,
     Done,
     Eager,
-    ErrorHead,
     Failed,
     Fetch,
     Goodbye,
-    Heads,
     Hello,
     MakeVariable,
     PacketMessage,
@@ -57,9 +56,8 @@ from eagerflow.cluster.protocol.messages import (
     TaskLoad,
     Versions,
     Welcome,
-    client_name,
-    is_client,
 )
+from eagerflow.cluster.protocol.timeouts import LEASE
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.cluster.state_machines.logs import MachineLog
 from eagerflow.cluster.state_machines.sessions import Arrival, Session, Waiting
@@ -68,8 +66,6 @@ from eagerflow.errors import ProtocolError
 ServerEvent = tuple[Any, ...]
 ServerInstruction = tuple[Any, ...]
 
-#: seconds
-LEASE: Final = 30.0
 #: of how many sessions that are over it is remembered how often they had greeted
 _REMEMBERED: Final = 10_000
 _FROM_CLIENTS: Final = (
@@ -143,6 +139,11 @@ class ServerMachine:
         """What the client of a connection is called among the tasks."""
         session = self._by_peer.get(peer)
         return None if session is None else client_name(session.number)
+
+    def who(self, session: int) -> str:
+        """What the client of a session said that it is."""
+        known = self._sessions.get(session) or self._ending.get(session)
+        return f"session {session}" if known is None else known.who
 
     def handle(self, event: ServerEvent, now: float) -> list[ServerInstruction]:
         """What is to be done now that ``event`` has happened."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple, final
 
-from eagerflow.cluster.protocol.messages import STEPS, ErrorHead, RunStep
+from eagerflow.cluster.protocol.heads import STEPS, ErrorHead
+from eagerflow.cluster.protocol.messages import RunStep
 from eagerflow.cluster.protocol.values import Frame
 
 #: of how many steps that were aborted before they began it is remembered

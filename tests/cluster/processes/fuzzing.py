@@ -18,11 +18,11 @@ import msgspec
 from msgspec import inspect
 
 from eagerflow.cluster.processes import slabs
-from eagerflow.cluster.processes.doors import Doors
+from eagerflow.cluster.processes.listening import Doors
 from eagerflow.cluster.protocol import codec
+from eagerflow.cluster.protocol.heads import ArrayHead, step_number
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
-    ArrayHead,
     DefineOp,
     Eager,
     Fetch,
@@ -31,7 +31,6 @@ from eagerflow.cluster.protocol.messages import (
     Register,
     RunStep,
     SlabMessage,
-    step_number,
 )
 from tests.cluster.protocol.traffic import Training, messages, registrations
 
@@ -52,6 +51,7 @@ _WORDS: Final = (
     "\0é",
 )
 _JUNK: Final[tuple[Any, ...]] = (None, -1, 2**63, 1.5, "x" * 2_000, b"\0", [], {}, [[[[]]]], True)
+_FUNCTION: Final = "os:system(bytes[]@cpu:0) -> None"
 #: graphs that reach what they may not; CANARY is the name of a file
 _HOSTILE: Final = (
     'graph "x"() {{ %r = read_file(%p) {{resource=@files}} : bytes[]@cpu:0 return %r }}',
@@ -84,7 +84,7 @@ class Fuzzer:
             [bytes(frame) for frame in frames]
             for frames in messages() + registrations(self._training.graphs)
         ]
-        self._kinds = [inspect.type_info(kind) for kind in AnyMessage.__args__]  # type: ignore[attr-defined]  # of a union
+        self._kinds = [inspect.type_info(kind) for kind in AnyMessage.__args__]
         self._makers = (self._mutated, self._made, self._truncated, self._graph, self._in_slab)
 
     def session(self, session: int, count: int) -> Iterator[Wire]:
@@ -124,7 +124,8 @@ class Fuzzer:
     def _graph(self, session: int, number: int) -> Wire:
         nested = "".join("%a = cond() {then=graph() {" for _ in range(self._draw.randint(1, 400)))
         text = self._draw.choice(_HOSTILE).format(canary=self._canary, nested=nested)
-        files = {"files": ("&files", "files"), "f": ("default", "__builtins__")}
+        function = self._draw.choice((("default", "__builtins__"), ("&python", _FUNCTION)))
+        files = {"files": ("&files", "files"), "f": function}
         name = ArrayHead("bytes", ())
         packed = len(self._canary).to_bytes(8, "little") + self._canary.encode()
         if self._draw.random() < 0.5:

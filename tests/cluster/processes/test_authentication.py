@@ -14,7 +14,7 @@ import pytest
 import zmq
 
 import eagerflow as ef
-from eagerflow.cluster.processes.doors import Doors, doors_at
+from eagerflow.cluster.processes.greeting import versions
 from eagerflow.cluster.processes.keys import (
     KeyFolder,
     KeyPair,
@@ -23,9 +23,9 @@ from eagerflow.cluster.processes.keys import (
     server_credentials,
     task_keys,
 )
-from eagerflow.cluster.processes.local import TaskProcess
+from eagerflow.cluster.processes.listening import Doors, doors_at
+from eagerflow.cluster.processes.local_provisioner import TaskProcess
 from eagerflow.cluster.processes.server import TaskServer
-from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import (
     Done,

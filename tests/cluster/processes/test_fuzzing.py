@@ -14,9 +14,9 @@ import pytest
 import zmq
 
 import eagerflow as ef
-from eagerflow.cluster.processes.doors import doors_in
+from eagerflow.cluster.processes.greeting import versions
+from eagerflow.cluster.processes.listening import doors_in
 from eagerflow.cluster.processes.server import TaskServer
-from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.messages import Done, Failed, Hello, Welcome
 from eagerflow.resources.containers import PROCESS
@@ -84,7 +84,6 @@ def check(server: TaskServer, canary: Path) -> None:
     assert sum(server._machine.counts.values()) > 0
 
 
-@pytest.mark.slow  # a session has stayed for 30 s now and then: not understood yet
 def test_thousands_of_messages(server: TaskServer, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_bytes(SECRET)

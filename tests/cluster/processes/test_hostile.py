@@ -14,10 +14,10 @@ import pytest
 import zmq
 
 import eagerflow as ef
-from eagerflow.cluster.processes.doors import doors_in
+from eagerflow.cluster.processes.greeting import versions
+from eagerflow.cluster.processes.listening import doors_in
 from eagerflow.cluster.processes.server import TaskServer
 from eagerflow.cluster.processes.sockets import ServerSockets
-from eagerflow.cluster.processes.versions import versions
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, Failed, Fetch, Hello, Renew, Welcome

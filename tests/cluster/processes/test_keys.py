@@ -10,7 +10,6 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.cli import main
-from eagerflow.cluster.processes.doors import Doors, doors_at, is_address, is_within
 from eagerflow.cluster.processes.keys import (
     AllowedKeys,
     AllowList,
@@ -20,6 +19,7 @@ from eagerflow.cluster.processes.keys import (
     server_credentials,
     task_keys,
 )
+from eagerflow.cluster.processes.listening import Doors, doors_at, is_address, is_within
 from eagerflow.errors import AuthenticationError, ResourceError, TensorValueError
 
 
@@ -156,7 +156,7 @@ def test_addresses_without_keys_need_to_be_asked_for() -> None:
     with pytest.raises(TensorValueError, match="no address"):
         ef.cluster.connect({"ps:0": "127.0.0.1"}, plain_tcp=True)
     with pytest.raises(TensorValueError, match="no such transport"):
-        ef.cluster.local({"ps": 1}, transport="http")  # type: ignore[arg-type]
+        ef.cluster.local({"ps": 1}, transport="http")
 
 
 def test_addresses() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from eagerflow.cluster.processes import slabs as module
-from eagerflow.cluster.processes.doors import Doors, doors_in
+from eagerflow.cluster.processes.listening import Doors, doors_in
 from eagerflow.cluster.processes.slabs import LONG, Slabs, framed, unframed
 from eagerflow.cluster.protocol.message_limits import LIMITS
 from eagerflow.cluster.protocol.messages import Done, SlabMessage

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagerflow import errors
-from eagerflow.cluster.processes.eager import SessionWork, Told
+from eagerflow.cluster.processes.session_values import SessionWork, Told
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
+from eagerflow.cluster.protocol.heads import HandleHead
 from eagerflow.cluster.protocol.message_limits import LIMITS, Limits
 from eagerflow.cluster.protocol.messages import (
     AnyMessage,
     Done,
     Eager,
-    HandleHead,
     MakeVariable,
     PacketMessage,
     Register,
@@ -36,7 +36,6 @@ from tests.cluster.protocol.traffic import Frames, Training, find, messages, reg
 from tests.exploring import examples
 
 TRAINING = Training()
-SESSION = SessionWork("ps:0", find, LIMITS, lambda name: None)
 TRAFFIC = messages() + registrations(TRAINING.graphs)
 
 
@@ -62,12 +61,17 @@ def take(frames: Frames) -> Any:
         return value
     if isinstance(message, Eager):
         try:
-            return SESSION.run(message, rest)
+            return _session().run(message, rest)
         except Told as told:
             raise read_error(told.head) from None
     if rest:
         raise ProtocolError("frames that belong to nothing")
     return message
+
+
+def _session() -> SessionWork:
+    """A new one for each message: a stream that was broken by one tells it once."""
+    return SessionWork("ps:0", find, LIMITS, lambda name: None)
 
 
 def refused(frames: Frames) -> EagerflowError | None:

@@ -9,11 +9,11 @@ import numpy as np
 import eagerflow as ef
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
+from eagerflow.cluster.protocol.heads import ArrayHead, HandleHead, step_number
 from eagerflow.cluster.protocol.messages import (
     PROTOCOL,
     Abort,
     AnyMessage,
-    ArrayHead,
     Done,
     DropVariable,
     Eager,
@@ -21,7 +21,6 @@ from eagerflow.cluster.protocol.messages import (
     Fetch,
     FreeHandles,
     Goodbye,
-    HandleHead,
     Hello,
     IssueOp,
     MakeVariable,
@@ -34,7 +33,6 @@ from eagerflow.cluster.protocol.messages import (
     TaskLoad,
     Versions,
     Welcome,
-    step_number,
 )
 from eagerflow.cluster.protocol.packets import write_packet
 from eagerflow.cluster.protocol.partitions import write_op, write_partition

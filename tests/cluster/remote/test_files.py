@@ -10,7 +10,7 @@ import pytest
 
 import eagerflow as ef
 from eagerflow.cluster.clusters import Cluster
-from eagerflow.cluster.processes.local import LocalProvisioner
+from eagerflow.cluster.processes.local_provisioner import LocalProvisioner
 from eagerflow.cluster.protocol.partitions import read_op, write_op
 from eagerflow.core.op import get_op
 from eagerflow.errors import FileError, GraphError

@@ -12,16 +12,15 @@ from msgspec.structs import replace
 
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
+from eagerflow.cluster.protocol.heads import ErrorHead, NumberHead, step_number
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     Abort,
     Done,
-    ErrorHead,
     Failed,
     Fetch,
     Goodbye,
     Hello,
-    NumberHead,
     PacketMessage,
     Peers,
     Register,
@@ -29,7 +28,6 @@ from eagerflow.cluster.protocol.messages import (
     RunStep,
     Versions,
     Welcome,
-    step_number,
 )
 from eagerflow.cluster.state_machines import logs
 from eagerflow.cluster.state_machines.client import ClientMachine

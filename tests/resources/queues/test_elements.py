@@ -63,6 +63,21 @@ def test_another_dtype(call: Call) -> None:
 
 
 @row("dtype")
+def test_another_device(call: Call) -> None:
+    with ef.config(cpu_devices=2):
+        queue, x = ef.Queue(5, ef.zeros(2), name="rows"), ef.ones(2, device="cpu:1")
+        with pytest.raises(
+            errors.DeviceError,
+            check=says(
+                r"cpu:1: x was assigned at .*x = ef.Queue(.|\n)*expected: cpu:0, where the fifo "
+                r"queue 'rows' of f32\[2\]@cpu:0 is, made at .*ef.Queue(.|\n)*\.to\('cpu:0'\)"
+            ),
+        ):
+            call(lambda: queue.enqueue(x))
+        assert numbers(queue.size()) == 0
+
+
+@row("dtype")
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "bfloat16", "float16", "complex64"])
 def test_every_dtype(call: Call, dtype: str) -> None:
     queue = ef.Queue(5, ef.zeros(2, dtype=dtype))

@@ -128,7 +128,7 @@ def test_accumulators(session: Session) -> None:
 
 
 def test_barriers(session: Session) -> None:
-    from tensorflow.python.ops.data_flow_ops import Barrier  # noqa: PLC0415 - only if it is there
+    from tensorflow.python.ops.data_flow_ops import Barrier
 
     def barrier() -> Any:
         return Barrier((session.tf.float32,) * 2, shapes=((), ()))

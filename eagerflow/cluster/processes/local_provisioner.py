@@ -13,7 +13,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, Protocol, final
 
-from eagerflow.cluster.processes.doors import Doors, doors_in, file_name
 from eagerflow.cluster.processes.keys import (
     AllowedKeys,
     AllowList,
@@ -21,6 +20,7 @@ from eagerflow.cluster.processes.keys import (
     KeyFolder,
     client_credentials,
 )
+from eagerflow.cluster.processes.listening import Doors, doors_in, file_name
 from eagerflow.cluster.processes.server import STOP
 from eagerflow.errors import TaskLost
 

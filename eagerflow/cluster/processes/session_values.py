@@ -10,18 +10,16 @@ from typing import Any, Final, final
 
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import write_error
+from eagerflow.cluster.protocol.heads import ErrorHead, Heads, ShapeHead
 from eagerflow.cluster.protocol.message_limits import Limits
 from eagerflow.cluster.protocol.messages import (
     DefineOp,
     DropVariable,
     Eager,
-    ErrorHead,
     Fetch,
     FreeHandles,
-    Heads,
     IssueOp,
     PutValue,
-    ShapeHead,
 )
 from eagerflow.cluster.protocol.partitions import Find, read_op
 from eagerflow.cluster.protocol.values import Frame, decode_value, encode_value
@@ -40,7 +38,7 @@ _LARGE: Final = 1 << 20
 
 
 @final
-class Told(Exception):  # noqa: N818 - it is an answer
+class Told(Exception):
     """A failure as it is told to the client.
 
     Args:
@@ -123,7 +121,9 @@ class SessionWork:
         for action in message.actions:
             if type(action) is IssueOp:
                 template = self._templates.get(action.template)
-                if type(template) is _Template and template.seconds > _LONG:
+                if type(template) is _Template and (
+                    template.seconds > _LONG or template.op.calls_user
+                ):
                     return True
                 for handle in action.inputs:
                     value = self.values.get(handle)

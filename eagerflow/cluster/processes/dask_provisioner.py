@@ -17,7 +17,6 @@ from time import monotonic
 from typing import Any, Final, final
 from weakref import finalize
 
-from eagerflow.cluster.processes.doors import Doors, own_address
 from eagerflow.cluster.processes.keys import (
     AllowedKeys,
     AllowList,
@@ -25,7 +24,8 @@ from eagerflow.cluster.processes.keys import (
     KeyFolder,
     new_pair,
 )
-from eagerflow.cluster.processes.local import START, TaskProcess, log_of, read_log
+from eagerflow.cluster.processes.listening import Doors, own_address
+from eagerflow.cluster.processes.local_provisioner import START, TaskProcess, log_of, read_log
 from eagerflow.errors import AuthenticationError, ResourceError, TaskLost
 
 #: what the client is called on the lists of the tasks

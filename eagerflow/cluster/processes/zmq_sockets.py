@@ -12,14 +12,10 @@ from zmq.utils.monitor import recv_monitor_message
 
 from eagerflow.cluster.processes.keys import Credentials, Domain
 from eagerflow.cluster.protocol.message_limits import Limits
+from eagerflow.cluster.protocol.timeouts import HEARTBEAT, PROOF, SILENCE
 from eagerflow.cluster.protocol.values import Frame
 from eagerflow.errors import ResourceError
 
-#: milliseconds: how often a process asks another whether it is there, and when it is given up
-HEARTBEAT: Final = 500
-_SILENCE: Final = 10_000
-#: milliseconds in which a connection has to prove its key
-_GREETING: Final = 10_000
 #: frames of more bytes are not copied when they are sent
 _COPIED: Final = 1 << 16
 # plain ints: operators of pyzmq's flags take longer than the calls
@@ -47,7 +43,7 @@ def new_socket(
     if credentials is not None:
         socket.curve_publickey = credentials.keys.public.encode()
         socket.curve_secretkey = credentials.keys.secret.encode()
-        socket.handshake_ivl = _GREETING
+        socket.handshake_ivl = PROOF
         if domain is None:
             socket.curve_serverkey = server.encode()
         else:
@@ -58,7 +54,7 @@ def new_socket(
     socket.sndhwm = socket.rcvhwm = 10_000
     socket.maxmsgsize = limits.header  # of one frame; anybody can send so much before a greeting
     socket.heartbeat_ivl = HEARTBEAT
-    socket.heartbeat_timeout = _SILENCE
+    socket.heartbeat_timeout = SILENCE
     socket.reconnect_ivl = -1  # a connection that is gone is another one's business
     return socket
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple, final
 
+from eagerflow.formatting import escape
+
 _HEADINGS: Final = ("queue", "", "elements", "waiting to put", "waiting to take")
 
 
@@ -55,8 +57,6 @@ def to_html(caption: str, levels: Sequence[Level]) -> str:
     >>> "<caption>queues</caption>" in to_html("queues", [queue.level()])
     True
     """
-    from html import escape  # noqa: PLC0415 - 2 ms of `import eagerflow`
-
     head = "".join(f"<th>{name}</th>" for name in _HEADINGS)
     body = "".join(
         f"<tr><td>{escape(level.name)}</td><td>{_bar(level)}</td><td>{level.elements}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 
@@ -20,3 +21,8 @@ def versions(eagerflow: str) -> Versions:
         PROTOCOL, GRAPH_TEXT, sys.byteorder, eagerflow, f"portable {eagerflow}",
         platform.python_version(), np.__version__,
     )  # fmt: skip
+
+
+def who_is(session: int) -> str:
+    """What the client of a session says that it is, for messages to others."""
+    return f"session {session}, of process {os.getpid()} on {platform.node()[:100]}"

@@ -34,7 +34,7 @@ def doors_in(folder: Path, task: str) -> Doors:
     """Those of a task in a directory.
 
     >>> from pathlib import Path
-    >>> from eagerflow.cluster.processes.doors import doors_in
+    >>> from eagerflow.cluster.processes.listening import doors_in
     >>> doors_in(Path("/run/tasks"), "ps:0").client
     'ipc:///run/tasks/ps-0.client'
     """
@@ -52,7 +52,7 @@ def doors_at(address: str, key: str = "") -> Doors:
     Raises:
         TensorValueError: it is no address.
 
-    >>> from eagerflow.cluster.processes.doors import doors_at
+    >>> from eagerflow.cluster.processes.listening import doors_at
     >>> doors_at("tcp://10.0.0.1:7400").task
     'tcp://10.0.0.1:7401'
     """

@@ -4,44 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from time import process_time
 from typing import Any, Final, final
 
-from eagerflow.cluster.processes.eager import SessionWork, Told, shape_head
+from eagerflow.cluster.processes.permissions import Permissions
+from eagerflow.cluster.processes.session_values import SessionWork, Told, shape_head
 from eagerflow.cluster.protocol import codec
 from eagerflow.cluster.protocol.failures import read_error, write_error
+from eagerflow.cluster.protocol.heads import ErrorHead, HandleHead, Head, Heads, NumberHead
 from eagerflow.cluster.protocol.message_limits import Limits
-from eagerflow.cluster.protocol.messages import (
-    Eager,
-    ErrorHead,
-    HandleHead,
-    Head,
-    Heads,
-    MakeVariable,
-    NumberHead,
-    Register,
-    RunStep,
-    TaskLoad,
-)
+from eagerflow.cluster.protocol.messages import Eager, MakeVariable, Register, RunStep, TaskLoad
 from eagerflow.cluster.protocol.partitions import read_partition
 from eagerflow.cluster.protocol.values import Frame, decode_array, decode_value, encode_value
 from eagerflow.core.tensor import Tensor, make_tensor
-from eagerflow.errors import EagerflowError, ProtocolError
+from eagerflow.errors import EagerflowError, ProtocolError, ResourceError
 from eagerflow.hardware import as_device, memory
 from eagerflow.resources.containers import ResourceContainer
-from eagerflow.resources.files import FILES, FileSystem
 from eagerflow.resources.variable import VariableState
 from eagerflow.runtime.rendezvous.keys import Route
 from eagerflow.runtime.rendezvous.transport import Transport
-from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result
-from eagerflow.runtime.scheduled.tier import ScheduledTier
+from eagerflow.runtime.scheduled.detached import DetachedStep, JobPool, Result, calls_python
+from eagerflow.runtime.scheduled.scheduled_tier import ScheduledTier
 from eagerflow.runtime.threads.workers import shared
 from eagerflow.types import TensorType, as_dtype
 
 #: tells what became of a message: session, number, results, frames, error
 Did = Callable[[int, int, Heads, Sequence[Frame], ErrorHead | None], object]
 _PRIVATE: Final = "default"
+#: how containers begin that are no client's: of files and of functions
+_OWN: Final = "&"
 
 
 @final
@@ -56,21 +47,23 @@ class TaskWork:
         did: told of each message that `do` was called with, once.
         here: runs work in the thread that owns the sockets.
         limits: on messages.
-        files: a directory in which ops may read and write files; None: nowhere.
+        permissions: what ops may reach besides values and state.
+        who: says what the client of a session is, for messages to others.
     """
 
     def __init__(
         self, task: str, transport: Transport, did: Did, here: JobPool, limits: Limits,
-        files: Path | None = None,
+        permissions: Permissions, who: Callable[[int], str],
     ) -> None:  # fmt: skip
-        self._files = None if files is None else FileSystem(str(files))
-        self._allows = () if files is None else ("files",)
+        self._permissions = permissions
+        self._who = who
+        self._allows = permissions.allows
         self._task = task
         self._transport = transport
         self._did = did
         self._here = here
         self._limits = limits
-        self._partitions: dict[tuple[int, int], ScheduledTier] = {}
+        self._partitions: dict[tuple[int, int], tuple[ScheduledTier, JobPool | None]] = {}
         self._private: dict[int, ResourceContainer] = {}
         self._shared: dict[str, ResourceContainer] = {}
         self._steps: dict[tuple[int, int], DetachedStep] = {}
@@ -147,12 +140,14 @@ class TaskWork:
         graph = read_partition(message, frames, find, self._limits, self._allows)
         routes = {edge: Route(*route) for edge, route in message.routes.items()}
         tier = ScheduledTier(graph, routes=routes, transport=self._transport)
-        self._partitions[session, message.partition] = tier
+        # to hand over to another thread takes longer than light nodes do
+        pool = None if tier.parallel or calls_python(graph) else self._here
+        self._partitions[session, message.partition] = tier, pool
         return (), []
 
     def _run(self, session: int, held: SessionWork, message: RunStep, frames: list[Frame]) -> None:
         held.check(message.stream)
-        tier = self._partitions[session, message.partition]
+        tier, pool = self._partitions[session, message.partition]
         if message.keep and len(message.keep) != len(tier.lanes):
             raise ProtocolError("a step has another number of outputs", given=f"{message.keep}")
         left = iter(frames)
@@ -164,8 +159,6 @@ class TaskWork:
         _check_feeds(tier, feeds)
         key = session, message.step
         ended = partial(self._ended, key, message, held, tier)
-        # to hand over to another thread takes longer than light nodes do
-        pool = None if tier.parallel else self._here
         step = self._steps[key] = DetachedStep(tier, ended, number=message.step, pool=pool)
         try:
             step.begin(feeds)
@@ -210,13 +203,15 @@ class TaskWork:
     # --- state ---
 
     def _container(self, session: int, name: str) -> ResourceContainer:
+        if name.startswith(_OWN):
+            raise ResourceError(f"no client has the container {name!r}")
         if name == _PRIVATE:
             return self._private.setdefault(session, ResourceContainer(name, owns=True))
         return self._shared.setdefault(name, ResourceContainer(name, owns=True))
 
     def _find(self, session: int, container: str, name: str) -> Any:
-        if (container, name) == FILES.identity[2:]:
-            return self._files
+        if container.startswith(_OWN):
+            return self._permissions.find(container, name)
         known = self._private.get(session) if container == _PRIVATE else self._shared.get(container)
         return None if known is None else known.find(name)
 
@@ -240,7 +235,7 @@ class TaskWork:
         container = self._container(session, message.container)
         container.join(
             message.name, what, partial(_variable, first, where, message),
-            creator=f"session {session}",
+            creator=self._who(session),
         )  # fmt: skip
         return (), []
 

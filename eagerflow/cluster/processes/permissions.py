@@ -1,0 +1,75 @@
+"""What a task lets the ops of its clients reach besides values and state."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, final
+
+from eagerflow.cluster.protocol.partitions import PYTHON
+from eagerflow.errors import TensorValueError
+from eagerflow.ops.state.callbacks import imported_call
+from eagerflow.ops.state.imported_functions import CONTAINER
+from eagerflow.resources.files import FILES, FileSystem
+
+_FUNCTION: Final = re.compile(
+    r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)", re.ASCII
+)
+
+
+@final
+class Permissions:
+    """The directory, and the functions, that clients may use.
+
+    Functions are imported here, once. What a client names is looked up among them as it is: no
+    module is imported and no attribute is read for it.
+
+    Args:
+        files: a directory in which ops may read and write files; None: nowhere.
+        functions: those that `eagerflow.py_call` may call, each as ``"pkg.module:function"``.
+
+    Attributes:
+        allows: what clients are told (`Welcome.allows`).
+
+    Raises:
+        TensorValueError: this names no function.
+
+    >>> from eagerflow.cluster.processes.permissions import Permissions
+    >>> Permissions(functions=["math:fsum"]).allows
+    ('python:math:fsum',)
+    """
+
+    def __init__(self, files: Path | None = None, functions: Sequence[str] = ()) -> None:
+        self._files = None if files is None else FileSystem(str(files))
+        self._functions = {name: _imported(name) for name in functions}
+        own = () if files is None else ("files",)
+        self.allows: Final = (*own, *[PYTHON + name for name in self._functions])
+
+    def find(self, container: str, name: str) -> Any:
+        """The files, or the call of a function; None if the container has neither.
+
+        Raises:
+            ResourceError: the function is not listed.
+            EagerflowError: what should be its types are none.
+        """
+        if (container, name) == FILES.identity[2:]:
+            return self._files
+        return imported_call(name, self._functions) if container == CONTAINER else None
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    match = _FUNCTION.fullmatch(name)
+    if match is None:
+        raise TensorValueError(
+            f"{name!r} names no function", expected="a module and a function in it, as math:fsum"
+        )
+    try:
+        module = import_module(match["module"])
+    except ImportError as error:
+        raise TensorValueError(f"{name}: there is no such module here", given=str(error)) from error
+    function = vars(module).get(match["name"])
+    if not callable(function):
+        raise TensorValueError(f"{name}: the module has no such function", given=repr(function))
+    return function  # type: ignore[no-any-return]  # callable

@@ -1,0 +1,63 @@
+"""Variables in named containers of tasks, which several clients share.
+
+Whoever names the same container and variable of a task gets the same variable. In this process
+that is one state, so that locks have one order; in the others the task joins them.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import Any, Final
+
+from eagerflow.errors import ResourceError
+from eagerflow.hardware import Lane
+from eagerflow.resources.containers import DEFAULT, ResourceContainer, ResourceName
+from eagerflow.resources.variable import VariableState
+from eagerflow.types import TensorType
+
+_containers: Final[dict[tuple[str, str], ResourceContainer]] = {}
+_lock: Final = threading.Lock()
+
+
+def join_variable(
+    data: Any, lane: Lane, trainable: bool, name: str | None, container: str
+) -> VariableState:
+    """The variable of a name in a container of the task where ``data`` is.
+
+    Args:
+        data: its first value, if it is not there yet.
+        lane: its dtype and device.
+        trainable: whether tapes watch the reads of it in this process.
+        name: of the variable.
+        container: of the task.
+
+    Raises:
+        ResourceError: it is of another type, has no name, or the device is that of no task.
+    """
+    task = lane.device.task
+    if task is None:
+        raise ResourceError(
+            "a container that clients share is in the process of a task",
+            given=f"container={container!r} on {lane.device}",
+            expected="a device such as 'ps:0'",
+            hint="without container= a variable is this process's own",
+        )
+    if not container or container == DEFAULT.name or container.startswith("&"):
+        raise ResourceError("no container can be called so", given=repr(container))
+    if not name:
+        raise ResourceError(
+            "clients that share a variable know it by its name",
+            given=f"container={container!r} without a name",
+            hint="name='w', for instance",
+        )
+    with _lock:
+        known = _containers.setdefault((task, container), ResourceContainer(container))
+    identity = ResourceName(task, 0, container, name)
+    make = partial(VariableState, data, lane, trainable, name, identity)
+    what = f"variable {TensorType(lane.dtype, data.shape).on(lane.device)}"
+    state = known.join(name, what, make, creator="this process")
+    with state.lock:
+        if state._data.task is not data.task:  # the process that had it was started anew
+            state._data = data.held_by(state)
+    return state

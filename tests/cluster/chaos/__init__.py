@@ -1,0 +1,1 @@
+"""Task servers under chaos: killed, stopped, cut off and slowed down, while clients train."""

@@ -1,0 +1,132 @@
+"""Proxies of TCP connections that can be slow, silent, or cut.
+
+They pass on bytes of encrypted connections, so they cannot lose single messages: a connection that
+is closed, or one on which nothing comes through for a while, stands for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final, final
+
+_PIECE: Final = 1 << 16
+
+
+def two_ports() -> int:
+    """A port that is free, and the next one is, too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            with suppress(OSError, OverflowError):
+                second.bind(("127.0.0.1", port + 1))
+                return port
+
+
+@final
+class Link:
+    """What stands before both doors of a task.
+
+    Attributes:
+        port: of its door for clients; that for tasks is at the next one.
+        targets: the ports of the task behind it; 0 while there is none.
+        delay: seconds that each piece is late.
+        silent: whether nothing comes through.
+    """
+
+    def __init__(self) -> None:
+        self.port: Final = two_ports()
+        self.targets = [0, 0]
+        self.delay = 0.0
+        self.silent = False
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def listen(self) -> list[asyncio.Server]:
+        """Listen at both doors."""
+        return [
+            await asyncio.start_server(
+                lambda reader, writer, door=door: self._pass_on(door, reader, writer),
+                "127.0.0.1", self.port + door,
+            )
+            for door in (0, 1)
+        ]  # fmt: skip
+
+    async def _pass_on(
+        self, door: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._open.add(writer)
+        try:
+            inner, outer = await asyncio.open_connection("127.0.0.1", self.targets[door])
+        except OSError:
+            self._shut(writer)
+            return
+        self._open.add(outer)
+        pumps = [
+            asyncio.ensure_future(self._pump(a, b)) for a, b in ((reader, outer), (inner, writer))
+        ]
+        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        for one in (writer, outer):
+            self._shut(one)
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(_PIECE):
+                if self.delay:
+                    await asyncio.sleep(self.delay)
+                while self.silent:
+                    await asyncio.sleep(0.02)
+                writer.write(data)
+                await writer.drain()
+
+    def _shut(self, writer: asyncio.StreamWriter) -> None:
+        self._open.discard(writer)
+        with suppress(RuntimeError):
+            writer.close()
+
+    def cut(self) -> None:
+        """Close all connections; new ones can be made."""
+        for writer in list(self._open):
+            writer.transport.abort()
+
+
+@final
+class Links:
+    """Links by task, and the thread in which they run."""
+
+    def __init__(self, tasks: list[str]) -> None:
+        self.of: Final = {task: Link() for task in tasks}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="links")
+        self._thread.start()
+        self._servers = [s for link in self.of.values() for s in self._wait(link.listen())]
+
+    def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(10)
+
+    def cut(self, task: str) -> None:
+        """Close the connections of a task."""
+        self._loop.call_soon_threadsafe(self.of[task].cut)
+
+    def close(self) -> None:
+        """End."""
+        self._wait(self._end())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        for server in self._servers:
+            server.close()
+        for link in self.of.values():
+            link.cut()
+        await asyncio.sleep(0.1)
+        left = [one for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+        for one in left:
+            one.cancel()
+        await asyncio.gather(*left, return_exceptions=True)

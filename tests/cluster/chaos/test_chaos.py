@@ -1,0 +1,29 @@
+"""Twenty seconds of chaos: every failure is told in time, no number is wrong, nothing stays.
+
+Five minutes: ``python -m tests.cluster.chaos``.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.chaos.world import run
+
+
+@pytest.mark.slow
+def test_clients_train_while_tasks_come_and_go(tmp_path: Path) -> None:
+    seed, seconds = (int(os.environ.get(f"EAGERFLOW_CHAOS{what}", default))
+                     for what, default in (("_SEED", "1"), ("", "20")))  # fmt: skip
+    outcome = run(tmp_path, seed, seconds)
+    assert sum(outcome["events"].values()) > seconds / 6
+    assert outcome["left"] == {}, "sessions of clients that have gone stayed"
+    assert outcome["tracebacks"] == {}
+    assert max(outcome["MiB"].values()) < 400
+    for client in outcome["clients"]:
+        assert client["wrong"] == ""
+        assert "late" not in client, client["errors"]
+        assert client["before"] == client["after"], "descriptors or threads of a client stayed"
+    assert sum(client.get("steps", 0) for client in outcome["clients"]) > 0

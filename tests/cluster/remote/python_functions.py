@@ -1,0 +1,37 @@
+"""What a task lets clients call, and what it does not, though it lies beside it."""
+
+from __future__ import annotations
+
+import os
+
+import eagerflow as ef
+
+
+def process(x: ef.Tensor) -> ef.Tensor:
+    """The number of the process that it runs in, for each element."""
+    return ef.zeros(x.shape, ef.int64) + os.getpid()
+
+
+def both(x: ef.Tensor, y: ef.Tensor) -> tuple[ef.Tensor, ef.Tensor]:
+    """Two results."""
+    return x + y, (x * y).sum()
+
+
+def positive(x: ef.Tensor) -> ef.Tensor:
+    """As many results as there are positive elements."""
+    return x[x > 0]
+
+
+def tell(x: ef.Tensor) -> None:
+    """Nothing but a line."""
+    print("told", x.tolist())
+
+
+def fails(x: ef.Tensor) -> ef.Tensor:
+    """An error."""
+    raise LookupError("not here")
+
+
+def unlisted(x: ef.Tensor) -> ef.Tensor:
+    """Runs in the process of the client."""
+    return process(x)
